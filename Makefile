@@ -48,8 +48,7 @@ test: $(READY)  ## run every check; it changes nothing
 		$(RUN) ruff format --check; \
 		$(RUN) tools.lint; \
 		$(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
-			-p tools.strict_nbval --nbval-current-env --nbval-cell-timeout=120 \
-			-n 2 --dist loadfile --no-loadscope-reorder -q'
+			-p tools.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q'
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"

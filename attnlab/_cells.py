@@ -16,7 +16,15 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 from torch import Tensor
 
-from attnlab._checks import check_flag, check_holds_numbers, check_list, check_mask, check_type
+from attnlab._checks import (
+    check_flag,
+    check_holds_numbers,
+    check_list,
+    check_mask,
+    check_tensor,
+    check_type,
+)
+from attnlab._labels import make_room, spell, write_labels
 from attnlab.palette import EDGE, LINE, ORANGE, ROLES, ink_on
 
 Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
@@ -24,7 +32,9 @@ Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and
 BLOCKED_COLOUR = ROLES["hatched"].light
 BLOCKED_HATCH = "////"
 MATRIX_SIZE = (4.6, 3.6)  # inches, with room for a colour scale or a legend
+USUAL_LABELS = (0.9, 0.4)  # inches that labels take of it: width of rows, height of columns
 ANNOTATE_UP_TO = 144  # cells; more numbers than that cannot be read
+SMALLEST = 5 / 72  # inches: nor can numbers that are smaller
 
 
 def check_axes(ax: object) -> None:
@@ -36,6 +46,23 @@ def new_axes(figsize: tuple[float, float] | None = None) -> Axes:
     """Return the axes of a new pyplot figure, which a notebook shows by itself."""
     _, ax = plt.subplots(figsize=figsize, layout="constrained")
     return ax
+
+
+def to_tensor(name: str, array: object, *, ndim: int) -> Tensor:
+    """Return a tensor of a tensor or an array, without leading dimensions of 1 beyond ``ndim``."""
+    if hasattr(array, "__array__") and not isinstance(array, Tensor):
+        array = np.ascontiguousarray(array)
+        try:
+            array = torch.tensor(array)
+        except TypeError:
+            raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.") from None
+    if isinstance(array, list | tuple) and array and hasattr(array[0], "ndim"):
+        kind = type(array).__name__
+        raise TypeError(f"{name} must be those of one layer, e.g. {name}[0], got a {kind} of them.")
+    check_tensor(name, array)
+    while array.ndim > ndim and array.shape[0] == 1:
+        array = array[0]
+    return array
 
 
 def to_numbers(tensor: Tensor) -> np.ndarray:
@@ -59,7 +86,7 @@ def draw_matrix(
     """Draw any matrix: its cells, blocked and NaN ones among them, the numbers and all labels."""
     check_axes(ax)
     check_look(matrix.shape, attn_mask, labels, annotate)
-    ax = new_axes(figsize) if ax is None else ax
+    is_own, ax = ax is None, new_axes(figsize) if ax is None else ax
     values = to_numbers(matrix)
     blocked = np.zeros(values.shape, bool)
     if attn_mask is not None:
@@ -76,10 +103,13 @@ def draw_matrix(
     ax.spines[:].set(visible=True, color=LINE, linewidth=0.8)  # cells of weight 0 are white
     _hatch(ax, blocked)
     _cross(ax, np.isnan(values) & ~blocked)
-    if values.size <= ANNOTATE_UP_TO if annotate is None else annotate:
-        _write_numbers(ax, mesh, values, blocked)
-    _label(ax, *labels, matrix.shape)
-    ax.set_title("" if title is None else title)
+    if annotate or (annotate is None and values.size <= ANNOTATE_UP_TO):
+        _write_numbers(ax, mesh, values, blocked, smallest=0 if annotate else SMALLEST)
+    write_labels(ax, labels, matrix.shape)
+    if is_own:
+        make_room(ax, USUAL_LABELS)
+    (title,), font = spell([title or ""])
+    ax.set_title(title, **font)
     if colorbar is not None:
         ax.figure.colorbar(mesh, ax=ax, label=colorbar)
     return ax
@@ -134,12 +164,20 @@ def _cross(ax: Axes, nan: np.ndarray) -> None:
         ax.add_collection(LineCollection(strokes, colors=ORANGE, linewidths=2, label="NaN"))
 
 
-def _write_numbers(ax: Axes, mesh: QuadMesh, values: np.ndarray, blocked: np.ndarray) -> None:
-    """Write the numbers as one collection of outlines: ten times as fast as one text per cell."""
+def _write_numbers(
+    ax: Axes, mesh: QuadMesh, values: np.ndarray, blocked: np.ndarray, *, smallest: float
+) -> None:
+    """Write the numbers as one collection of outlines: ten times as fast as one text per cell.
+
+    There are none if they would be smaller than ``smallest``, in inches.
+    """
     decimals = _decimals(values)
     shown = ~blocked & ~np.isnan(values)
     colours = mesh.cmap(mesh.norm(values[shown]))
     texts = [_digits(number, decimals) for number in values[shown]]
+    inches = _number_size(ax, values.shape, longest=max(texts, key=len, default="0"))
+    if inches < smallest:
+        return
     numbers = PathCollection(
         [_outline(text) for text in texts],
         sizes=None,
@@ -149,7 +187,6 @@ def _write_numbers(ax: Axes, mesh: QuadMesh, values: np.ndarray, blocked: np.nda
         linewidths=0,
         label="numbers",
     )
-    inches = _number_size(ax, values.shape, longest=max(texts, key=len, default="0"))
     numbers.set_transform(Affine2D().scale(inches) + ax.figure.dpi_scale_trans)
     numbers.set_in_layout(False)  # each lies inside its cell
     ax.add_collection(numbers, autolim=False)
@@ -187,22 +224,3 @@ def _digits(number: float, decimals: int) -> str:
 def readable_on(colour: Sequence[float]) -> str:
     """Return black or white, whichever is easier to read on a colour of matplotlib (0 to 1)."""
     return ink_on([255 * part for part in colour[:3]])
-
-
-def _label(
-    ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, size: torch.Size
-) -> None:
-    """Name rows and columns by the given labels, or by their positions."""
-    longest = max((len(str(key)) for key in keys), default=0) if keys is not None else 0
-    slant = 45 if longest * size[1] > 26 else 0  # long words side by side would overlap
-    for labels, count, axis, name, rotation in (
-        (queries, size[0], ax.yaxis, "query", 0),
-        (keys, size[1], ax.xaxis, "key", slant),
-    ):
-        step = 1 if labels is not None else max(1, count // 8)
-        places = np.arange(0, count, step)
-        names = [str(place if labels is None else labels[place]) for place in places]
-        axis.set_tick_params(length=0, labelrotation=rotation)
-        # a token such as $ is text, not the beginning of a formula
-        axis.set_ticks(places + 0.5, names, parse_math=False)
-        axis.set_label_text(name if labels is not None else f"{name} position")

@@ -24,7 +24,7 @@ def lessons_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"{error.name} is not installed; use pip install 'attnlab[lessons]'.", name=error.name
+            f'{error.name} is not installed; use pip install ".[lessons]".', name=error.name
         ) from None
 
 

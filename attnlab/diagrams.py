@@ -29,7 +29,7 @@ class Box(NamedTuple):
 
 
 def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
-    """Draw the steps of scaled dot-product attention with the shape of every tensor.
+    """Draw the steps of scaled dot-product attention for six words of five features.
 
     Parameters
     ----------
@@ -39,25 +39,24 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data flow from left to right.
+        Data flow from left to right, with the shape of every tensor.
 
     See Also
     --------
     attnlab.scaled_dot_product_attention : the function that is drawn.
     """
     boxes = [
-        Box(0.0, 2.0, "query\n(L, E)", DATA),
-        Box(0.0, 1.0, "key\n(S, E)", DATA),
-        Box(2.35, 1.5, "scores\n(L, S)", STEP),
-        Box(4.7, 1.5, "mask,\nthen softmax", STEP),
-        Box(7.05, 1.5, "weights\n(L, S)", STEP),
-        Box(9.4, 1.5, "output\n(L, Ev)", DATA),
-        Box(7.05, 0.3, "value\n(S, Ev)", DATA),
+        Box(0.0, 2.0, "query\nx (6, 5)", DATA),
+        Box(0.0, 1.0, "key\nx (6, 5)", DATA),
+        Box(2.5, 1.5, "scores\n(6, 6)", STEP),
+        Box(5.0, 1.5, "weights\n(6, 6)", STEP),
+        Box(7.5, 1.5, "output\n(6, 5)", DATA),
+        Box(5.0, 0.3, "value\nx (6, 5)", DATA),
     ]
-    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (4, 5), (6, 5)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.0), height=(-0.15, 2.45))
-    ax.text(2.35, 0.88, "query · key / √E", ha="center", fontsize=9.5, color=INK)
-    ax.text(9.4, 2.05, "weights @ value", ha="center", fontsize=9.5, color=INK)
+    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (5, 4)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2), height=(-0.15, 2.45))
+    for x, step in ((2.5, "x @ x.T / √5"), (5.0, "softmax of each row"), (7.5, "weights @ x")):
+        _note(ax, x, 2.05, step)
     return ax
 
 
@@ -95,10 +94,8 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     for start, end in ((3.25, 7.3), (7.75, 11.2)):
         _residual(ax, start, end)
     ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
-    ax.text(
-        7.4, 0.16, "one block (a model stacks many of them)", ha="center", fontsize=9.5, color=INK
-    )
-    ax.text(5.28, 1.82, "a copy bypasses both boxes", ha="center", fontsize=9, color=INK)
+    _note(ax, 7.4, 0.16, "one block (a model stacks many of them)")
+    _note(ax, 5.28, 1.82, "a copy bypasses both boxes", fontsize=9)
     return ax
 
 
@@ -136,8 +133,8 @@ def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
         _arrow(ax, (reads, low), (reads, high - 0.31))
         ax.plot([boxes[layer].x + 1.0, adds], [high, high], color=INK, linewidth=1.2)
         _arrow(ax, (adds, high), (adds, low + 0.31))
-        ax.text(reads - 0.1, 1.38, "reads", ha="right", va="center", fontsize=9.5, color=INK)
-        ax.text(adds + 0.12, 1.38, "adds", ha="left", va="center", fontsize=9.5, color=INK)
+        _note(ax, reads - 0.1, 1.38, "reads", ha="right", va="center")
+        _note(ax, adds + 0.12, 1.38, "adds", ha="left", va="center")
     return ax
 
 
@@ -171,12 +168,8 @@ def draw_projections(*, ax: Axes | None = None) -> Axes:
     ]
     arrows = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 7), (7, 8), (6, 8)]
     ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.4), height=(0.55, 3.7))
-    for y, role in (
-        (3.0, "what it asks for"),
-        (2.0, "how it is found"),
-        (1.0, "what it hands over"),
-    ):
-        ax.text(5.2, y + 0.42, role, ha="center", fontsize=9.5, color=INK)
+    for role, y in ("what it asks for", 3.0), ("how it is found", 2.0), ("what it hands over", 1.0):
+        _note(ax, 5.2, y + 0.42, role)
     return ax
 
 
@@ -217,10 +210,10 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.5), height=(0.05, 3.5))
     steps = {1.25: "project", 3.8: "split", 5.35: "attend", 7.0: "merge", 9.45: "project"}
     for x, step in steps.items():
-        ax.text(x, 3.22, step, ha="center", fontsize=9.5, fontweight="bold", color=INK)
+        _note(ax, x, 3.22, step, fontweight="bold")
     matrices = {(0.8, 2.2): "W_Q", (1.35, 1.7): "W_K", (0.8, 0.9): "W_V", (9.45, 1.7): "W_O"}
     for (x, y), name in matrices.items():
-        ax.text(x, y, name, ha="center", fontsize=9, color=INK)
+        _note(ax, x, y, name, fontsize=9)
     return ax
 
 
@@ -262,9 +255,9 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
         kind, colour = ("slow", "cool") if y in (slow, fused_slow) else ("fast", "warm")
         band = (-3.3, y - 0.45), 19.2, 0.9
         ax.add_patch(Rectangle(*band, facecolor=ROLES[colour].light, zorder=0))
-        ax.text(-2.25, y, f"{kind}\nmemory", ha="center", va="center", fontsize=9, color=INK)
+        _note(ax, -2.25, y, f"{kind}\nmemory", va="center", fontsize=9)
     for y, title in ((slow, "step by step"), (fused_slow, "in a fused kernel")):
-        ax.text(-3.3, y + 0.6, title, fontsize=9.5, fontweight="bold", color=INK)
+        _note(ax, -3.3, y + 0.6, title, ha="left", fontweight="bold")
     paths = [(0, 6), (6, 1), (1, 7), (7, 2), (2, 8), (8, 3), (3, 9), (4, 9), (9, 5)]
     for start, end in (*paths, (10, 11), (11, 12)):
         _climb(ax, boxes[start], boxes[end])
@@ -295,7 +288,7 @@ def _draw(
                 linewidth=1,
             )
         )
-        ax.text(box.x, box.y, box.text, ha="center", va="center", fontsize=9, color=INK)
+        _note(ax, box.x, box.y, box.text, va="center", fontsize=9)
     for start, end in arrows:
         left, right = boxes[start], boxes[end]
         _arrow(ax, (left.x + left.width / 2, left.y), (right.x - right.width / 2, right.y))
@@ -304,6 +297,10 @@ def _draw(
     ax.set_ylim(*height)
     ax.set_axis_off()
     return ax
+
+
+def _note(ax: Axes, x: float, y: float, text: str, **look: object) -> None:
+    ax.text(x, y, text, **{"ha": "center", "fontsize": 9.5, "color": INK, **look})
 
 
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:

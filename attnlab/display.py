@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +21,7 @@ from attnlab._texts import caption_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
 CSS_PIXELS_PER_INCH = 120  # width on the page, so that 6 inches fill a column of a lesson
 DOTS_PER_INCH = 144  # of a stored picture; a moving one has a dot for every CSS pixel
 CAPTION_WIDTH = 640  # CSS pixels: a line of text that is easy to read

@@ -12,13 +12,14 @@ The code that draws stays in the notebook, in full view::
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import html
+import inspect
 import io
 import random
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -28,18 +29,16 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab import _browser
-from attnlab._checks import check_list, check_number, check_type, lessons_extra, short
+from attnlab._checks import check_list, check_number, check_type, short
 from attnlab._kernel import cells_run
-from attnlab.display import CSS_PIXELS_PER_INCH, Storable, own_line, picture_html
+from attnlab.display import CSS_PIXELS_PER_INCH, STYLE_FILE, picture_html
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Choice, Slider
+from attnlab.explorers._panels import Picture
 from attnlab.palette import BLUE, INK, SOFT
 
-with lessons_extra():
-    import anywidget
-    import traitlets
-
-STYLE_FILE = Path(__file__).with_name("attnlab.mplstyle")
 PAUSE = 0.02  # seconds that a further key press has to arrive before the next stop is drawn
+PLACE = "place_{}"  # the state that a control moves: its name alone may be taken
 
 SENTENCE = (  # carries its own look, since it is stored without the style sheet
     '<p role="status" style="font-size:16px;line-height:1.4;margin:4px 0;padding:6px 12px;'
@@ -63,7 +62,8 @@ def live(
     ----------
     draw : callable
         ``draw(fig, **values)`` draws on an empty matplotlib Figure and may return one sentence to
-        show with it (HTML allowed).
+        show with it (HTML allowed). ``draw(**values)`` draws with pyplot, as for
+        ``ipywidgets.interact``, and may return what it has drawn on.
     figsize : tuple of float
         Width and height in inches.
     start : mapping from str to value, optional
@@ -71,8 +71,8 @@ def live(
     alt : str
         What the picture shows, for those who cannot see it; the sentence is read out as well.
     **controls : sequence or bool
-        One per argument of ``draw``. A sequence of numbers becomes a slider with these stops, a
-        sequence of words a row of buttons, a bool an on/off switch.
+        One per argument of ``draw``. A sequence or array of numbers becomes a slider with these
+        stops, a sequence of words a row of buttons, a bool an on/off switch.
 
     Returns
     -------
@@ -92,130 +92,138 @@ def live(
     --------
     ipywidgets.interact : the general tool; its pictures cannot be checked by nbval.
     """
-    return Live(draw, figsize, start, alt, controls)
+    start = {} if start is None else start
+    lists = {name: _as_list(stops) for name, stops in controls.items()}
+    _check_drawing(draw, figsize, alt)
+    _check_controls(lists, start)
+    stops = {
+        name: [True, False] if isinstance(one, bool) else [*one] for name, one in lists.items()
+    }
+    first = {name: one if isinstance(one, bool) else one[0] for name, one in lists.items()} | start
+    kind = type(
+        "Live", (Live,), {PLACE.format(name): _control(name, stops[name]) for name in stops}
+    )
+    places = {PLACE.format(name): one.index(first[name]) for name, one in stops.items()}
+    return kind(draw, stops, figsize, alt, places)
 
 
-class Live(Storable, anywidget.AnyWidget):
+class Live(Explorer):
     """Controls, a picture and a sentence; made by ``live``.
 
     Attributes
     ----------
-    controls : dict from str to Control
+    stops : dict from str to list
+        All values of each control.
+    controls : dict from str to Knob
         One per argument of ``draw``; ``controls["d_k"].value = 4`` moves one.
-    picture : bytes
-        The picture as PNG.
-    sentence : str
-        What ``draw`` returned, as HTML; empty if that was no text or an error.
     last_error : Exception or None
         What ``draw`` raised at the current values.
     """
 
-    _esm = _browser.script("projector", "live")
-    _css = _browser.style_sheet("live", ".attnlab-live")
-    stops = traitlets.List().tag(sync=True)
-    alt = traitlets.Unicode().tag(sync=True)
-    width = traitlets.Int().tag(sync=True)
-    places = traitlets.Dict().tag(sync=True)
-    picture = traitlets.Bytes().tag(sync=True)
-    shown = traitlets.Dict().tag(sync=True)
-
     def __init__(
         self,
         draw: Draw,
+        stops: Mapping[str, list],
         figsize: tuple[float, float],
-        start: Mapping[str, object] | None,
         alt: str,
-        controls: Mapping[str, Sequence[object] | bool],
+        places: Mapping[str, int],
     ) -> None:
-        start = {} if start is None else start
-        _check_drawing(draw, figsize, alt)
-        _check_controls(controls, start)
-        self.draw, self.figsize = draw, figsize
-        self.last_error: Exception | None = None
+        self.stops, self.figsize = stops, figsize
+        self.controls = {name: Knob(self, name) for name in stops}
+        self.alt = alt or f"A figure that depends on {', '.join(stops)}."
+        width = round(figsize[0] * CSS_PIXELS_PER_INCH)
+        self.panels = (Picture("picture", alt=self.alt, width=width),)
         self._layouts: dict[tuple, list[Bbox]] = {}
-        self._frames: dict[tuple[int, ...], Frame] = {}
+        self._frames: dict[tuple[int, ...], dict[str, object]] = {}
         self._frames_from = cells_run()
-        self.controls = {name: Control(self, name, stops) for name, stops in controls.items()}
-        places = {
-            name: control.values.index(start.get(name, control.first))
-            for name, control in self.controls.items()
-        }
-        frame = self._make_frame(places)  # not kept: on the way back it is drawn anew, and the same
-        if frame.exception:  # an error in draw shows at once, as the error of the cell
-            raise frame.exception
-        super().__init__(
-            stops=[control.describe() for control in self.controls.values()],
-            alt=alt or f"A figure that depends on {', '.join(controls)}.",
-            width=round(figsize[0] * CSS_PIXELS_PER_INCH),
-            places=places,
-        )
-        self._show(places, frame)
-        self.observe(self._on_move, "places")
+        super().__init__(draw, **places)
+        if self.last_error:  # an error in draw shows at once, as the error of the cell
+            raise self.last_error
 
     @property
     def value(self) -> dict[str, object]:
         """The current values, by name."""
-        return {name: control.value for name, control in self.controls.items()}
+        return {name: knob.value for name, knob in self.controls.items()}
+
+    @property
+    def picture(self) -> bytes:
+        """The picture that was drawn last, as PNG."""
+        return base64.b64decode(self.answer["drawn"]["picture"]["png"])
 
     @property
     def sentence(self) -> str:
-        """What is said below the controls, as HTML."""
-        return self.shown["sentence"]
+        """What ``draw`` returned, as HTML; empty if that was no text or an error."""
+        return "" if self.answer["error"] else self.answer["drawn"]["say"]
+
+    def make_data(self) -> dict[str, object]:
+        """Return that sentences are HTML; Python draws each state when it is asked for."""
+        return {"markup": True}
 
     # --- drawing ----------------------------------------------------------------------------------
 
-    def _on_move(self, change: Mapping[str, object]) -> None:
-        self._show(self.places, self._frame(self.places))
-        self._draw_ahead(change["old"], self.places)
-
-    def _show(self, places: dict[str, int], frame: Frame) -> None:
-        """Show a frame; the browser gets all parts of it at once."""
-        self.last_error = frame.exception
-        with self.hold_sync():
-            if frame.picture:
-                self.picture = frame.picture
-            self.shown = {"places": places, "sentence": frame.sentence, "error": frame.error}
-
-    def _frame(self, places: dict[str, int]) -> Frame:
-        """Return what is seen at some places, drawn once for as long as no cell is run."""
+    def run_function(self, function: Draw) -> dict[str, object]:
+        """Return what is seen, drawn once for as long as no cell is run."""
         if self._frames_from != cells_run():  # what draw depends on may have changed
             self._frames.clear()
             self._frames_from = cells_run()
+        places = {PLACE.format(name): knob.index for name, knob in self.controls.items()}
+        return self._kept(places)
+
+    def frame(self, **places: int) -> dict[str, object]:
+        """Return sentence and picture at some places of the controls."""
+        figure, text = self._drawn(places)
+        buffer = io.BytesIO()  # savefig would draw a second time
+        picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
+        picture.save(buffer, "PNG", compress_level=1)
+        return {
+            "say": text if isinstance(text, str) else "",
+            "bad": False,
+            "code": "",
+            "picture": {"png": base64.b64encode(buffer.getvalue()).decode()},
+        }
+
+    def figure(self) -> Figure:
+        """Return the figure at the current values, as ``draw`` draws it."""
+        return self._drawn({PLACE.format(name): one.index for name, one in self.controls.items()})[
+            0
+        ]
+
+    def _kept(self, places: Mapping[str, int]) -> dict[str, object]:
         key = tuple(places.values())
         if key not in self._frames:
-            self._frames[key] = self._make_frame(places)
+            self._frames[key] = self.frame(**places)
         return self._frames[key]
 
-    def _draw_ahead(self, old: dict[str, int], new: dict[str, int]) -> None:
+    def _on_state(self, change: Mapping[str, object]) -> None:
+        super()._on_state(change)
+        if change["name"] in self.frame_values():
+            self._draw_ahead(change["name"], 2 * change["new"] - change["old"])
+
+    def _draw_ahead(self, name: str, place: int) -> None:
         """Draw the next stop of a slider that moves, as soon as the kernel has nothing to do."""
-        ahead = {name: 2 * place - old.get(name, place) for name, place in new.items()}
-        here = all(0 <= ahead[name] < len(one.values) for name, one in self.controls.items())
-        if here and (loop := _running_loop()):
-            loop.call_later(PAUSE, self._draw_unseen, ahead)
+        values = self.frame_values()
+        if place in values[name] and (loop := _running_loop()):
+            places = {one: getattr(self, one) for one in map(PLACE.format, self.stops)}
+            loop.call_later(PAUSE, self._draw_unseen, {**places, name: place})
 
     def _draw_unseen(self, places: dict[str, int]) -> None:
         """Draw a frame without using up random numbers."""
         states = random.getstate(), np.random.get_state()
         try:
-            with torch.random.fork_rng(devices=[]):
-                self._frame(places)
+            with torch.random.fork_rng(devices=[]), contextlib.suppress(Exception):
+                self._kept(places)
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
 
-    def _make_frame(self, places: dict[str, int]) -> Frame:
-        values = {name: one.values[places[name]] for name, one in self.controls.items()}
-        figure = Figure(figsize=self.figsize, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
-        FigureCanvasAgg(figure)
-        try:
-            with mpl.rc_context(fname=STYLE_FILE):
-                text = self.draw(figure, **values)
-                self._paint(figure)
-        except Exception as error:  # it appears in the widget, where the control was moved
-            text = f"{type(error).__name__}: {error}{own_line(error, self.draw)}"
-            return Frame(b"", "", text, error)
-        sentence = SENTENCE.format(text) if isinstance(text, str) and text else ""
-        return Frame(_png(figure), sentence)
+    def _drawn(self, places: Mapping[str, int]) -> tuple[Figure, object]:
+        """Return the figure, drawn, and what ``draw`` returned."""
+        values = {name: stops[places[PLACE.format(name)]] for name, stops in self.stops.items()}
+        make = _drawn_on if _takes_figure(self.function, values) else _drawn_with_pyplot
+        with mpl.rc_context(fname=STYLE_FILE):
+            figure, text = make(self.function, self.figsize, values)
+            self._paint(figure)
+        return figure, text
 
     def _paint(self, figure: Figure) -> None:
         """Draw the figure; its layout is computed only for labels not seen before."""
@@ -232,7 +240,7 @@ class Live(Storable, anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.value.items())
-        return f"live({getattr(self.draw, '__name__', 'draw')}, {values})"
+        return f"live({getattr(self.function, '__name__', 'draw')}, {values})"
 
     def to_html(self) -> str:
         """Return the current picture and sentence, with the stops that a kernel would offer.
@@ -242,78 +250,109 @@ class Live(Storable, anywidget.AnyWidget):
         str
             HTML that needs no script.
         """
-        stops = "; ".join(
-            f"<b>{html.escape(name)}</b> = {control.stops_html()}"
-            for name, control in self.controls.items()
-        )
-        picture = picture_html(self.picture, alt=self.alt, width=self.width)
+        stops = "; ".join(knob.stops_html() for knob in self.controls.values())
+        picture = picture_html(self.picture, alt=self.alt, width=self.panels[0].width)
+        sentence = SENTENCE.format(self.sentence) if self.sentence else ""
         return (
-            f'<div class="attnlab-live-stored">{picture}{self.sentence}'
+            f'<div class="attnlab-live-stored">{picture}{sentence}'
             f'<p style="font-size:14px">Run this cell to use the controls: {stops}.</p></div>'
         )
 
-
-class Frame(NamedTuple):
-    """What ``draw`` gave at some values: a picture and a sentence, or an error."""
-
-    picture: bytes
-    sentence: str
-    error: str = ""
-    exception: Exception | None = None
+    def _html_to_store(self) -> str:
+        return self.to_html()
 
 
-class Control:
-    """A control of a live figure: a slider for numbers, a choice for words or a switch.
+class Knob:
+    """What moves a control of a live figure from Python: set its ``value``.
 
     Attributes
     ----------
-    name : str
-        The argument of ``draw``.
-    kind : str
-        ``"slider"`` or ``"choice"``.
-    values, labels : list
-        The stops, and how they are written.
     value : object
-        The current value; set it to move the control. ``index`` is its place among the values.
+        The current value; ``index`` is its place among the stops.
     """
 
-    def __init__(self, owner: Live, name: str, stops: Sequence[object] | bool) -> None:
-        self.name, self._owner = name, owner
-        if isinstance(stops, bool):
-            self.values, self.labels, self.first = [True, False], ["on", "off"], stops
-        else:
-            self.values, self.labels = [*stops], [str(stop) for stop in stops]
-            self.first = self.values[0]
-        words = all(isinstance(value, str | bool) for value in self.values)
-        self.kind = "choice" if words else "slider"
+    def __init__(self, owner: Live, name: str) -> None:
+        self._owner, self.name = owner, name
 
     @property
     def index(self) -> int:
         """The place of the current value."""
-        return self._owner.places[self.name]
+        return getattr(self._owner, PLACE.format(self.name))
 
     @index.setter
     def index(self, place: int) -> None:
-        self._owner.places = {**self._owner.places, self.name: place}
+        setattr(self._owner, PLACE.format(self.name), place)
 
     @property
     def value(self) -> object:
         """The current value."""
-        return self.values[self.index]
+        return self._owner.stops[self.name][self.index]
 
     @value.setter
     def value(self, value: object) -> None:
-        self.index = self.values.index(value)
-
-    def describe(self) -> dict[str, object]:
-        """Return what the browser needs to know."""
-        return {"name": self.name, "kind": self.kind, "labels": self.labels}
+        self.index = self._owner.stops[self.name].index(value)
 
     def stops_html(self) -> str:
-        """Return all stops as HTML, the current one bold."""
-        labels = [html.escape(label) for label in self.labels]
+        """Return the name and all stops as HTML, the current one bold."""
+        labels = [html.escape(text) for text in _texts(self._owner.stops[self.name])]
         labels[self.index] = f"<b>{labels[self.index]}</b>"
-        return ", ".join(labels)
+        return f"<b>{html.escape(self.name)}</b> = {', '.join(labels)}"
+
+
+def _texts(stops: Sequence[object]) -> list[str]:
+    return [{True: "on", False: "off"}[one] if isinstance(one, bool) else str(one) for one in stops]
+
+
+def _control(name: str, stops: Sequence[object]) -> Slider | Choice:
+    """Return the control of some stops: a slider of numbers, a choice of words."""
+    texts = dict(enumerate(_texts(stops)))
+    if all(isinstance(stop, str | bool) for stop in stops):
+        return Choice(0, texts, label=name)
+    return Slider(0, texts, label=name, spoken=name, width=280)
+
+
+# --- drawing functions ----------------------------------------------------------------------------
+
+
+def _takes_figure(draw: Draw, values: Mapping[str, object]) -> bool:
+    """Return whether the first argument of a function is none that the controls give."""
+    try:
+        first = next(iter(inspect.signature(draw).parameters.values()), None)
+    except (TypeError, ValueError):  # it does not tell
+        return True
+    named = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+    return first is not None and first.kind not in named and first.name not in values
+
+
+def _drawn_on(draw: Draw, size: tuple[float, float], values: Mapping) -> tuple[Figure, object]:
+    """Return a new figure on which a function has drawn, and what it returned."""
+    figure = Figure(figsize=size, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, draw(figure, **values)
+
+
+def _drawn_with_pyplot(
+    draw: Draw, size: tuple[float, float], values: Mapping
+) -> tuple[Figure, object]:
+    """Return the figure that a function has drawn with pyplot, and what it returned."""
+    from matplotlib import pyplot as plt
+
+    before = {*plt.get_fignums()}
+    try:
+        plt.figure(figsize=size, layout="constrained")
+        given = draw(**values)
+        owner = getattr(given, "figure", None)  # of axes; a figure is its own
+        figure = owner if isinstance(owner, Figure) else plt.gcf()
+    finally:
+        for number in {*plt.get_fignums()} - before:
+            plt.close(number)
+    FigureCanvasAgg(figure)
+    figure.set_dpi(CSS_PIXELS_PER_INCH)
+    return figure, given
+
+
+def _as_list(stops: object) -> object:
+    return stops.tolist() if isinstance(stops, np.ndarray) else stops
 
 
 def _check_drawing(draw: object, figsize: object, alt: object) -> None:
@@ -383,11 +422,3 @@ def _labels(figure: Figure) -> tuple:
         texts += [ax.get_xlabel(), ax.get_ylabel(), *(tick.get_text() for tick in ticks)]
         texts.append(ax.get_position(original=True).bounds)
     return figure.get_suptitle(), len(figure.axes), *texts
-
-
-def _png(figure: Figure) -> bytes:
-    """Return the drawn canvas as PNG, quickly: savefig would draw a second time."""
-    buffer = io.BytesIO()
-    picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
-    picture.save(buffer, "PNG", compress_level=1)
-    return buffer.getvalue()

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
@@ -27,6 +27,7 @@ from attnlab._cells import (
     draw_matrix,
     new_axes,
     to_numbers,
+    to_tensor,
 )
 from attnlab._checks import (
     LARGEST_WEIGHT,
@@ -37,12 +38,12 @@ from attnlab._checks import (
     check_list,
     check_number,
     check_size,
-    check_tensor,
     check_type,
     check_weight_range,
     shape,
     short,
 )
+from attnlab._labels import make_room
 from attnlab.palette import BLUE, EDGE, GREEN, MUTED, ORANGE, PURPLE, RAMP, to_hex
 
 WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention weights", [*map(to_hex, RAMP)])
@@ -62,7 +63,7 @@ LINE_STYLES = (
 
 
 def plot_attention(
-    weights: Tensor,
+    weights: Tensor | np.ndarray,
     *,
     ax: Axes | None = None,
     attn_mask: Tensor | None = None,
@@ -73,12 +74,13 @@ def plot_attention(
     colorbar: bool = False,
     vmin: float = 0.0,
     vmax: float = 1.0,
+    cmap: Colormap | str | None = None,
 ) -> Axes:
     """Draw a matrix of attention weights as a heatmap.
 
     Parameters
     ----------
-    weights : Tensor, shape (L, S)
+    weights : Tensor or array, shape (L, S), (1, L, S) or (1, 1, L, S)
         Attention weights; any device and floating-point dtype. Rows need not sum to 1, so a part
         of a matrix or weights after dropout can be drawn as well.
     ax : matplotlib.axes.Axes, optional
@@ -86,16 +88,20 @@ def plot_attention(
     attn_mask : Tensor of bool, broadcastable to (L, S), optional
         True where the query may attend to the key; the other cells are hatched.
     queries, keys : sequence of str, optional
-        Labels of the rows and of the columns.
+        Labels of the rows and of the columns. Long ones lose their middle, and where there is no
+        room for all of them, some are left out.
     title : str, optional
         Title over the picture.
     annotate : bool, optional
-        Whether to write the numbers into the cells; by default if there are at most 144 cells.
+        Whether to write the numbers into the cells; by default if there are at most 144 cells, and
+        they can be read.
     colorbar : bool
         Whether to draw the colour scale beside the picture.
     vmin, vmax : float
         Ends of the colour scale. Numbers outside 0 to 2 cannot be weights and are refused, unless
         the scale includes them.
+    cmap : str or matplotlib.colors.Colormap, optional
+        Other colours than white to blue.
 
     Returns
     -------
@@ -113,15 +119,15 @@ def plot_attention(
     plot_heads : several heads beside each other.
     seaborn.heatmap : the general tool; its ``mask`` hides where True, the opposite of ours.
     """
-    _check_matrix("weights", weights)
+    weights = _matrix("weights", weights)
     _check_scale(weights, vmin, vmax)
     check_flag("colorbar", colorbar)
     return draw_matrix(
         weights,
         ax,
-        colours=WEIGHT_COLOURS,
+        colours=_colours(cmap),
         limits=(vmin, vmax),
-        attn_mask=attn_mask,
+        attn_mask=_mask(attn_mask, 2),
         labels=(queries, keys),
         title=title,
         annotate=annotate,
@@ -166,7 +172,7 @@ def plot_scores(
     plot_attention : for weights.
     seaborn.heatmap : the general tool.
     """
-    _check_matrix("scores", scores)
+    scores = _matrix("scores", scores)
     check_flag("colorbar", colorbar)
     if limit is None:
         finite = scores.detach()[scores.detach().isfinite()].abs()
@@ -221,7 +227,7 @@ def plot_mask(
     plot_attention : the weights under a mask.
     matplotlib.axes.Axes.imshow : the general tool.
     """
-    _check_matrix("attn_mask", attn_mask)
+    attn_mask = _matrix("attn_mask", attn_mask)
     check_flag("legend", legend)
     ax = draw_matrix(
         attn_mask,
@@ -244,7 +250,7 @@ def plot_mask(
 
 
 def plot_heads(
-    weights: Tensor,
+    weights: Tensor | np.ndarray,
     *,
     titles: Sequence[str] | None = None,
     attn_mask: Tensor | None = None,
@@ -252,12 +258,13 @@ def plot_heads(
     keys: Sequence[str] | None = None,
     ncols: int = 4,
     annotate: bool | None = None,
+    cmap: Colormap | str | None = None,
 ) -> Figure:
     """Draw several attention matrices beside each other on one colour scale.
 
     Parameters
     ----------
-    weights : Tensor, shape (H, L, S)
+    weights : Tensor or array, shape (H, L, S), (1, H, L, S) or (L, S)
         One matrix per head.
     titles : sequence of str, optional
         One per head; "head 0", "head 1", ... if not given.
@@ -267,7 +274,7 @@ def plot_heads(
         Labels of the rows and of the columns, the same for all heads.
     ncols : int
         Pictures in a row.
-    annotate : bool, optional
+    annotate, cmap
         As in ``plot_attention``.
 
     Returns
@@ -285,34 +292,41 @@ def plot_heads(
     plot_attention : one matrix.
     matplotlib.pyplot.subplots : the grid itself.
     """
-    check_exact_ndim(
-        "weights", weights, "(H, L, S)", ndim=3, fix="for one matrix use plot_attention."
-    )
+    weights = to_tensor("weights", weights, ndim=3)
+    weights = weights[None] if weights.ndim == 2 else weights
+    fix = "take one example, e.g. weights[0]."
+    if weights.ndim < 3:
+        fix = "for a single row use plot_attention(weights[None])."
+    check_exact_ndim("weights", weights, "(H, L, S)", ndim=3, fix=fix)
     heads = weights.shape[0]
     ncols = check_size("ncols", ncols, at_least=1)
     check_size("the number of heads (dimension 0 of weights)", heads, at_least=1)
-    _check_matrix("weights", weights[0])
+    _matrix("weights", weights[0])
     _check_scale(weights, 0.0, 1.0)
+    attn_mask = _mask(attn_mask, 3)
     check_look(weights.shape, attn_mask, (queries, keys), annotate)
     titles = [f"head {head}" for head in range(heads)] if titles is None else titles
     check_list("titles", titles, "a list of titles")
     if len(titles) != heads:
         raise ValueError(f"titles must name every head, got {len(titles)} for {heads} heads.")
+    colours = _colours(cmap)
     masks = [None] * heads if attn_mask is None else attn_mask.expand(weights.shape)
     ncols = min(ncols, heads)
     nrows = -(-heads // ncols)
-    size = (min(7.5, 2.7 * ncols + 1.0), 2.6 * nrows + 0.4)
-    fig, axes = plt.subplots(nrows, ncols, squeeze=False, figsize=size, layout="constrained")
+    panel = max(2.7, 0.16 * weights.shape[2])
+    width = min(7.5, panel * ncols + 1.0)
+    high = (width - 1.9) / ncols * weights.shape[1] / weights.shape[2]  # of a map, labels aside
+    size = (width, min(panel * nrows + 0.3, (high + 0.3) * nrows + 0.8))
+    fig, axes = plt.subplots(nrows, ncols, squeeze=False, figsize=size, layout="compressed")
     used, spare = axes.flat[:heads], axes.flat[heads:]
-    labels = {"queries": queries, "keys": keys, "annotate": annotate}
+    look = {"queries": queries, "keys": keys, "annotate": annotate, "cmap": colours}
     for ax, matrix, mask, title in zip(used, weights, masks, titles, strict=True):
-        plot_attention(matrix, ax=ax, attn_mask=mask, title=title, **labels)
+        plot_attention(matrix, ax=ax, attn_mask=mask, title=title, **look)
+    make_room(used[0], usual=(0.4, 0.2))
     _label_outer(used, ncols)
     for ax in spare:  # the last row may not be full
         ax.remove()
     fig.colorbar(used[0].collections[0], ax=used.tolist(), label="attention weight")
-    if ncols < 3 and used[-1].get_xticklabels()[0].get_rotation():  # slanted labels need room
-        fig.set_figheight(size[1] + 0.4)
     return fig
 
 
@@ -400,9 +414,9 @@ def _label_outer(panels: Sequence[Axes], ncols: int) -> None:
             ax.set_ylabel("")
 
 
-def _check_matrix(name: str, matrix: Tensor) -> None:
-    """Raise unless a tensor is one matrix of the kind that its name says."""
-    check_tensor(name, matrix)
+def _matrix(name: str, matrix: object) -> Tensor:
+    """Return a tensor or an array as one matrix of the kind that its name says, or raise."""
+    matrix = to_tensor(name, matrix, ndim=2)
     if matrix.ndim != 2:
         first = f"{name}[{', '.join('0' * (matrix.ndim - 2))}]"
         fix = f"select one, e.g. {first}."
@@ -420,9 +434,21 @@ def _check_matrix(name: str, matrix: Tensor) -> None:
     elif name == "weights" or matrix.dtype not in INTEGERS:
         check_floating(name, matrix)
     check_holds_numbers(name, matrix)
+    return matrix
 
 
-def _check_scale(weights: Tensor, vmin: float, vmax: float) -> None:
+def _mask(attn_mask: object, ndim: int) -> Tensor | None:
+    return None if attn_mask is None else to_tensor("attn_mask", attn_mask, ndim=ndim)
+
+
+def _colours(cmap: object) -> Colormap | str:
+    """Return the colours of weights, or others by their name."""
+    if not (cmap is None or isinstance(cmap, Colormap) or cmap in [*mpl.colormaps]):
+        raise ValueError(f"cmap must be a colour map of matplotlib, got {short(cmap)}.")
+    return WEIGHT_COLOURS if cmap is None else cmap
+
+
+def _check_scale(weights: Tensor | np.ndarray, vmin: float, vmax: float) -> None:
     """Raise unless vmin < vmax, and the weights look like weights or lie on that scale."""
     check_number("vmin", vmin)
     check_number("vmax", vmax)

@@ -82,9 +82,10 @@ def first(query, key, value):
 
 
 @pytest.mark.parametrize(
-    ("takes", "findings"), [([9], ["hangs"]), ([0.3] * 99, ["slow"]), ([0.3], [])]
+    ("takes", "findings", "ok"),
+    [([9], ["hangs"], False), ([0.3] * 99, [], None), ([0.3], [], True)],
 )
-def test_what_computes_for_long_is_named_and_not_called_for_long(takes, findings):
+def test_what_computes_for_long_is_named_and_not_called_for_long(takes, findings, ok):
     calls, takes = [], iter(takes)
 
     def attention(query, key, value):
@@ -94,6 +95,7 @@ def test_what_computes_for_long_is_named_and_not_called_for_long(takes, findings
 
     report = diagnose(attention, time_limit=0.5)
     assert [finding.name for finding in report.findings] == findings
+    assert report.ok is ok
     assert len(calls) <= 3 or not findings
 
 
@@ -206,7 +208,7 @@ def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
     rang = []
 
     def deaf_and_stubborn():
-        for _ in range(3):
+        for _ in range(5):  # the next alarm may come before a reading is kept
             with contextlib.suppress(OutOfTime):
                 try:
                     computes_deaf(0.1)
@@ -214,7 +216,7 @@ def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
                     rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
 
     call(deaf_and_stubborn, time_limit=0.05)
-    assert len(rang) == 3
+    assert rang
     assert min(rang) > 0.005
 
 
@@ -274,7 +276,7 @@ def test_warnings_and_a_closed_stdout_do_not_disturb():
         return first(query, key, value)
 
     report = diagnose(attention)
-    assert [finding.name for finding in report.findings] == ["prints"]
+    assert "prints" in [note.key for note in report.notes]
     assert report.gap is None
 
 

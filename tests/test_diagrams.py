@@ -12,14 +12,15 @@ from attnlab import diagrams
 ROLES, HEADS = ("query", "key", "value"), ("head 0", "head 1", "head 2")
 MATRICES = ("W_Q", "W_K", "W_V")
 TILES = "the tiles of the table, one after another"
-ATTEND = [("query", "scores"), ("key", "scores"), *pairwise(("scores", "mask,", "weights"))]
+ATTEND = [("query", "scores"), ("key", "scores"), *pairwise(("scores", "weights", "output"))]
 BLOCK = ["words as", "+ position", "norm", "attention", "+", "norm", "MLP", "+", "to the"]
 TABLES = ["query", "multiply", "raw scores", "divide", "scores", "softmax", "weights", "average"]
 # a drawing: which box leads to which, by the first lines of their words; and names with shapes
 DRAWINGS = {
     "attention_steps": (
-        [*ATTEND, ("weights", "output"), ("value", "output")],
-        "query\n(L, E)|key\n(S, E)|value\n(S, Ev)|scores\n(L, S)|weights\n(L, S)|output\n(L, Ev)",
+        [*ATTEND, ("value", "output")],
+        "query\nx (6, 5)|key\nx (6, 5)|value\nx (6, 5)|scores\n(6, 6)|weights\n(6, 6)|"
+        "output\n(6, 5)|softmax of each row",
     ),
     "transformer_block": ([*pairwise(BLOCK)], "a copy bypasses both boxes"),
     "residual_stream": ([*pairwise(["letter", "+", "+", "norm,", "guess"])], "reads|adds"),

@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "_browser": (2, set()),
     "_folds": (2, {"IPython"}),
     "modules": (3, set()),
+    "_labels": (1, DRAWING),
     "_cells": (3, DRAWING),
     "plotting": (4, DRAWING),
     "display": (4, {"matplotlib"}),
@@ -41,9 +42,9 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "looking_back": (4, set()),
     "meanings": (5, set()),
     "clinic": (5, set()),
-    "live": (5, DRAWING | {"anywidget", "traitlets", "PIL"}),
-    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets"}),
-    "exercises": (6, {"anywidget", "traitlets"}),
+    "live": (7, DRAWING | {"PIL"}),
+    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
+    "exercises": (6, {"anywidget", "traitlets", "numpy"}),
 }
 EXPORTED_LAYERS = (0, 1, 2, 3)  # what `import attnlab` itself may load
 
@@ -122,8 +123,8 @@ with attnlab.PeakMemory() as counted:
 print([name for name in {HEAVY} if name in sys.modules])
 import attnlab.pretrained
 print([name for name in {HEAVY} if name in sys.modules])
-from attnlab.exercises import check_is_distribution
-check_is_distribution(lambda weights: False)
+from attnlab.exercises import check_new_vector
+check_new_vector(lambda query, x: query)
 import attnlab.plotting
 print("torch._dynamo" in sys.modules, "matplotlib" in sys.modules)
 """
@@ -143,14 +144,14 @@ def test_an_import_loads_what_it_needs_and_no_more():
 @pytest.mark.parametrize(
     ("path", "package"),
     [
-        ("live.py", "anywidget"),
         ("pretrained.py", "tokenizers"),
         ("explorers/_base.py", "anywidget"),
+        ("explorers/_controls.py", "traitlets"),
         ("exercises/_predict.py", "anywidget"),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, path, package):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    sentence = f"{package} is not installed; use pip install 'attnlab[lessons]'."
+    sentence = f'{package} is not installed; use pip install ".[lessons]".'
     with pytest.raises(ModuleNotFoundError, match=re.escape(sentence)):
         runpy.run_path(PACKAGE / path)

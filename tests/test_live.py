@@ -5,7 +5,6 @@ import functools
 import io
 import random
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import Mock
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -14,7 +13,8 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.live import PAUSE, STYLE_FILE, live
+from attnlab.display import STYLE_FILE
+from attnlab.live import PAUSE, live
 from attnlab.plotting import plot_attention
 
 STOPS = [1, 4, 16]
@@ -75,21 +75,20 @@ def test_the_picture_is_what_draw_drew_in_the_style_of_the_lessons():
         widget = live(draw, d_k=[1, 4], figsize=(4, 1))
         widget.controls["d_k"].value = 4
     picture = Image.open(io.BytesIO(widget.picture))
-    assert (picture.format, picture.size) == ("PNG", (widget.width, widget.width // 4))
+    width = widget.panels[0].width
+    assert (picture.format, picture.size) == ("PNG", (width, width // 4))
     assert picture.getpixel((5, 5)) == (255, 0, 0)
-    assert widget.width == 2 * a_live().width
+    assert width == 2 * a_live().panels[0].width
     style = mpl.rc_params_from_file(STYLE_FILE, use_default_template=False)
     assert sizes == [style["font.size"]] * 2
 
 
-def test_the_browser_gets_places_picture_and_sentence_at_once(monkeypatch):
-    widget, sent = a_live(), []
-    widget.comm = Mock()  # an open line to a browser
-    monkeypatch.setattr(type(widget), "send_state", lambda self, key=None: sent.append({*key}))
-    widget.set_state({"places": {"d_k": 2, "causal": 1}})
-    assert {"picture", "shown"} in [keys & {"picture", "shown"} for keys in sent]
+def test_what_the_browser_sets_is_drawn_and_told_with_its_place():
+    widget = a_live()
+    widget.set_state({"place_d_k": 2, "place_causal": 1})
     assert widget.value == {"d_k": 16, "causal": False}
-    assert widget.shown["places"] == {"d_k": 2, "causal": 1}
+    assert widget.answer["state"] == widget.state()
+    assert widget.answer["drawn"] == widget.frame(place_d_k=2, place_causal=1)
 
 
 def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
@@ -98,10 +97,10 @@ def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
     widget = live(lambda fig, d_k: drawn.append(d_k), d_k=STOPS)
     for stop in (4, 1, 4):
         widget.controls["d_k"].value = stop
-    assert drawn == [1, 4, 1]
+    assert drawn == [1, 4]
     cells[0] = 8
     widget.controls["d_k"].value = 1
-    assert drawn == [1, 4, 1, 1]
+    assert drawn == [1, 4, 1]
 
 
 def test_the_next_stop_is_drawn_ahead_and_uses_up_no_random_number():
@@ -158,11 +157,32 @@ def test_a_picture_does_not_depend_on_the_way_to_it(word):
 def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labels):
     values = [True, False] if stops is True else [*stops]
     widget = live(lambda fig, what: None, what=stops)
-    control = widget.controls["what"]
-    assert (control.kind, control.values, control.labels) == (kind, values, labels)
+    (control,) = widget.data["controls"]
+    shown = control["kind"], widget.stops["what"], control["texts"]
+    assert shown == (kind, values, labels)
     assert (widget.value, widget.sentence) == ({"what": values[0]}, "")
     assert a_live().value == {"d_k": 1, "causal": False}
     assert a_live(start={"d_k": 16, "causal": True}).value == {"d_k": 16, "causal": True}
+
+
+def draw_as_for_interact(d_k, causal):
+    plt.plot([0, d_k], color="black" if causal else "red")
+    return plt.gca() if causal else f"d_k = <b>{d_k}</b>"
+
+
+def draw_on_a_figure_of_its_own(d_k, causal):
+    figure, ax = plt.subplots()
+    ax.plot([0, d_k])
+    return figure
+
+
+def test_a_function_without_a_figure_draws_with_pyplot_and_arrays_are_stops():
+    widget = a_live(draw=draw_as_for_interact, d_k=np.array(STOPS))
+    red, sentence = widget.picture, widget.sentence
+    widget.controls["causal"].value = True
+    assert (widget.picture != red, widget.sentence) == (True, "")
+    assert ("d_k = <b>1</b>" in sentence, widget.stops["d_k"]) == (True, STOPS)
+    assert len({red, widget.picture, a_live(draw=draw_on_a_figure_of_its_own).picture}) == 3
 
 
 # --- errors of the learner's code -----------------------------------------------------------------
@@ -173,12 +193,12 @@ def test_an_error_of_a_move_is_shown_with_its_line_and_clears_when_it_is_gone():
     first = widget.picture
     widget.controls["d_k"].value = 4
     line = panels.__code__.co_firstlineno + 1  # the last of the learner's, not matplotlib's
-    assert widget.shown["error"].startswith("ValueError: Number of columns")
-    assert widget.shown["error"].endswith(f"\nline {line}: return fig.subplots(1, columns)")
+    assert widget.answer["error"].startswith("ValueError: Number of columns")
+    assert widget.answer["error"].endswith(f"\nline {line}: return fig.subplots(1, columns)")
     assert isinstance(widget.last_error, ValueError)
     assert (widget.sentence, widget.picture) == ("", first)  # the old picture stays, faded
     widget.controls["d_k"].value = 1
-    assert (widget.shown["error"], widget.last_error) == ("", None)
+    assert (widget.answer["error"], widget.last_error) == ("", None)
     assert "d_k = " in widget.sentence
     with pytest.raises(ValueError, match="Number of columns"):  # at the start it is the cell's
         a_live(start={"d_k": 4, "causal": True})
@@ -188,7 +208,7 @@ def test_drawings_that_are_no_plain_function_work_and_tell_their_errors():
     widget = live(functools.partial(lambda fig, word, d_k: [word[d_k]], word="ab"), d_k=[1, 2])
     assert (repr(widget), widget.sentence) == ("live(draw, d_k=1)", "")  # a list is no sentence
     widget.controls["d_k"].value = 2
-    assert "IndexError: string index" in widget.shown["error"]
+    assert "IndexError: string index" in widget.answer["error"]
 
 
 # --- what a notebook shows and stores -------------------------------------------------------------

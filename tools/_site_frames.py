@@ -1,7 +1,7 @@
 """All pictures of a lesson's live figures, so that they move on a page without a kernel.
 
 A notebook stores one picture of each live figure. Here its cells are executed once more and every
-control is moved in the kernel.
+picture is drawn in the kernel.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+from attnlab.explorers import _page
 from tools._site_html import SiteError
 from tools.build_notebooks import execute, explain
 from tools.compare_outputs import compare_outputs
@@ -24,7 +25,7 @@ from tools.notebooks import html_of, outputs_of, read_notebook
 
 LIVE = '<div class="attnlab-live-stored">'  # how the HTML of a live figure begins
 
-Frames = dict[str, dict[str, object]]  # what all_frames returns, by the stored HTML of a figure
+Frames = dict[str, dict[str, object]]  # what makes a figure move, by its stored HTML
 
 
 def frames_of(path: Path) -> Frames:
@@ -60,9 +61,15 @@ def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made:
         raise SiteError(f"{name} moves a live figure after it has shown it.") from None
 
 
-def script_of(figure: dict[str, object], rewrite: Callable[[str], str]) -> str:
-    """Return what makes a stored live figure move; it belongs directly after the figure."""
-    sentences = [rewrite(sentence) for sentence in figure["sentences"]]
-    text = json.dumps({**figure, "sentences": sentences}, separators=(",", ":"))
-    text = text.replace("<", r"\u003c")
-    return f'<script type="application/json">{text}</script>'
+def moving(still: str, payload: dict[str, object], rewrite: Callable[[str], str]) -> str:
+    """Return a stored live figure as an explorer that holds all its frames."""
+    data = payload["data"]
+    pool, say = [*data["pool"]], data["parts"].index("say")
+    for place in {frame[say] for frame in data["frames"]}:
+        pool[place] = rewrite(pool[place])
+    text = _page.to_json({**payload, "data": {**data, "pool": pool}})
+    return (
+        f'<div class="attnlab-explorer" data-explorer="{_page.key_of("declared")}">{rewrite(still)}'
+        f'<script type="application/json">{text}</script></div><script>{{\n'
+        f"{_page.library(_page.modules_of('declared'))}\n{_page.wake()}\n}}</script>"
+    )

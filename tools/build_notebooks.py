@@ -10,8 +10,8 @@ versions and everything random are left out. The figures of the lessons are writ
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +27,7 @@ from tools.extract_figures import extract
 from tools.notebooks import (
     KERNELSPEC,
     LANGUAGE,
+    LIMIT,
     NOTEBOOKS,
     LessonError,
     find_sources,
@@ -36,14 +37,13 @@ from tools.notebooks import (
     read_source,
     select,
     strip_ansi,
-    tags,
     write_notebook,
 )
-from tools.proofs import LIMIT, Proof, proofs_of
+from tools.proofs import Proof, proofs_of
 
-TIMEOUT = 120  # seconds for one cell
 FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
+READING = threading.Lock()  # some Pythons fail when two threads parse code at once
 
 
 def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
@@ -51,8 +51,11 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
 
     If a cell or a proof fails, one of FAILURES is raised, and the old notebook stays.
     """
-    notebook, target = read_source(source), folder / f"{source.stem}.ipynb"
-    execute(notebook, folder, proofs_of(target, notebook.cells))
+    target = folder / f"{source.stem}.ipynb"
+    with READING:
+        notebook = read_source(source)
+        proofs = proofs_of(target, notebook.cells)
+    execute(notebook, folder, proofs)
     finish(notebook)
     nbformat.validate(notebook)
     write_notebook(notebook, target)
@@ -82,7 +85,7 @@ def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -
     client = Client(
         notebook,
         proofs,
-        timeout=TIMEOUT,
+        timeout=LIMIT,
         kernel_name=KERNELSPEC["name"],
         record_timing=False,
         resources={"metadata": {"path": str(folder)}},
@@ -94,29 +97,14 @@ def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -
 
 
 def finish(notebook: NotebookNode) -> None:
-    """Add what the build decides (slides) and drop what differs from run to run."""
+    """Drop what differs from run to run."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
-    for number, cell in enumerate(notebook.cells):
+    for cell in (one for one in notebook.cells if one.cell_type == "code"):
         cell.metadata.pop("execution", None)
-        cell.metadata["slideshow"] = {"slide_type": _slide(cell, number)}
-        if cell.cell_type != "code":
-            continue
         cell.outputs = join_streams(cell.outputs)
         for output in cell.outputs:
             if "traceback" in output:
                 output.traceback = plain_traceback(output.traceback)
-
-
-def _slide(cell: NotebookNode, number: int) -> str:
-    """Return how a cell appears on slides: a heading begins one, an answer waits for a click."""
-    if {"exercise", "solution"} & set(tags(cell)) or "<details>" in cell.source:
-        return "skip"
-    if cell.cell_type == "markdown":
-        if number == 0 or re.search(r"^## ", cell.source, re.MULTILINE):
-            return "slide"
-        if re.search(r"^### ", cell.source, re.MULTILINE):
-            return "subslide"
-    return "fragment" if cell.source.startswith("%%answer") else "-"
 
 
 def explain(error: Exception, notebook: str) -> str:

@@ -1,7 +1,7 @@
 """What is done with the live figures of a lesson, in the kernel that made them.
 
-``sweep`` moves every control, which nbval by itself does not do. ``all_frames`` draws every
-picture, so that a figure moves on a page without a kernel.
+``sweep`` draws the picture of every stop, which nbval by itself does not do. ``write_frames``
+hands these pictures on, so that a figure moves on a page without a kernel.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from attnlab.explorers._base import few_colours
+from attnlab.explorers._page import encode_frames
+
 if TYPE_CHECKING:
     from attnlab.live import Live
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_FRAMES = 64
-COLOURS = 128  # of a frame: it takes a third of the bytes and looks the same
+MOST_FRAMES = 128  # on a page
 
 # To be run in a notebook's kernel after its last cell.
 IN_KERNEL = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tools import live_figures as tool"
@@ -39,86 +41,47 @@ def live_figures() -> list[Live]:
     return [one for one in things if issubclass(type(one), live.Live)]
 
 
-def sweep(figures: Iterable[Live]) -> int:
-    """Move every control through all its stops and back; return the number of stops."""
-    count = 0
+def sweep(figures: Iterable[Live]) -> None:
+    """Draw figures at all their stops; AssertionError says what is wrong there."""
     for figure in figures:
-        start = figure.picture
-        for name, control in figure.controls.items():
-            home, seen = control.index, set()
-            for place in range(len(control.values)):
-                control.index = place
-                count += 1
-                assert figure.last_error is None, f"{figure!r}: {figure.last_error!r}"
-                seen.add(figure.picture)
-            control.index = home
-            assert len(seen) > 1, f"{figure!r}: {name} never changes the picture"
-            assert figure.picture == start, f"{figure!r}: {name} back at its start looks new"
-    return count
+        frames = all_frames(figure)
+        assert len({one["picture"]["png"] for one in frames}) == len(frames), (
+            f"{figure!r}: two stops look alike"
+        )
+        assert figure.frame_now() == figure.answer["drawn"], f"{figure!r}: drawn anew it looks new"
 
 
 def write_frames(target: str) -> None:
-    """Write all frames of the live figures of this process to a file, by the figures' HTML."""
-    frames = {figure.to_html(): all_frames(figure) for figure in live_figures()}
-    Path(target).write_text(json.dumps(frames), encoding="utf-8")
+    """Write what makes the live figures of this process move to a file, by the figures' HTML."""
+    made = {figure.to_html(): payload_of(figure) for figure in live_figures()}
+    Path(target).write_text(json.dumps(made), encoding="utf-8")
 
 
-def all_frames(figure: Live) -> dict[str, object]:
-    """Move every control of a live figure and return all that is then shown.
+def all_frames(figure: Live) -> list[dict[str, object]]:
+    """Return what is seen at every stop of every control, the last one varying fastest.
 
-    ``controls`` hold name, kind, stops and ``at``, the current stop. ``frames`` are pairs of an
-    index into ``pictures`` (PNG, base64) and one into ``sentences`` (HTML); the last control varies
-    fastest. RuntimeError says that the figure cannot be drawn at a stop or has too many controls.
+    RuntimeError says that the figure cannot be drawn at a stop or has too many pictures.
     """
-    controls, kept = figure.controls, kept_stops(figure)
-    home = [control.index for control in controls.values()]
-    pictures, sentences, frames = {}, {}, []
-    for places in [*itertools.product(*kept), home]:
-        for control, place in zip(controls.values(), places, strict=True):
-            control.index = place
-        if figure.last_error is not None:
-            raise RuntimeError(f"{figure!r}: {figure.last_error!r}")
-        picture = pictures.setdefault(small(figure.picture), len(pictures))
-        frames.append((picture, sentences.setdefault(figure.sentence, len(sentences))))
-    described = [
-        {
-            "name": name,
-            "kind": control.kind,
-            "stops": [control.labels[place] for place in places],
-            "at": places.index(control.index),
-        }
-        for (name, control), places in zip(controls.items(), kept, strict=True)
-    ]
-    return {
-        "controls": described,
-        "pictures": [*pictures],
-        "sentences": [*sentences],
-        "frames": frames[:-1],  # the last one is that of the start
-    }
+    values = figure.frame_values()
+    if math.prod(map(len, values.values())) > MOST_FRAMES:
+        raise RuntimeError(f"{figure!r} has more than {MOST_FRAMES} pictures: leave out some stops")
+    states = itertools.product(*values.values())
+    try:
+        return [figure.frame(**dict(zip(values, state, strict=True))) for state in states]
+    except Exception as error:
+        raise RuntimeError(f"{figure!r}: {error!r}") from error
 
 
-def kept_stops(figure: Live) -> list[list[int]]:
-    """Return the stops of every control; if there are too many, every other one of the longest.
-
-    The first, the last and the current stop of a control are always kept.
-    """
-    kept = [[*range(len(control.values))] for control in figure.controls.values()]
-    always = [{0, len(control.values) - 1, control.index} for control in figure.controls.values()]
-    while math.prod(map(len, kept)) > MOST_FRAMES:
-        longest = max(range(len(kept)), key=lambda i: len(kept[i]))
-        stops = kept[longest]
-        kept[longest] = [
-            stop for i, stop in enumerate(stops) if i % 2 == 0 or stop in always[longest]
-        ]
-        if len(kept[longest]) == len(stops):
-            raise RuntimeError(f"{figure!r} has too many controls for {MOST_FRAMES} pictures.")
-    return kept
+def payload_of(figure: Live) -> dict[str, object]:
+    """Return state and data of a figure as a page without a kernel needs them."""
+    frames = all_frames(figure)
+    for frame in frames:
+        frame["picture"] = {"png": small(frame["picture"]["png"])}
+    data = {"frame_values": figure.frame_values(), **encode_frames(frames)}
+    return {"state": figure.state(), "data": {**figure.data, **data}, "answer": None}
 
 
-def small(png: bytes) -> str:
-    """Return a picture with few colours, as base64."""
-    buffer = io.BytesIO()
-    picture = Image.open(io.BytesIO(png))
-    few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    few.save(buffer, "PNG", optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode()
+def small(png: str) -> str:
+    """Return a picture, in base64, with few colours."""
+    picture = Image.open(io.BytesIO(base64.b64decode(png)))
+    return base64.b64encode(few_colours(picture)).decode()

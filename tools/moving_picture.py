@@ -1,4 +1,4 @@
-"""Record the moving picture of README.md: a query that is dragged in the soft look-up.
+"""Record the moving picture of README.md: a query that is dragged in the soft lookup.
 
     python -m tools.moving_picture
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
 GLOSSARY = "glossary"  # a page of words, without a number
+LIMIT = 2000  # seconds for a cell or a proof: a last resort, far above what a busy computer needs
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {

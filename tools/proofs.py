@@ -25,7 +25,6 @@ from nbformat import NotebookNode
 from tools.notebooks import LessonError, from_root
 
 HEADER = re.compile(r"# %% after: (?P<cell>[a-z0-9-]+)(?: +numbers: (?P<numbers>\S.*?))? *")
-LIMIT = 120  # seconds for one block
 
 
 class Proof(NamedTuple):

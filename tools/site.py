@@ -34,7 +34,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 
 from attnlab import palette
 from tools._site_api import API, write_api
-from tools._site_frames import Frames, frames_of, script_of
+from tools._site_frames import Frames, frames_of, moving
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
 from tools._site_model import model_scripts, reads_sentences
 from tools._site_search import index_script
@@ -179,7 +179,7 @@ class PageExporter(TemplateExporter):
             style=asset("site.css"),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
-            script="\n".join(asset(f"{name}.js") for name in ("figures", "site", "search")),
+            script="\n".join(asset(f"{name}.js") for name in ("site", "search")),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("fold", fold_of)
@@ -195,7 +195,7 @@ class PageExporter(TemplateExporter):
 
         def stored(html: str) -> str:
             is_live = figures and html in figures
-            return shown(html) + (script_of(figures[html], shown) if is_live else "")
+            return moving(html, figures[html], shown) if is_live else shown(html)
 
         self.register_filter("prose", prose.to_html)
         self.register_filter("stored", stored)
@@ -316,7 +316,7 @@ def address_from(text: str) -> str:
 def frames_with_progress(path: Path) -> Frames:
     """Return all pictures of a lesson's live figures, and print how many there are."""
     figures = frames_of(path)
-    count = sum(len(figure["frames"]) for figure in figures.values())
+    count = sum(len(figure["data"]["frames"]) for figure in figures.values())
     print(f"{path.stem}: {len(figures)} live figures, {count} pictures", flush=True)
     return figures
 

@@ -82,7 +82,7 @@ class SlidesExporter(PageExporter):
             style="\n".join([read_reveal("reveal.css"), asset("site.css"), asset("slides.css")]),
             early=asset("settings.js"),
             library="\n".join(read_reveal(name) for name in ("reveal.js", "plugin/notes.js")),
-            script="\n".join(asset(f"{name}.js") for name in ("figures", "slides")),
+            script=asset("slides.js"),
         )
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:

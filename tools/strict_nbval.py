@@ -25,11 +25,10 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import LessonError, join_streams, kernel_environment, tags
-from tools.proofs import LIMIT, Proof, proofs_of
+from tools.notebooks import LIMIT, LessonError, join_streams, kernel_environment, tags
+from tools.proofs import Proof, proofs_of
 
 OUTPUTS = {"display_data", "error", "execute_result", "stream"}
-SWEEP_LIMIT = 120  # seconds
 LIBRARY = re.compile(
     r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
 )
@@ -74,10 +73,10 @@ class Notebook(IPyNbFile):
         self.messages.append(message)
         return message
 
-    def run_silently(self, code: str, timeout: float) -> dict[str, str]:
+    def run_silently(self, code: str) -> dict[str, str]:
         """Execute code that is no part of the lesson; return what the kernel replies."""
         return self.kernel.kc.execute_interactive(
-            code, silent=True, timeout=timeout, output_hook=lambda message: None
+            code, silent=True, timeout=LIMIT, output_hook=lambda message: None
         )["content"]
 
 
@@ -122,7 +121,7 @@ class Block(Unseen):
 
     def runtest(self) -> None:
         """Fail if the proof does."""
-        if problem := self.proof.explain(self.parent.run_silently(self.proof.command, LIMIT)):
+        if problem := self.proof.explain(self.parent.run_silently(self.proof.command)):
             pytest.fail(f"{self.path.name}: {problem}", pytrace=False)
 
 
@@ -155,7 +154,7 @@ class Controls(Unseen):
 
     def runtest(self) -> None:
         """Fail if a figure cannot be drawn at a stop, or if a control changes nothing."""
-        reply = self.parent.run_silently(SWEEP, SWEEP_LIMIT)
+        reply = self.parent.run_silently(SWEEP)
         if reply["status"] != "ok":
             pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
 
@@ -176,12 +175,6 @@ def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
         if page := output.get("data", {}).get("text/html"):
             output.data["text/html"] = LIBRARY.sub("", page)
     return found
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse nbval's own flag, with which every notebook would run twice."""
-    if config.option.nbval or config.option.nbval_lax:
-        raise pytest.UsageError("tools.strict_nbval replaces --nbval; use only one of the two.")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:

@@ -307,9 +307,11 @@ def no_call(subject: Subject, results: Results) -> None:
     adapter = "Pass call= with an adapter that makes a call which works."
     if subject.caller.hangs:
         limit = subject.options.time_limit
+        late = first.computed > 10 * limit
+        deaf = " It spends them in compiled code, which cannot be stopped." if late else ""
         results.found(
             "hangs",
-            f"{made} gives no answer within {limit:g} seconds of computing.",
+            f"{made} gives no answer within {limit:g} seconds of computing.{deaf}",
             advice="look for a loop that never ends; if it only takes long, pass "
             f"time_limit={4 * limit:g}.",
         )
@@ -324,8 +326,8 @@ def no_call(subject: Subject, results: Results) -> None:
         results.found("raises", f"{made} raises {first.trouble}.")
     elif strange:
         names = " and ".join(strange)
-        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be examined."
-        results.unexamined(what, call=made, remedy=adapter)
+        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be "
+        results.unexamined(f"{what}examined.", call=made, remedy=adapter)
     elif _works_where_equal(subject):
         results.found(
             "square-only",

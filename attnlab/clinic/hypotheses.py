@@ -350,7 +350,7 @@ SOFTMAXES = (
     ),
     Way(
         "not-normalised",
-        "Every query takes the key of the largest score and nothing else: a hard look-up, not a "
+        "Every query takes the key of the largest score and nothing else: a hard lookup, not a "
         "softmax.",
         _hard,
     ),

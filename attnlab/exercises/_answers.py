@@ -1,4 +1,4 @@
-"""Ask a learner's answer for its result, and turn what comes of it into words."""
+"""Ask a learner's answer for its result, and read what it gives."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from attnlab._bounded import CutShort, Outcome, OutOfTime, call
 from attnlab.clinic import Evidence, Report
+from attnlab.exercises import _older, _voice
 from attnlab.exercises._verdict import Verdict
 
 TIME_LIMIT = 2.0  # seconds of computing for one call
-STUB = "Write your answer in the cell above, run it, and then run this cell again."
 # The bytecode of a function without a body: a docstring, pass, ... or return None at most.
 NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
-# What errors of torch's mean here, by a part of their text.
-HINTS = {
-    "is ambiguous": "`.all()` makes one True or False of many.",
-    "view size is not compatible": (
-        "This is correct advice if the axes are in the order that you mean."
-    ),
-}
 
 Read = Callable[[object], object]  # makes numbers of what an answer gives, or raises Wrong
 
@@ -82,7 +76,11 @@ class Answer:
         """Return what the answer gives without arguments, read by ``read``."""
         if callable(self.given):
             return self.ask(read=read)
-        return _settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "", TIME_LIMIT)
+        try:
+            return _settled(call(_read, self.given, read, time_limit=TIME_LIMIT), "", TIME_LIMIT)
+        except Wrong as wrong:
+            wrong.message = _voice.of_value(wrong.message)
+            raise
 
     def observe(self, look: Callable[[object], object]) -> object:
         """Return what ``look`` finds out about the answer itself, such as how it computes."""
@@ -105,8 +103,7 @@ class Answer:
         if self.given is None or self.given is Ellipsis:
             raise NotDone
         if not callable(self.given):
-            kind = article(type(self.given).__name__)
-            raise Wrong(f"The check needs the function itself, not {kind}: its name without ().")
+            raise Wrong(_voice.NOT_A_FUNCTION)
         limit = patience * TIME_LIMIT
         outcome = call(lambda: _read(self.given(*inputs), read), time_limit=limit)
         try:
@@ -114,10 +111,7 @@ class Answer:
         except NotDone:
             if not isinstance(outcome.error, NotDone) or is_stub(self.given):
                 raise
-        called = _called(case)
-        if outcome.printed:
-            raise NoValue(f"{called} prints, and it returns None: use return instead of print.")
-        raise NoValue(f"{called} runs, but it returns None: is a `return` missing?")
+        raise NoValue(_voice.returns_nothing(case, bool(outcome.printed)))
 
 
 class Either(tuple):
@@ -148,26 +142,27 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
 
     Whoever grades a class gives an Answer of their own, which is asked as it is.
     """
-    name = "your answer"
+    name, older = "your answer", ""
     try:
         with torch.random.fork_rng(devices=[]):  # the notebook's random numbers stay as they are
             torch.default_generator.manual_seed(0)
             answer = given if isinstance(given, Answer) else Answer(given)
             name = answer.name
+            if _older.is_older(answer.given):
+                older = f"{_voice.is_older(name)} "
             right = decide(answer)
-        found = right.message, right.evidence, right.remarks, right.report
-        return Verdict(name, True, True, *found)
+        found = right.evidence, right.remarks, right.report
+        return Verdict(name, True, True, older + right.message, *found)
     except NotDone:
-        return Verdict(name, False, False, STUB)
+        return Verdict(name, False, False, older + _voice.STUB)
     except Wrong as wrong:
-        return Verdict(name, True, False, wrong.message, wrong.evidence, (), wrong.report)
+        return Verdict(name, True, False, older + wrong.message, wrong.evidence, (), wrong.report)
     except NotChecked as cut:
-        return Verdict(name, True, None, str(cut))
+        return Verdict(name, True, None, older + str(cut))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        kind = type(error).__name__
-        return Verdict(name, True, False, f"The check cannot read what it gives ({kind}).")
+        return Verdict(name, True, False, older + _voice.unreadable(type(error).__name__))
 
 
 def _settled(outcome: Outcome, case: str, limit: float) -> object:
@@ -184,27 +179,11 @@ def _settled(outcome: Outcome, case: str, limit: float) -> object:
         raise NotDone
     if isinstance(error, Wrong):
         raise error
-    late = f"{_called(case)} did not come back within"
     if isinstance(error, CutShort):
-        raise NotChecked(
-            f"{late} {outcome.passed:.0f} seconds, of which it computed for {outcome.seconds:.1f}: "
-            "does it wait for something, such as input()?"
-        )
+        raise NotChecked(_voice.waits(case, outcome.passed, outcome.seconds))
     if isinstance(error, OutOfTime):
-        raise Wrong(f"{late} {limit:g} seconds of computing: a loop?")
-    stop = "..." if words.endswith("...") else "."  # a long text is cut
-    told = f"{_called(case)} raises {words.rstrip('.')}{stop}"
-    raise Wrong(hinted(told, HINTS), by_error=True)
-
-
-def _called(case: str) -> str:
-    return f"Called with {case.removesuffix(',')} it" if case else "It"
-
-
-def hinted(message: str, hints: dict[str, str]) -> str:
-    """Return a message with the first hint whose fragment it contains."""
-    hint = next((hint for fragment, hint in hints.items() if fragment in message), "")
-    return f"{message} {hint}".rstrip()
+        raise Wrong(_voice.too_slow(case, limit))
+    raise Wrong(_voice.raises(case, words), by_error=True)
 
 
 def _read(value: object, read: Read) -> object:
@@ -212,8 +191,7 @@ def _read(value: object, read: Read) -> object:
         raise NotDone
     if inspect.iscoroutine(value) or inspect.isgenerator(value):
         value.close()
-        kind = "coroutine" if inspect.iscoroutine(value) else "generator"
-        raise Wrong(f"It gives a {kind}: use an ordinary def with return.")
+        raise Wrong(_voice.returned(_voice.kind_of(value), "a value, from an ordinary `def`"))
     return read(value)
 
 
@@ -222,7 +200,7 @@ def _name(given: object) -> str:
         name = getattr(getattr(given, "func", given), "__name__", None)
     except Exception:
         name = None
-    return name if isinstance(name, str) else "your answer"
+    return name if isinstance(name, str) and name.isidentifier() else "your answer"
 
 
 # --- what an answer gives -------------------------------------------------------------------------
@@ -231,60 +209,66 @@ def _name(given: object) -> str:
 def tensor(value: object) -> Tensor:
     """Return a tensor without its gradient."""
     if not isinstance(value, Tensor):
-        raise Wrong(f"It gives {kind_of(value)}; return the output alone, as a tensor.")
+        raise Wrong(_voice.returned(_voice.kind_of(value), "the output alone, as a tensor"))
     return value.detach()
 
 
-def vector(value: object) -> Tensor:
+def vector(value: object, wanted: str = "numbers") -> Tensor:
     """Return numbers as a tensor of float64: a number, a list, a tuple, a tensor, an array."""
-    if isinstance(value, str | bytes | dict | set) or value is None:
-        raise Wrong(f"It gives {article(type(value).__name__)}, and numbers are asked for.")
     if isinstance(value, Tensor):
         return value.detach().to("cpu", torch.float64, copy=True)
     try:
+        if isinstance(value, str | bytes | dict | set):
+            raise TypeError
         return torch.as_tensor(value, dtype=torch.float64).detach().clone()
     except (TypeError, ValueError, RuntimeError):
-        kind = article(type(value).__name__)
-        raise Wrong(f"It gives {kind} that cannot be read as numbers.") from None
+        raise Wrong(_voice.returned(_voice.kind_of(value), wanted)) from None
+
+
+def numbers(
+    value: object, shape: tuple[int, ...], wanted: str, hints: Mapping[tuple, str] | None = None
+) -> Tensor:
+    """Return finite numbers of a shape; ``hints`` says more about some wrong shapes."""
+    read = vector(value, wanted)
+    found = tuple(read.shape)
+    if found != shape:
+        raise Wrong(_voice.returned(_voice.kind_of(value), wanted, (hints or {}).get(found, "")))
+    if not read.isfinite().all():
+        got = f"{_voice.kind_of(value)} that contains {'NaN' if read.isnan().any() else 'infinity'}"
+        if read.numel() == 1:
+            got = f"{read.item():g}, which is not a finite number"
+        raise Wrong(_voice.returned(got, wanted))
+    return read
 
 
 def number(value: object) -> float:
     """Return one finite number, also from a tensor with a single entry."""
-    read = vector(value)
-    if read.numel() != 1:
-        raise Wrong(f"One number is asked for, and it gives the shape {tuple(read.shape)}.")
-    if not read.isfinite().all():
-        raise Wrong(f"It gives {read.item()}, which is not a finite number.")
-    return read.item()
+    read = vector(value, "one number")
+    return numbers(read.reshape(()) if read.numel() == 1 else value, (), "one number").item()
+
+
+def pair(value: object, wanted: str) -> tuple[object, object]:
+    """Return the two parts of a tuple or a list."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Wrong(_voice.returned(_voice.kind_of(value), wanted))
+    return value[0], value[1]
 
 
 def yes_or_no(value: object) -> bool:
     """Return True or False, also from a tensor or an array with a single entry."""
     if isinstance(value, bool):
         return value
-    kind = article(type(value).__name__)
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        entries = value if isinstance(value, Tensor) else torch.as_tensor(value)
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        entries = torch.as_tensor(value)
         if entries.numel() != 1:
+            wanted = "one True or False for all of it"
             raise Wrong(
-                f"It gives the shape {tuple(entries.shape)}; return one True or False for all of "
-                "it. `.all()` makes one of many."
+                _voice.returned(_voice.kind_of(value), wanted, _voice.HINTS["is ambiguous"])
             )
         if entries.dtype == torch.bool:
             return bool(entries.item())
-        kind = f"{kind} of {entries.dtype}"
-    raise Wrong(f"It gives {kind}; return True or False.")
-
-
-def article(kind: str) -> str:
-    """Return a word with its article."""
-    return f"{'an' if kind == 'ndarray' or kind[:1].lower() in 'aeiou' else 'a'} {kind}"
-
-
-def kind_of(value: object) -> str:
-    """Return what a value is, with its length if it is a list or a tuple."""
-    many = f" of {len(value)}" if isinstance(value, tuple | list) else ""
-    return f"{article(type(value).__name__)}{many}"
+        raise Wrong(_voice.returned(f"a number ({entries.dtype})", "True or False"))
+    raise Wrong(_voice.returned(_voice.kind_of(value), "True or False"))
 
 
 # --- numbers that show what is wrong --------------------------------------------------------------

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab._checks import shape
-from attnlab.clinic import Evidence, Finding, Report, diagnose
-from attnlab.exercises import _answers
-from attnlab.exercises._answers import (
-    Answer,
-    Right,
-    Wrong,
-    first_difference,
-    hinted,
-    tensor,
-)
-from attnlab.exercises._forms import Check, asked, same
+from attnlab.clinic import Finding, Report, diagnose
+from attnlab.exercises import _answers, _voice
+from attnlab.exercises._answers import Answer, Right, Wrong, first_difference, tensor
+from attnlab.exercises._forms import Check, asked, calls_softmax, same
 
 # What the clinic says of a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
@@ -36,57 +28,75 @@ class Examined(Check):
     """
 
     verified: str  # said of a correct function
-    advice: str = ""  # said where the first case is correct and another is not
+    advice: str = ""  # said where a case with fewer dimensions than the first is wrong
     notes: bool = False  # the clinic's notes are good to know here
     also: Also | None = None  # a case that need not work, with the remark if it does not
+    by_hand: bool = False  # the function must not call a softmax
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Let the clinic examine the function, then compare its numbers."""
-        report = examined(answer, list(body()), self.errors, self.advice)
-        said = tuple(dict.fromkeys(
-            map(str, (*(report.notes if self.notes else ()), *remarks(answer, report, self.also)))
-        ))  # fmt: skip
-        return Right(self.verified, None, said, report)
+        cases = list(body())
+        if self.by_hand and answer.observe(lambda given: calls_softmax(given, *cases[0][1])):
+            raise Wrong(
+                "Your function calls a softmax, perhaps inside another function. Write it with "
+                "exp and a sum."
+            )
+        tried, output, trouble = _first_contact(answer, cases)
+        if trouble and _voice.hinted(trouble.message, self.errors) != trouble.message:
+            raise trouble
+        report = diagnosed(answer)
+        causes = [one for one in report.findings if one.name not in REMARKS]
+        if tried and (causes or report.ok is None):
+            _see_slips(answer, *tried, output, report)
+        if causes:
+            raise _accusation(causes, trouble, report)
+        if trouble is not None:
+            raise trouble
+        for place, (case, inputs) in enumerate(cases):
+            fewer = inputs[0].ndim < cases[0][1][0].ndim
+            try:
+                passed = [inputs for _, inputs in cases[:place]]
+                compared(answer, case, inputs, self.advice if fewer else "", passed)
+            except Wrong as wrong:
+                wrong.report = report
+                raise
+        said = (*(report.notes if self.notes else ()), *self._remarks(answer, report))
+        return Right(self.verified, None, tuple(dict.fromkeys(map(str, said))), report)
+
+    def _remarks(self, answer: Answer, report: Report) -> Iterator[str]:
+        """Yield what is good to know about a correct function."""
+        yield from (note for note in report.notes if getattr(note, "key", "") in REMARKS)
+        yield from map(sentence, report.findings)
+        if self.also:
+            case, inputs, remark = self.also
+            try:
+                compared(answer, case, inputs)
+            except Wrong:
+                yield remark
 
 
-def remarks(answer: Answer, report: Report, also: Also | None) -> tuple[str, ...]:
-    """Return what is good to know about a correct function."""
-    said = [str(note) for note in report.notes if getattr(note, "key", "") in REMARKS]
-    said += [sentence(finding) for finding in report.findings]
-    if also:
-        case, inputs, remark = also
-        try:
-            compared(answer, case, inputs)
-        except Wrong:
-            said.append(remark)
-    return tuple(said)
-
-
-def examined(
-    answer: Answer, cases: list[tuple[str, tuple]], errors: Mapping[str, str], advice: str = ""
-) -> Report:
-    """Return the clinic's report on a correct attention function; raise Wrong for any other."""
-    tried, output, trouble = _first_contact(answer, cases)
-    if trouble is not None and hinted(trouble.message, errors) != trouble.message:
-        raise trouble
-    report = diagnosed(answer)
-    causes = [one for one in report.findings if one.name not in REMARKS]
-    if tried and (causes or report.ok is None):
-        case, inputs = tried
-        why = answer.slip(lambda slip: same(output, slip(*inputs), atol=1e-4))
-        if why:
-            raise Wrong(f"With {case} the output is wrong. {why}", _shown(output, inputs), report)
-    if causes:
-        raise _accusation(causes, tried, trouble, report)
-    if trouble is not None:
-        raise trouble
-    for place, (case, inputs) in enumerate(cases):
-        try:
-            compared(answer, case, inputs)
-        except Wrong as wrong:
-            message = f"{wrong.message} {advice if place else ''}".rstrip()
-            raise Wrong(message, wrong.evidence, report) from None
-    return report
+def _see_slips(
+    answer: Answer,
+    case: str,
+    inputs: tuple,
+    output: Tensor,
+    report: Report | None = None,
+    passed: Sequence[tuple] = (),
+) -> None:
+    """Raise Wrong if a named mistake gives this output, and the correct one in passed cases."""
+    attend = F.scaled_dot_product_attention
+    why = answer.slip(
+        lambda slip: (
+            same(output, slip(*inputs), atol=1e-4)
+            and all(same(slip(*one), attend(*one), atol=1e-4) for one in passed)
+        )
+    )
+    if why:
+        right = attend(*inputs)
+        if output.shape != right.shape:
+            raise Wrong(f"{_voice.has_shape(case, 'output', output, right)} {why}", None, report)
+        evidence = first_difference(output, right, AXES)
+        raise Wrong(f"{_voice.is_wrong(case, 'output')} {why}", evidence, report)
 
 
 def diagnosed(answer: Answer) -> Report:
@@ -99,14 +109,27 @@ def diagnosed(answer: Answer) -> Report:
     )
 
 
-def compared(answer: Answer, case: str, inputs: tuple) -> None:
-    """Raise Wrong if the numbers are not those of torch."""
-    output = asked(answer, inputs, case, tensor)
+def compared(
+    answer: Answer, case: str, inputs: tuple, advice: str = "", passed: Sequence[tuple] = ()
+) -> None:
+    """Raise Wrong if the numbers are not those of torch; ``advice`` is for unnamed mistakes."""
+    try:
+        output = asked(answer, inputs, case, tensor)
+    except Wrong as wrong:
+        if wrong.by_error:
+            wrong.message = f"{wrong.message} {advice}".rstrip()
+        raise
     right = F.scaled_dot_product_attention(*inputs)
+    if output.shape == right.shape and same(output, right, atol=1e-4):
+        return
+    _see_slips(answer, case, inputs, output, passed=passed)
     if output.shape != right.shape:
-        raise Wrong(f"With {case} the output must be {shape(right)}, got {shape(output)}.")
-    if not same(output, right, atol=1e-4):
-        raise Wrong(f"With {case} the output is wrong.", _shown(output, inputs))
+        told, evidence = _voice.has_shape(case, "output", output, right), None
+    else:
+        told, evidence = _voice.is_wrong(case, "output"), first_difference(output, right, AXES)
+    raise Wrong(
+        f"{told} {advice or 'Look at the scores, the weights and the average in turn.'}", evidence
+    )
 
 
 def sentence(finding: Finding) -> str:
@@ -132,21 +155,15 @@ def _first_contact(
     return None, None, trouble
 
 
-def _accusation(
-    causes: list[Finding], tried: tuple[str, tuple] | None, trouble: Wrong | None, report: Report
-) -> Wrong:
-    """Return what to say about a function with findings, and with which shapes it was tried."""
+def _accusation(causes: list[Finding], trouble: Wrong | None, report: Report) -> Wrong:
+    """Return what to say about a function with findings."""
     cause, told = causes[0], sentence(causes[0])
-    if trouble is not None and cause.name == "raises":
-        return Wrong(trouble.message, report=report)
     if trouble is not None:
-        told = f"{trouble.message} Where sizes happen to be equal it runs: {told}"
-    elif cause.evidence is not None:
-        told += f" Tried with {tried[0]}."
+        if cause.name == "raises" or "positional argument" in trouble.message:
+            return Wrong(trouble.message, report=report)
+        told = f"{trouble.message} With other sizes it runs, but then: {told}"
+    if cause.evidence is not None:
+        told += " (These numbers come from the clinic, which chooses sizes of its own.)"
     if len(causes) > 1:
-        told += " Something else is wrong as well; this comes first."
+        told += " Something else is wrong as well, but mend this first."
     return Wrong(told, cause.evidence, report)
-
-
-def _shown(output: Tensor, inputs: tuple) -> Evidence:
-    return first_difference(output, F.scaled_dot_product_attention(*inputs), AXES)

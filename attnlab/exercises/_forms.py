@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from attnlab._checks import shape
 from attnlab.clinic import Evidence
-from attnlab.exercises import _answers
+from attnlab.exercises import _answers, _voice
 from attnlab.exercises._answers import (
     Answer,
     Either,
@@ -33,7 +32,6 @@ from attnlab.exercises._answers import (
     call,
     first_difference,
     fitting,
-    hinted,
     judge,
     number,
     tensor,
@@ -47,7 +45,7 @@ SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """A check of any kind: its body takes an Answer and returns Right or raises Wrong."""
+    """What all forms share; each says in ``decide`` what makes an answer right."""
 
     answer: str  # what a learner gives it, as one sentence
     see: str  # "name : what it is", of a related function
@@ -70,7 +68,7 @@ class Check:
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Return Right, or raise NotDone or Wrong."""
-        return body(answer)
+        raise NotImplementedError
 
     def _explained(self, body: Callable, answer: Answer) -> Right:
         answer.slips = self.slips
@@ -78,7 +76,7 @@ class Check:
             return self.decide(body, answer)
         except Wrong as wrong:
             if wrong.by_error:
-                wrong.message = hinted(wrong.message, self.errors)
+                wrong.message = _voice.hinted(wrong.message, self.errors)
             raise
 
     def _described(self, about: str) -> str:
@@ -112,11 +110,27 @@ class Value(Check):
         begin = body(said) or ""
         if self.right(said) if callable(self.right) else self.near(said, self.right):
             if self.by_hand and answer.observe(calls_softmax):
-                raise Wrong("The numbers are right, but softmax made them. Find them without it.")
+                raise Wrong(
+                    "The numbers are right, but a softmax made them. Find them without one."
+                )
             return Right(f"{begin} {_text(self.verified, said)}".lstrip())
         why = answer.slip(lambda slip: self.near(said, slip))
         evidence = self.evidence and self.evidence(said)
         raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip(), evidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Check):
+    """A check of something that a learner has found; its body takes what ``read`` makes of it.
+
+    The body returns Right or raises Wrong.
+    """
+
+    read: Read
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Let the body judge what the answer gives."""
+        return body(answer.value(self.read))
 
 
 def calls_softmax(given: object, *inputs: object) -> bool:
@@ -163,7 +177,7 @@ class Compared(Check):
     otherwise: str | Callable[..., str]  # said of a wrong one; of (result, correct one, *inputs)
     what: str = "output"  # what the function returns
     read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
-    nan: str = "It gives NaN although every input is ordinary."
+    nan: str = "It contains NaN, although every input is an ordinary number."
     credit: str = ""  # said first where the first case is correct and another is not
     misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
     evidence: Callable[..., Evidence] | None = None  # of (result, correct one, *inputs)
@@ -178,8 +192,7 @@ class Compared(Check):
         passed: list[tuple] = []
         for case, inputs in body():
             try:
-                got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
-                self._compare(case, got, inputs, passed)
+                self._look(answer, case, inputs, passed)
             except Wrong as wrong:
                 if passed and self.credit:
                     wrong.message = f"{self.credit} {wrong.message}"
@@ -187,20 +200,21 @@ class Compared(Check):
             passed.append(inputs)
         return Right(self.verified)
 
-    def _compare(self, case: str, got: Tensor, inputs: tuple, passed: list[tuple]) -> None:
+    def _look(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
+        got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
         right = self._made(self.right, inputs)
-        about = f"With {case} the {self.what}"
+        if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
+            raise Wrong(_voice.has_dtype(case, self.what, got, right))
         if got.shape != right.shape:
             why = self._named(got, inputs, passed) or _text(self.misshapen, got)
-            raise Wrong(f"{about} must be {shape(right)}, got {shape(got)}. {why}".rstrip())
+            raise Wrong(f"{_voice.has_shape(case, self.what, got, right)} {why}".rstrip())
         if not self._same(got, right):
             why = self._named(got, inputs, passed) or (got.isnan().any() and self.nan)
             why = why or _text(self.otherwise, got, right, *inputs)
             show = self.evidence or (lambda *_: first_difference(got, right, self.axes))
-            verb = "are" if self.what.endswith("s") else "is"
-            raise Wrong(f"{about} {verb} wrong. {why}", show(got, right, *inputs))
+            raise Wrong(f"{_voice.is_wrong(case, self.what)} {why}", show(got, right, *inputs))
         if self.keeps_dtype and got.dtype != right.dtype:
-            raise Wrong(f"{about} must be {right.dtype}, got {got.dtype}.")
+            raise Wrong(_voice.has_dtype(case, self.what, got, right))
 
     def _named(self, got: Tensor, inputs: tuple, passed: list[tuple]) -> str | None:
         """Return the sentence of the mistake that explains the result, if one does."""
@@ -244,10 +258,7 @@ def asked(
     given = _copied(inputs)
     got = answer.ask(*given, read=read, case=case)
     if keeps_inputs and not _unchanged(given, inputs):
-        raise Wrong(
-            f"With {case} it changes its arguments in place, as functions whose name ends in _ "
-            "and assignments such as x /= 2 do. Work on a copy."
-        )
+        raise Wrong(_voice.changes_inputs(case))
     return got
 
 
@@ -272,11 +283,37 @@ def bugs_left(
     """
     left: dict[str, list[Callable]] = {}
     for count in range(1, len(bugs) + 1):
-        begin = "One bug is left" if count == 1 else f"{count} bugs are left, first"
+        begin = (
+            "One bug is left",
+            "Two bugs are left. The first",
+            "Three bugs are left. The first",
+        )
         for names in combinations(bugs, count):
             changes = {step: way for name in names for step, way in bugs[name].items()}
-            left.setdefault(f"{begin}: {names[0]}", []).append(make(**changes))
+            left.setdefault(f"{begin[count - 1]}: {names[0]}", []).append(make(**changes))
     return {why: Either(*ways) for why, ways in left.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried(Check):
+    """A check of a function with many right results; its body yields (case, inputs).
+
+    ``see_result`` looks at each result, and raises Wrong if a property is missing.
+    """
+
+    read: Read
+    see_result: Callable[..., None]  # of (case, result, *inputs)
+    verified: str  # said of a correct answer
+    shared: str = ""  # said if what ``see_result`` does to a result changes an input
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Look at the result of every case."""
+        for case, inputs in body():
+            given = _copied(inputs)
+            self.see_result(case, answer.ask(*given, read=self.read, case=case), *inputs)
+            if self.shared and not _unchanged(given, inputs):
+                raise Wrong(self.shared)
+        return Right(self.verified)
 
 
 # --- an opinion -----------------------------------------------------------------------------------
@@ -314,15 +351,17 @@ class Opinion(Check):
         if not wrong:
             return Right(self.verified)
         evidence = self.evidence and self.evidence(wrong[0], said)
-        for case in wrong:
-            if said[case.name] is None:
-                truth = f"return {case.truth!r}, also where no `if` holds"
-                raise Wrong(f"Of {case.name} it returns None: {truth}.", evidence)
+        for name, _, truth, _ in wrong:
+            if said[name] is None:
+                path = "every path through the function needs a `return`"
+                raise Wrong(
+                    f"{_voice.says(None, name)} Return {_voice.quoted(truth)}: {path}.", evidence
+                )
         why = answer.slip(
             lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
         )
         name, _, _, hint = wrong[0]
-        raise Wrong(f"It says {said[name]!r} of {name}. {why or _text(hint)}", evidence)
+        raise Wrong(f"{_voice.says(said[name], name)} {why or _text(hint)}", evidence)
 
     def opinions(self, cases: Iterable[Case], answer: Answer) -> dict[str, object]:
         """Return what the answer says of every case, None where it returns nothing."""
@@ -334,7 +373,7 @@ class Opinion(Check):
                     answer, arguments, name, self.read, keeps_inputs=self.keeps_inputs
                 )
             except (NotDone, NoValue) as error:
-                said[name], nothing = None, error
+                said[name], nothing = None, nothing or error
         if set(said.values()) == {None}:
             raise nothing
         return said

@@ -2,77 +2,78 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic import Evidence
-from attnlab.exercises._answers import table
-from attnlab.exercises._forms import Case, Opinion
-
-ROWS = {
-    (0.2, 0.3, 0.4999998): (
-        True,
-        "The row sums to 0.9999998. Floats are rounded, and softmax gives such rows too: leave a "
-        "tolerance.",
-    ),
-    (1.0, 0.0): (True, "The row sums to 1, and a weight may be exactly 0."),
-    (0.9, 0.4, 0.0): (False, "The row sums to 1.3, and weights sum to 1."),
-    (0.2, 0.2): (False, "The row sums to 0.4, and weights sum to 1."),
-    (0.5, 0.45): (
-        False,
-        "The row sums to 0.95. Rounding changes a sum by a millionth, not by a twentieth: narrow "
-        "the tolerance.",
-    ),
-    (0.8, 0.7, -0.5): (
-        False,
-        "The row sums to 1, but -0.5 is negative: every entry must be at least 0.",
-    ),
-    (0.75, -0.25): (
-        False,
-        "The row sums to 0.5, and weights sum to 1. Sum the entries as they are, without `abs`.",
-    ),
-}
+from attnlab.exercises._forms import Compared, randoms
 
 
-def positive(row: Tensor) -> bool:
-    """Return whether no entry is negative."""
-    return bool((row >= 0).all())
+def scores_of(query: Tensor, x: Tensor) -> Tensor:
+    """Return the score of a query with each row."""
+    return x @ query / query.shape[-1] ** 0.5
 
 
-def judged(_case: Case, said: dict[str, bool | None]) -> Evidence:
-    """Return all rows, with the truth and what was said of them."""
-    opinions = [math.nan if one is None else one for one in said.values()]
-    rows = {
-        str([*row]): [sum(row), truth, opinion]
-        for (row, (truth, _)), opinion in zip(ROWS.items(), opinions, strict=True)
-    }
-    return table("Seven rows; 1 = True, 0 = False:", rows, ("its sum", "correct", "yours"))
+def new_vector(query: Tensor, x: Tensor) -> Tensor:
+    """Return the average of the rows, weighted by how well they match a query."""
+    return scores_of(query, x).softmax(dim=-1) @ x
 
 
-@Opinion(
-    answer="A function of a row, shape (S,), that returns a bool.",
-    see="attnlab.attention_weights : makes such rows.",
+@Compared(
+    answer="A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).",
+    see="torch.nn.functional.scaled_dot_product_attention : for many queries at once.",
+    what="new vector",
+    axes=("feature",),
+    right=new_vector,
     slips={
-        "It says True of every row, even of [0.2, 0.2], which sums to 0.4. Both conditions must "
-        "hold: join them with `and`.": lambda row: positive(row) or abs(row.sum() - 1) < 1e-5,
-        "It says False of every row, even of [1.0, 0.0], which sums to 1 and has no negative "
-        "entry.": (lambda row: False),
-        "The row [0.2, 0.2], which sums to 0.4, passes as well. The difference to 1 may have "
-        "either sign: take `abs` of it.": lambda row: positive(row) and row.sum() - 1 < 1e-5,
-        "Sums above 1 are wrong as well.": lambda row: positive(row) and 1 - row.sum() < 1e-5,
+        "The scores are not divided. Divide them by the square root of the number of features.": (
+            lambda query, x: (x @ query).softmax(dim=-1) @ x
+        ),
+        "The scores are divided by the number of features. Divide them by its square root.": (
+            lambda query, x: (x @ query / len(query)).softmax(dim=-1) @ x
+        ),
+        "The scores are divided by the square root of the number of words. Divide them by that of "
+        "the number of features.": lambda query, x: (x @ query / len(x) ** 0.5).softmax(dim=-1) @ x,
+        "These are the weights of the words. Use them to average the rows of x.": (
+            lambda query, x: scores_of(query, x).softmax(dim=-1)
+        ),
+        "These are the scores. Turn them into weights, and average the rows of x with them.": (
+            scores_of
+        ),
+        "These are the numbers of the query itself, as they were before attention.": (
+            lambda query, x: query.clone()
+        ),
+        "This is the plain average of the rows. Words that match the query better must get more "
+        "weight.": lambda query, x: x.mean(dim=0),
+        "Every row gets the weight 1, because the softmax runs over a single number. It must run "
+        "over the words.": lambda query, x: x.sum(dim=0),
+        "The rows are averaged with the scores. Turn the scores into weights first.": (
+            lambda query, x: scores_of(query, x) @ x
+        ),
+        "The powers of e are not divided by their sum, so the weights do not add up to 1.": (
+            lambda query, x: scores_of(query, x).exp() @ x
+        ),
+        "The query has been added to the new vector. Return the average alone.": (
+            lambda query, x: query + new_vector(query, x)
+        ),
+        "The scores are always divided by the square root of 5. Ask the query how many features it "
+        "has.": lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
+        "These are the new vectors of all words. Return only the one for the query.": (
+            lambda query, x: torch.stack([new_vector(row, x) for row in x])
+        ),
     },
-    evidence=judged,
-    verified="The function accepts both test rows that could be weights and rejects the five that "
-    "could not.",
+    errors={"must match the size": "The weighted average of the rows is `weights @ x`."},
+    misshapen="Return a single vector, with one number for each feature.",
+    otherwise="One of three steps is wrong: the score of each word, the softmax of the scores, or "
+    "the average.",
+    verified="The new vector is right for sentences of different lengths, and for any query.",
 )
-def check_is_distribution() -> Iterator[Case]:
-    """Check a function that says whether a row holds attention weights.
+def check_new_vector() -> Iterator[tuple[str, tuple[Tensor, ...]]]:
+    """Check a function that returns the new vector of one word.
 
-    Verified: True for two rows of weights, False for five others.
+    Verified: its numbers and shape, for three sizes.
     """
-    for row, (truth, hint) in ROWS.items():
-        name = f"the row {[*row]}, shape ({len(row)},)"
-        yield Case(name, (torch.tensor(row, dtype=torch.float32),), truth, hint)
+    for length, features in ((7, 5), (3, 11), (13, 2)):
+        x, others = randoms((length, features), (length, features), seed=length)
+        yield f"query ({features},) and x ({length}, {features})", (others[0], x)

@@ -1,7 +1,8 @@
-"""The checks of lesson 1: attention is a soft look-up."""
+"""The checks of lesson 1: attention is a soft lookup."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -9,9 +10,9 @@ from torch import Tensor
 
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
-from attnlab.exercises._answers import Answer, Right, Wrong, table, vector
-from attnlab.exercises._examined import Examined, examined, remarks
-from attnlab.exercises._forms import Check, Either, Value, calls_softmax, randoms
+from attnlab.exercises._answers import Right, Wrong, numbers, table
+from attnlab.exercises._examined import Examined
+from attnlab.exercises._forms import Either, Found, Value, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
 KEYS = load_table("he_is_awesome.csv").values
@@ -22,14 +23,8 @@ FUNCTION = "A function of (query, key, value) that returns the output."
 
 def three_weights(value: object) -> Tensor:
     """Read one weight per key."""
-    weights = vector(value)
-    if weights.shape != (3,):
-        why = ": four is the number of features, not of keys" if weights.numel() == 4 else ""
-        shape = tuple(weights.shape)
-        raise Wrong(f"There must be one weight for each key, shape (3,); yours has {shape}{why}.")
-    if not weights.isfinite().all():
-        raise Wrong("Weights must be finite numbers; yours hold NaN or infinity.")
-    return weights
+    why = {(4,): "Four is the number of features, not of keys."}
+    return numbers(value, (3,), "three numbers, one weight for each key", why)
 
 
 def no_third(weights: Tensor) -> str:
@@ -50,22 +45,17 @@ def no_third(weights: Tensor) -> str:
     right=[1 / 3] * 3,
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
     slips={
-        "These are the scores. A score of 0 does not give a weight of 0: e to the power of 0 is 1, "
-        "and the three weights sum to 1.": [0, 0, 0],
+        "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
+        "0 is 1. The three weights must sum to 1.": [0, 0, 0],
         "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
         "because weights sum to 1.": [1, 1, 1],
         "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "
         "every key.": (trace_attention(KEYS, KEYS, KEYS).weights[0].double()),
-        "Here one key takes everything, as in a hard look-up. Does any key have a higher score "
+        "Here one key gets all the weight, as in a hard lookup. Does any key have a higher score "
         "than another?": Either([1, 0, 0], [0, 1, 0], [0, 0, 1]),
     },
     otherwise=no_third,
     verified="These are the three weights that attention gives, found without softmax.",
-    evidence=lambda weights: table(
-        "Query (4,), keys (3, 4):",
-        {"score of a query of zeros": [0, 0, 0], "your weights": weights},
-        WORDS,
-    ),
     by_hand=True,
 )
 def check_zero_query(_weights: Tensor) -> None:
@@ -80,60 +70,50 @@ def check_zero_query(_weights: Tensor) -> None:
 ENOUGH = 0.9
 
 
+def one_query(value: object) -> Tensor:
+    """Read a query of four features."""
+    why = {
+        (3,): "A query has a number for each feature, not for each word.",
+        (1, 4): "A single query is one row of such a table.",
+    }
+    return numbers(value, (4,), "four numbers, one for each feature", why)
+
+
 def weights_of(query: Tensor) -> Tensor:
     """Return the weights of a query; 2 is the root of 4 features."""
     return (KEYS.double() @ query / 2).softmax(dim=-1)
 
 
-@Check(
+@Found(
     answer="The query, or a function without arguments that returns it.",
     see="check_zero_query : the exercise before.",
+    read=one_query,
 )
-def check_query_for_awesome(answer: Answer) -> Right:
+def check_query_for_awesome(query: Tensor) -> Right:
     """Check a query that is to give “awesome” more than 0.9 of the weight.
 
     Verified: its shape (4,), and the weights that attention gives it over “He is awesome”.
     """
-    query = answer.value(vector)
-    if query.shape != (4,):
-        why = ""
-        if query.shape == (3,):
-            why = ": a query has a number for each feature, not each word"
-        why = ": a single query is one row of it" if query.shape == (1, 4) else why
-        raise Wrong(f"The query must have the shape (4,), yours has {tuple(query.shape)}{why}.")
-    if not query.isfinite().all():
-        raise Wrong("The query must be finite; yours holds NaN or infinity.")
     weights = weights_of(query)
     if not weights.isfinite().all():
         raise Wrong(
             "The query is so long that its scores are too large for floating-point numbers."
         )
-    share = float(weights[2])
-    if share > ENOUGH:
-        return Right(
-            f"“awesome” gets {share:.3f} of the weight, which is more than {ENOUGH}, with the keys "
-            "unchanged."
-        )
+    share = f"“awesome” gets {weights[2]:.3f} of the weight"
+    if weights[2] > ENOUGH:
+        return Right(f"{share}, which is more than {ENOUGH}, with the keys unchanged.")
     rows = {"raw score": KEYS.double() @ query, "weight": weights}
     evidence = table("Your query (4,) with the keys (3, 4):", rows, WORDS)
-    raise Wrong(f"“awesome” gets {share:.3f} of the weight{advice(query)}", evidence)
-
-
-def advice(query: Tensor) -> str:
-    """Say what keeps “awesome” below its share."""
-    weights = weights_of(query)
-    if weights.max() - weights.min() < 1e-9:
-        return ", like every word, because this query prefers none of them. Choose a direction."
     leader = int(weights.argmax())
-    if leader == 2:
-        return (
-            ". It has the largest weight already, so the direction is good. Make the query longer."
-        )
-    turned = "; the opposite one would do" if int(weights_of(-query).argmax()) == 2 else ""
-    return (
-        f", but {WORDS[leader]} gets the largest. A longer query will not help, so choose another "
-        f"direction{turned}."
-    )
+    if weights.max() - weights.min() < 1e-9:
+        why = ", like every word, because this query prefers none of them. Choose a direction."
+    elif leader == 2:
+        why = ". That is the largest weight, so the direction is good. Make the query longer."
+    else:
+        opposite = int(weights_of(-query).argmax()) == 2
+        why = f" and {WORDS[leader]} gets the most. A longer query will not help. Choose "
+        why += "the opposite direction." if opposite else "another direction."
+    raise Wrong(f"{share}{why}", evidence)
 
 
 # --- attention functions --------------------------------------------------------------------------
@@ -151,6 +131,7 @@ ERRORS = {
         "one number for each query."
     ),
 }
+Weigh = Callable[[Tensor], Tensor]
 
 
 def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
@@ -165,9 +146,70 @@ WITH_HEADS = (
 )
 
 
+def scores_of(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
+    """Return scores, divided by the root of the number of features or by something else."""
+    return query @ key.transpose(-2, -1) / (divisor or query.shape[-1] ** 0.5)
+
+
+def weighing(weigh: Weigh) -> Callable[..., Tensor]:
+    """Return attention that makes weights of its scores in some way."""
+    return lambda query, key, value: weigh(scores_of(query, key)) @ value
+
+
+def dividing(square: Callable[[Tensor, Tensor], float]) -> Callable[..., Tensor]:
+    """Return attention that divides by the root of some number."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return soft(scores_of(query, key, math.sqrt(square(key, value)))) @ value
+
+    return attend
+
+
+def by_sum(positive: Tensor) -> Tensor:
+    """Return numbers divided by their sum over the keys."""
+    return positive / positive.sum(dim=-1, keepdim=True)
+
+
+def soft(scores: Tensor, dim: int = -1) -> Tensor:
+    """Return a softmax, without calling one."""
+    positive = (scores - scores.amax(dim=dim, keepdim=True)).exp()
+    return positive / positive.sum(dim=dim, keepdim=True)
+
+
+NOT_ROOT = "Divide by the root of the number of features, √11."
+MISTAKES = {
+    f"The scores are not divided. {NOT_ROOT}": dividing(lambda key, value: 1),
+    f"The scores are divided by 11, the number of features itself. {NOT_ROOT}": dividing(
+        lambda key, value: E**2
+    ),
+    "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
+    f"one sentence, but the number of sentences for a batch. {NOT_ROOT}": dividing(
+        lambda key, value: len(key)
+    ),
+    f"The scores are divided by √7, and 7 is the number of keys. {NOT_ROOT}": dividing(
+        lambda key, value: S
+    ),
+    "The scores themselves are divided by their sum, so some weights are negative. First raise e "
+    "to the power of each score.": weighing(by_sum),
+    "The scores are made positive by something other than the exponential, such as `relu` or "
+    "`abs`. Raise e to the power of each score.": Either(
+        *(
+            weighing(lambda scores, make=make: by_sum(make(scores)))
+            for make in (torch.relu, torch.abs)
+        )
+    ),
+    "The softmax runs over the queries. It must run over the keys, the last dimension: "
+    "dim=-1.": weighing(lambda scores: soft(scores, dim=-2)),
+    "These are the weights. Multiply them by the value.": lambda query, key, value: soft(
+        scores_of(query, key)
+    ),
+}
+
+
 @Examined(
     answer=FUNCTION,
     see="attnlab.clinic.diagnose : the probes.",
+    slips=MISTAKES,
     errors=ERRORS,
     advice=FROM_THE_END,
     also=WITH_HEADS,
@@ -184,85 +226,55 @@ def check_mended() -> Iterator[tuple[str, tuple]]:
 
 def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
     """Return attention from exp and a sum, of scores from which a number was subtracted."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        scores = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
-        positive = (scores - subtract(scores)).exp()
-        return positive / positive.sum(dim=-1, keepdim=True) @ value
-
-    return attend
+    return weighing(lambda scores: by_sum((scores - subtract(scores)).exp()))
 
 
-@Check(
+@Examined(
     answer=FUNCTION,
     see="check_mended : the same without the demands on the softmax.",
     slips={
-        "You subtract the largest score of each key, taken over the queries. All scores of a row "
-        "must lose the same number, or the weights change.": (
+        **MISTAKES,
+        "You subtract the largest score of each key, taken over the queries. Subtract the same "
+        "number from all scores of a row, or the weights change.": (
             by_exp(lambda scores: scores.amax(dim=-2, keepdim=True))
         ),
-        "You subtract a large fixed number from every score, so e to each of them rounds to 0. "
-        "Subtract a number that suits the row.": by_exp(lambda scores: 1000),
+        "You subtract a large fixed number from every score, so e to the power of each rounds to "
+        "0. Subtract a number chosen for each row.": by_exp(lambda scores: 1000),
+        "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
+        "you subtract from a row of scores without changing its weights?": by_exp(lambda scores: 0),
+        "The row with scores far below 0 gives NaN, because e to the power of each of its scores "
+        "rounds to 0, and so does their sum. Subtract the largest score of each row, not one "
+        "number for all rows.": by_exp(lambda scores: scores.amax()),
+        "Smaller raw scores work, but these give NaN. After the subtraction, no score of the row "
+        "may lie far above 0. If you subtract the mean of the row, for example, one may.": by_exp(
+            lambda scores: scores.mean(dim=-1, keepdim=True)
+        ),
+        "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
+        "power of a score becomes infinite at about 709 instead of 88.": weighing(
+            lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
+        ),
+        "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
+        "distance from the others in its row.": Either(
+            *(
+                weighing(lambda scores, most=most: by_sum(scores.clamp(-most, most).exp()))
+                for most in (20, 50, 80, 85, 88)
+            )
+        ),
     },
     errors=ERRORS,
+    advice=FROM_THE_END,
+    also=WITH_HEADS,
+    by_hand=True,
+    verified=f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
 )
-def check_attention_from_exp(answer: Answer) -> Right:
+def check_attention_from_exp() -> Iterator[tuple[str, tuple]]:
     """Check attention that is written with exp and a sum.
 
     Verified: all that ``check_mended`` looks at, no call of softmax, raw scores above 1000 and
     below -1000 side by side.
     """
-    keys = [KEYS.clone() for _ in range(3)]
-    if answer.observe(lambda given: calls_softmax(given, *keys)):
-        raise Wrong("Your function calls softmax, directly or not. Write it with exp and a sum.")
-    cases = [inputs_of(2), inputs_of()]
-    report = examined(answer, cases, ERRORS, FROM_THE_END)
-    see_large_scores(answer)
-    return Right(
-        f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
-        None,
-        remarks(answer, report, WITH_HEADS),
-        report,
-    )
-
-
-def see_large_scores(answer: Answer) -> None:
-    """Raise Wrong unless two queries of one feature, 1000 and -1000, get their correct output."""
-    output = two_queries(answer, 1000.0)
-    right = torch.tensor([20.0, 10.0], dtype=torch.float64)
-    if torch.allclose(output, right, atol=1e-3):
-        return
-    if not output.isnan().any():
-        why = "With large raw scores the numbers are finite, but wrong. No score may be cut off."
-    elif not output[0].isnan():
-        why = (
-            "The row with scores far below 0 gives NaN, because e to each of its scores became 0, "
-            "and so did the sum. Subtract the largest score of each row, not one number for all."
-        )
-    elif two_queries(answer, 100.0).isfinite().all():
-        why = (
-            "Raw scores of 100 and 200 work, but 1000 and 2000 give NaN. The number that you "
-            "subtract must leave no score far above 0. The mean of a row, for example, can leave "
-            "such scores."
-        )
-    else:
-        why = (
-            "Large raw scores give NaN, because e to the power of 1000 is infinite in floats. What "
-            "may you subtract from a row of scores without changing its weights?"
-        )
-    rows = {
-        "query 0: raw scores 1000 and 2000": [output[0], right[0]],
-        "query 1: raw scores -1000 and -2000": [output[1], right[1]],
-    }
-    caption = "Keys 1 and 2, values 10 and 20, one feature:"
-    raise Wrong(why, table(caption, rows, ("your output", "correct")))
-
-
-def two_queries(answer: Answer, size: float) -> Tensor:
-    """Return what attention makes of the queries ``size`` and ``-size``."""
-    columns = torch.tensor([[size, -size], [1.0, 2.0], [10.0, 20.0]])
-    case = "query (2, 1), key (2, 1) and value (2, 1)"
-    output = answer.ask(*columns[..., None], read=vector, case=case)
-    if output.shape != (2, 1):
-        raise Wrong(f"With {case} the output must be (2, 1), got {tuple(output.shape)}.")
-    return output[:, 0]
+    yield from (inputs_of(2), inputs_of())
+    for size in (100, 300, 1000):
+        columns = torch.tensor([[size, -size], [1.0, 2.0], [10.0, 20.0]])
+        scores = f"{size} and {2 * size} in row 0, and {-size} and {-2 * size} in row 1"
+        yield f"raw scores of {scores}", tuple(columns[..., None])

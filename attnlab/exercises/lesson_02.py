@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab._checks import shape
-from attnlab.attention import attention_scores, attention_weights
-from attnlab.exercises._answers import Answer, Right, Wrong, number, table, vector
-from attnlab.exercises._forms import Check, Compared, Either, Value, fitting
+from attnlab.attention import attention_scores
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Wrong, numbers, table
+from attnlab.exercises._forms import Compared, Either, Value
 
 # --- always true ----------------------------------------------------------------------------------
 
@@ -21,7 +22,8 @@ def letter(value: object) -> str:
     """Read one of four letters."""
     said = value.strip().upper() if isinstance(value, str) else ""
     if said not in ("A", "B", "C", "D"):
-        raise Wrong('Return one letter: "A", "B", "C" or "D".')
+        got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
+        raise Wrong(_voice.returned(got, 'one letter, "A", "B", "C" or "D"'))
     return said
 
 
@@ -34,7 +36,7 @@ def letter(value: object) -> str:
         "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
         "division.": "A",
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true. In the training race, the model with raw scores learned.": "D",
+        "D is not always true. In the training race, the model with raw scores learned, too.": "D",
     },
     verified="The lesson contains a counterexample to each of the other three. This one is always "
     "true.",
@@ -48,177 +50,67 @@ def check_always_true(_said: str) -> None:
 
 # --- a hundred dice -------------------------------------------------------------------------------
 
-DIVISORS = (1, 10, 100)
 MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
-MEANS: dict[str, Callable[[int], float]] = {
-    "Your mean is that of one die, whatever c is, but means add up.": lambda c: 3.5,
-    "Your formula begins with the mean of one die, but means add up.": lambda c: 3.5 / c,
-    "Your mean does not depend on c, but dividing by c divides a mean by c.": lambda c: MEAN,
-    "Dividing by c divides a mean by c, not by the square of c.": lambda c: MEAN / c**2,
-}
-VARIANCES: dict[str, Callable[[int], float]] = {
-    "Your variance is that of one die, whatever c is, but variances of independent terms add up.": (
-        lambda c: 35 / 12
-    ),
-    "Your formula begins with the variance of one die, but variances of independent terms add "
-    "up.": lambda c: 35 / 12 / c**2,
-    "Your variance does not depend on c, but dividing by c divides a variance by c squared.": (
-        lambda c: VARIANCE
-    ),
-    "Dividing by c divides a variance by c squared, not by c.": lambda c: VARIANCE / c,
-    "Your number is the standard deviation, which is the root of the variance.": (
-        lambda c: VARIANCE**0.5 / c
-    ),
-    "This would be correct for 100 times the same die, but independent dice do not all fall "
-    "alike.": lambda c: 100 * VARIANCE / c**2,
-    "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
-    "that the die has, so divide by 6 (correction=0).": lambda c: 350 / c**2,
-}
 
 
-def mean_and_variance(value: object) -> tuple[float, float]:
-    """Read two numbers."""
-    read = vector(value)
-    if read.shape != (2,):
-        raise Wrong(f"Return two numbers, the mean and the variance; got {tuple(read.shape)}.")
-    if not read.isfinite().all():
-        raise Wrong("The mean or the variance is NaN or infinite.")
-    mean, variance = read.tolist()
-    return mean, variance
-
-
-def near(one: float, other: float, share: float = 0.01) -> bool:
-    """Return whether two numbers differ by no more than a share of the second."""
-    return abs(one - other) <= share * abs(other)
-
-
-@Check(
+@Compared(
     answer="A function of the divisor that returns mean and variance.",
     see="check_always_true : the same law in words.",
+    read=lambda value: numbers(value, (2,), "two numbers, the mean and the variance"),
+    right=lambda c: (MEAN / c, VARIANCE / c**2),
     slips={
-        **{why: lambda c, law=law: (law(c), VARIANCE / c**2) for why, law in MEANS.items()},
-        **{why: lambda c, law=law: (MEAN / c, law(c)) for why, law in VARIANCES.items()},
-        "Mean and variance are in the wrong order: the mean comes first.": (
+        "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
+        "These belong to a single die, but means add up, and so do variances of independent "
+        "terms.": (lambda c: (3.5 / c, 35 / 12 / c**2)),
+        "The variance is that of a single die, but variances of independent terms add up.": (
+            lambda c: (MEAN / c, 35 / 12 / c**2)
+        ),
+        "Neither depends on the divisor, but the mean is divided by it, and the variance by its "
+        "square.": lambda c: (
+            MEAN,
+            VARIANCE,
+        ),
+        "Divide the variance by the square of the divisor, not by the divisor itself.": lambda c: (
+            MEAN / c,
+            VARIANCE / c,
+        ),
+        "The second number is the standard deviation, which is the root of the variance.": (
+            lambda c: (MEAN / c, VARIANCE**0.5 / c)
+        ),
+        "The variance would be correct for 100 times the same die, but independent dice do not all "
+        "fall alike.": lambda c: (MEAN / c, 100 * VARIANCE / c**2),
+        "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
+        "that the die has, so divide by 6 (correction=0).": lambda c: (MEAN / c, 350 / c**2),
     },
+    what="pair of mean and variance",
+    otherwise="Add up the means of 100 dice and divide by the divisor. Add up their variances and "
+    "divide by its square.",
+    verified="Mean and variance are correct for every divisor.",
+    evidence=lambda got, right, c: table(
+        f"The sum of 100 dice, divided by {c}:",
+        {"yours": got, "observed in 20,000 throws": thrown(c)},
+        ("mean", "variance"),
+    ),
+    atol=0.0,
+    rtol=0.03,
 )
-def check_hundred_dice(answer: Answer) -> Right:
+def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
     """Check formulas for mean and variance of a sum of 100 dice, divided by a number.
 
-    Verified: both, for the divisors 1, 10 and 100, against 20,000 throws.
+    Verified: both, for the divisors 1, 10 and 100.
     """
+    for divisor in (1, 10, 100):
+        yield f"divisor {divisor}", (divisor,)
+
+
+@cache
+def thrown(c: int) -> tuple[float, float]:
+    """Return mean and variance of 20,000 sums of 100 dice, divided by a number."""
     generator = torch.Generator().manual_seed(2)
-    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1)
-    thrown = {c: ((sums / c).mean().item(), (sums / c).var().item()) for c in DIVISORS}
-    said = {c: answer.ask(c, read=mean_and_variance, case=f"divisor {c}") for c in DIVISORS}
-    for c in DIVISORS:
-        why = misjudged_dice(c, said, thrown)
-        if why:
-            rows = {"yours": said[c], "observed": thrown[c]}
-            caption = f"The sum of 100 dice, divided by {c}:"
-            raise Wrong(why, table(caption, rows, ("mean", "variance")))
-    rows = {f"sum / {c}": [*said[c], *thrown[c]] for c in DIVISORS}
-    columns = ("your mean", "your variance", "observed mean", "observed variance")
-    evidence = table("A hundred dice, thrown 20,000 times:", rows, columns)
-    return Right("Mean and variance agree with the throws for every divisor.", evidence)
-
-
-Pairs = dict[int, tuple[float, float]]  # mean and variance for each divisor
-
-
-def misjudged_dice(c: int, said: Pairs, thrown: Pairs) -> str | None:
-    """Say what is wrong for one divisor, up to chance, by the law that all numbers follow."""
-    (mean, variance), (right_mean, right_variance) = said[c], thrown[c]
-    if near(variance, right_mean) and near(mean, right_variance, 0.05):
-        return "Mean and variance are in the wrong order: the mean comes first."
-    if not near(mean, right_mean):
-        follows = fitting(MEANS, lambda law: all(near(said[d][0], law(d)) for d in said))
-        law = follows or "Add up the means of 100 dice, then divide."
-        return f"The mean of sum / {c} is {right_mean:.3f}. {law}"
-    if not near(variance, right_variance, 0.05):
-        follows = fitting(VARIANCES, lambda law: all(near(said[d][1], law(d)) for d in said))
-        law = follows or "Add up the variances of 100 dice, then divide by c squared."
-        return f"The variance of sum / {c} is {right_variance:.3f}. {law}"
-    return None
-
-
-# --- a repeatable experiment ----------------------------------------------------------------------
-
-
-def drawn(seed: int) -> list[Tensor]:
-    """Return query and key of the lesson's experiment, from a generator of their own."""
-    own = torch.Generator().manual_seed(seed)
-    return [torch.randn(1, 4, 8, generator=own) for _ in range(2)]
-
-
-def weight(query: Tensor, key: Tensor, row: int = 1, column: int = 1, **options: float) -> float:
-    """Return one attention weight."""
-    return attention_weights(attention_scores(query, key, **options))[0, row, column].item()
-
-
-@Check(
-    answer="A function of the seed that returns one number.",
-    see="torch.Generator : random numbers that no other code draws from.",
-    slips={
-        "Draw the query first, then the key.": lambda seed: weight(*reversed(drawn(seed))),
-        "The scores are not divided by the root of 8.": (
-            lambda seed: weight(*drawn(seed), scale=1.0)
-        ),
-        "That is a score. The softmax turns it into a weight.": (
-            lambda seed: attention_scores(*drawn(seed))[0, 1, 1].item()
-        ),
-        "That is another entry of the table. The one of query 1 and key 1 is wanted.": Either(
-            *(
-                lambda seed, row=row, column=column: weight(*drawn(seed), row, column)
-                for row in range(4)
-                for column in range(4)
-                if (row, column) != (1, 1)
-            )
-        ),
-        "Query and key are the same numbers. Draw both, one after the other, from one generator.": (
-            lambda seed: weight(*(2 * drawn(seed)[:1]))
-        ),
-        "Seed 43 gives the same number as seed 42, so the seed is not used.": (
-            lambda seed: weight(*drawn(42))
-        ),
-    },
-)
-def check_repeatable_experiment(answer: Answer) -> Right:
-    """Check an experiment with random numbers of its own.
-
-    Verified: 0.6555 for seed 42 at every call, another number for another seed, and that torch's
-    global random state is left as it was.
-    """
-    torch.manual_seed(1)
-    before = torch.random.get_rng_state()
-    first = answer.ask(42, read=number, case="seed 42")
-    if not torch.equal(before, torch.random.get_rng_state()):
-        raise Wrong(
-            "The function changes torch's global random state, and with it the numbers that all "
-            "other code draws. Draw from a generator of your own."
-        )
-    again, other = (answer.ask(seed, read=number, case=f"seed {seed}") for seed in (42, 43))
-    rows = {"seed 42": [first], "seed 42 again": [again], "seed 43": [other]}
-    evidence = table("Your numbers:", rows, ("weight",))
-    if again != first:
-        raise Wrong(
-            "The second call with seed 42 gives another number, because the generator went on from "
-            "where it was. Make the generator inside the function.",
-            evidence,
-        )
-    if abs(first - weight(*drawn(42))) > 1e-4:
-        why = answer.slip(lambda slip: abs(slip(42) - first) < 1e-4)
-        why = (
-            why or "Draw query and key, in this order, each of shape (1, 4, 8), from one generator."
-        )
-        raise Wrong(f"Seed 42 must give 0.6555, got {first:.4f}. {why}", evidence)
-    if other == first:
-        raise Wrong("Seed 43 gives the same number as seed 42, so the seed is not used.", evidence)
-    return Right(
-        "The function returns 0.6555 for seed 42 on every call and another number for seed 43, and "
-        "it leaves torch's global random state untouched."
-    )
+    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1) / c
+    return sums.mean().item(), sums.var().item()
 
 
 # --- a good factor --------------------------------------------------------------------------------
@@ -241,7 +133,7 @@ def variance_with(factor: float) -> float:
     answer="The factor, or a function without arguments that returns it.",
     see="attnlab.score_variance : measures the spread of scores.",
     right=lambda factor: LOW < variance_with(factor) < HIGH,
-    near=lambda factor, other: near(factor, other, 0.03),
+    near=lambda factor, other: abs(factor - other) < 0.03 * other,
     slips={
         "A score is a product of a query and a key, so it grows with the square of the factor, and "
         "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
@@ -325,22 +217,16 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "to 1, not the length, and divide by the root of d_k, not by d_k.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query)
         ),
-        "The length is 1, not the root mean square. Take the mean of the squares, not their sum.": (
+        "The length of each vector is 1, but its root mean square should be. Take the mean of the "
+        "squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
-        ),
-        "The softmax is one step too many, because the function must return scores, not weights.": (
-            lambda query, key: scores(unit(query), unit(key)).softmax(-1)
-        ),
-        "The scores are rescaled. Rescale the queries and the keys, before the product.": Either(
-            lambda query, key: unit(scores(query, key)),
-            lambda query, key: unit(scores(query, key)) / root(query),
         ),
         "The mean is subtracted, as in LayerNorm. Here the features are only rescaled.": normed_by(
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: F.layer_norm(x, x.shape[-1:]),
         ),
-        "That is the standard deviation, which subtracts the mean before it squares. The root mean "
-        "square subtracts nothing.": normed_by(
+        "You divide by the standard deviation, which subtracts the mean before it squares. The "
+        "root mean square subtracts nothing.": normed_by(
             lambda x: x / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),
@@ -348,26 +234,26 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: x / x.square().mean(-1, keepdim=True)
         ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
+            lambda x: x / x.norm(),
             lambda x: x / x.square().mean().sqrt(),
             lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
-        ),
-        "The mean is taken over the tokens, but each query needs the mean over its own features, "
-        "which lie on the last axis.": normed_by(
-            lambda x: x / x.square().mean(-2, keepdim=True).sqrt()
-        ),
-        "That is the mean of absolute values, not the root of the mean of the squares.": normed_by(
-            lambda x: x / x.abs().mean(-1, keepdim=True)
         ),
     },
     what="scores",
     axes=("sequence", "head", "query", "key"),
-    nan="They contain NaN although every input is ordinary. Is there a root of a negative number?",
-    misshapen="Count dimensions from the end.",
-    otherwise="Queries and keys need the root mean square 1, and then the dot products must be "
+    nan="They contain NaN, although every input is an ordinary number. Do you take the root of a "
+    "negative number?",
+    errors={
+        "a (2) must match the size of tensor b (11)": "`.T` reverses all dimensions. Swap the last "
+        "two with key.transpose(-2, -1).",
+        "must match the size of tensor": "A mean or a sum over the features needs keepdim=True, so "
+        "that it stays a column with one number for each query.",
+    },
+    misshapen="Count the dimensions from the end.",
+    otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
     "divided by the root of d_k.",
     verified="The score of every query with itself is the root of d_k, whatever its length. "
-    "Rescaling a single query or key by a positive factor changes nothing. Your function also "
-    "leaves the mean of the features in place, as it should.",
+    "Rescaling a single query or key by a positive factor changes nothing.",
     atol=5e-3,  # a small number added against division by 0 is welcome
     rtol=5e-3,
     keeps_inputs=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import torch
@@ -12,18 +13,17 @@ from torch import Tensor
 from attnlab._checks import shape
 from attnlab.attention import attention_weights
 from attnlab.clinic import Evidence
+from attnlab.exercises import _voice
 from attnlab.exercises._answers import (
     Answer,
     NotDone,
     Right,
     Wrong,
     first_difference,
-    kind_of,
     table,
-    tensor,
     vector,
 )
-from attnlab.exercises._forms import Case, Check, Compared, Either, Opinion, asked, randoms
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, randoms
 from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 
 # --- a test for leaks -----------------------------------------------------------------------------
@@ -31,7 +31,7 @@ from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 TOKENS = 6
 CAUSAL = causal_mask(TOKENS)
 ADDED = "ones and zeros, added"
-MOVES = "Output i must move with tokens 0 to i, and with no other."
+MOVES = "Output i must move with tokens 0 to i, and with no others."
 LATER = "A token that comes later moves an earlier output."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
     "causal attention": ("correct", CAUSAL, MOVES),
@@ -41,17 +41,22 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
         MOVES,
     ),
     "attention without a mask": ("leaks", torch.ones_like(CAUSAL), LATER),
-    "the inverted mask": ("leaks", ~CAUSAL, "It is too tight as well, but leaks come first."),
+    "the inverted mask": (
+        "leaks",
+        ~CAUSAL,
+        "It is also too tight, but a leak must be reported first.",
+    ),
     ADDED: ("leaks", CAUSAL.float(), "Adding 1 and 0 to the scores blocks nothing."),
     "a mask without its diagonal": (
         "too tight",
         CAUSAL.tril(-1),
-        "No token sees itself there, but output i must move with token i.",
+        "Outputs 0 and 1 do not move there when their own tokens change. Change every token in "
+        "turn.",
     ),
     "a window of 4": (
         "too tight",
         CAUSAL & sliding_window_mask(TOKENS, window=4),
-        "Output 5 does not see tokens 0 and 1 there, and it should.",
+        "Output 5 does not move there when token 0 or 1 changes, and it should.",
     ),
 }
 
@@ -65,10 +70,10 @@ def flipped(output: int, token: int) -> Tensor:
 
 # A token that does not see itself alone cannot be found: its output moves with its query.
 MASKS |= {
-    f"one {'open' if j > i else 'closed'} cell, output {i} and token {j}": (
+    f"a causal mask with the cell of output {i} and token {j} {'open' if j > i else 'closed'}": (
         "leaks" if j > i else "too tight",
         flipped(i, j),
-        "It is wrong in that cell alone: change every token in turn.",
+        "The mask is wrong in this one cell, so change every token in turn.",
     )
     for i, j in permutations(range(TOKENS), 2)
 }
@@ -76,19 +81,20 @@ MASKS |= {
 
 def word(value: object) -> str:
     """Read one of three words."""
-    wanted = 'return one of "leaks", "too tight", "correct".'
-    if not isinstance(value, str):
-        raise Wrong(f"It gives {kind_of(value)}; {wanted}")
     if value not in ("leaks", "too tight", "correct"):
-        raise Wrong(f'It gives "{value[:40]}"; {wanted}')
+        got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
+        raise Wrong(_voice.returned(got, '"leaks", "too tight" or "correct"'))
     return value
 
 
 def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
     """Return the mask of a case."""
     rows = {f"output {i}": row for i, row in enumerate(MASKS[case.name][1].float())}
-    of = f"The mask of {case.name}, 1 = may attend:"
-    caption = "What is added to the scores there:" if case.name == ADDED else of
+    caption = (
+        "What is added to the scores there:"
+        if case.name == ADDED
+        else "The mask there (1 = may attend):"
+    )
     return table(caption, rows, [f"token {j}" for j in range(TOKENS)])
 
 
@@ -97,12 +103,13 @@ def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
     see="attnlab.causal_mask : the mask that is promised.",
     read=word,
     slips={
-        "It says so of every function.": Either(
+        "It gives the same answer for every function.": Either(
             lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "correct"
         )
     },
     evidence=picture,
-    verified=f"It gives the correct answer for all {len(MASKS)} functions that the check tries.",
+    verified=f"Your function gives the correct answer for all {len(MASKS)} functions that were "
+    f"tried.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
@@ -118,7 +125,7 @@ def check_causal_test() -> Iterator[Case]:
         def attend(x: Tensor, mask: Tensor = mask) -> Tensor:
             return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
-        yield Case(name, (attend, x), truth, f'"{truth}" is the correct answer. {hint}')
+        yield Case(name, (attend, x), truth, f"The correct answer is “{truth}”. {hint}")
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -139,23 +146,13 @@ def decoder_mask(lengths: Tensor) -> Tensor:
     return words_of(lengths) & causal_of(lengths)
 
 
-def bool_mask(value: object) -> Tensor:
-    """Read a mask."""
-    mask = tensor(value)
-    if mask.dtype != torch.bool:
-        raise Wrong(
-            f"The mask must be bool, got {mask.dtype}: numbers would be added to the scores."
-        )
-    return mask
-
-
 def missing_axis(mask: Tensor) -> str:
     """Say what is wrong with the shape of a mask."""
     if mask.ndim == 4 and mask.shape[2] == 1:
-        return "All queries share one row: the causal part is missing."
+        return "All queries share one row, so the causal part is missing."
     return {
-        3: "The axis of the sentences would be lined up with that of the heads: add an axis of "
-        "size 1 before the queries.",
+        3: "Broadcasting would line up the axis of the sentences with that of the heads. Add an "
+        "axis of size 1 before the axis of the queries.",
         2: "One table cannot serve sentences of different lengths.",
     }.get(mask.ndim, "")
 
@@ -173,17 +170,17 @@ def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
     )
 
 
-def shown_mask(mask: Tensor, right: Tensor, lengths: Tensor) -> Evidence:
-    """Return the mask of the second sentence, if there are two."""
-    sentence = min(1, len(lengths) - 1)
+def shown_mask(mask: Tensor, right: Tensor, _lengths: Tensor) -> Evidence:
+    """Return the mask of the first sentence in which it is wrong."""
+    sentence = int((mask != right).nonzero()[0, 0])
     rows = {f"query {i}": row for i, row in enumerate(mask[sentence, 0])}
     names = [f"key {j}" for j in range(mask.shape[-1])]
-    return table(f"Your mask of sentence {sentence}, 1 = may attend:", rows, names)
+    return table(f"Your mask for sentence {sentence} (1 = may attend):", rows, names)
 
 
 ROWS_CLOSED = (
-    "The rows of <pad> are closed too. No word is affected here, but a row without a key is NaN in "
-    "a bare softmax, and the next layer spreads it. A padding mask closes columns, not rows."
+    "The rows of <pad> are closed too. No word is affected here, but a plain softmax gives NaN for "
+    "a row without a key, and the next layer spreads it. A padding mask closes columns, not rows."
 )
 
 
@@ -192,30 +189,25 @@ ROWS_CLOSED = (
     see="attnlab.combine_masks : joins masks.",
     right=decoder_mask,
     slips={
-        "The mask is inverted, but True must mean that a query may attend.": lambda n: (
-            ~decoder_mask(n)
-        ),
-        "The padding is still open. No word sees it here, because it comes last, but <pad> itself "
-        "does, and words would see it if it came first.": lambda n: causal_of(n).expand(
-            len(n), 1, -1, -1
-        ),
+        "The mask is inverted. True must mean that a query may attend.": lambda n: ~decoder_mask(n),
+        "The padding is still open. No word sees it here, because it comes last. But <pad> itself "
+        "does, and words would if it came first.": lambda n: causal_of(n).expand(len(n), 1, -1, -1),
         "The future is still open.": lambda n: words_of(n).expand_as(decoder_mask(n)),
-        "The masks are combined with or, but a cell is open only if both leave it open.": (
+        "The masks are combined with `or`, but a cell is open only if both masks leave it open.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        "No token may look at itself, but the diagonal of a causal mask is open.": (
+        "In your mask no token may attend to itself, but the diagonal of a causal mask is open.": (
             lambda n: causal_of(n).tril(-1) & words_of(n)
         ),
-        "Queries look at the future and not at the past.": Either(
+        "Queries attend to the future and not to the past.": Either(
             lambda n: causal_of(n).mT & words_of(n), lambda n: ~causal_of(n) & words_of(n)
         ),
-        "Only padding is open: the lengths are read the wrong way round.": (
-            lambda n: causal_of(n) & ~words_of(n)
-        ),
+        "Only the padding is open. As many keys as the length says are words, and the rest are "
+        "padding.": (lambda n: causal_of(n) & ~words_of(n)),
         ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
     },
     what="mask",
-    read=bool_mask,
+    errors={"must match the size": "The longest sentence sets the size, so use lengths.max()."},
     misshapen=missing_axis,
     otherwise=wrong_cell,
     evidence=shown_mask,
@@ -234,7 +226,6 @@ def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
 
 ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
-ROUNDING = 5e-7  # of a sum of four weights in float32: correct answers stay below 3e-7
 KEYS = tuple(f"key {j}" for j in range(4))
 
 
@@ -256,52 +247,119 @@ def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
 
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
     """Say what is wrong with weights whose mistake has no name."""
-    if scores.isnan().any():
-        return (
-            "A NaN in a blocked score reaches the weights: adding and multiplying keep a NaN. "
-            "masked_fill replaces it."
-        )
     if scores.ndim > 2:
         return "Count axes from the end, with -1."
+    if right.isnan().any():
+        return (
+            "A NaN in an allowed score has vanished, so a bug elsewhere would stay hidden. Use "
+            "the mask, not the NaN, to find empty rows."
+        )
+    if scores.isnan().any():
+        return (
+            "A NaN in a blocked score reaches the weights, because adding and multiplying keep a "
+            "NaN. masked_fill replaces it."
+        )
+    most = (weights * ~allowed).nan_to_num().max()
     if scores.abs().max() > 50:
-        if (weights * ~allowed).nan_to_num().sum() > 0.01:
-            return "A blocked key is still read: only -inf lies below everything."
+        if most > 0.01:
+            return "A blocked key still gets weight, because only -inf lies below every score."
         return (
             "Scores of 100 or -110 break it, because the exponential overflows or rounds to 0. "
             "softmax subtracts the largest score first, and the blocked scores must be gone by "
             "then."
         )
-    if allowed.any(dim=-1).all():
-        nan = weights[allowed.all(dim=-1)].isnan().any()
+    if 0 < most < 1e-3:
         return (
-            "A row without any blocked key gives NaN." if nan else "Every row has an allowed key."
+            f"A blocked key gets the weight {most:.0e}, which is small but not 0. Whatever its "
+            "value holds, even NaN, still reaches the output."
         )
+    if torch.allclose(weights, right, atol=1e-5):
+        row = int((weights.sum(dim=-1) - right.sum(dim=-1)).abs().argmax())
+        return (
+            f"Row {row} sums to {weights[row].sum():.7f}, and rounding does not explain it. Is a "
+            "small number added to the weights, or to the sum that divides them? The mask says "
+            "which rows are empty."
+        )
+    if allowed.any(dim=-1).all():
+        return "In every row, divide e to the power of each allowed score by their sum."
     if weights[0].isnan().any():
-        return "Row 0 allows no key and gives NaN: the softmax divides 0 by 0."
-    if not torch.allclose(weights[1:], right[1:], atol=1e-5):
-        return "An empty row changes the others: look for it row by row, along the keys."
-    return "Row 0 allows no key: all its weights must be 0."
+        return "Row 0 gives NaN, because the softmax divides 0 by 0."
+    return "All weights of row 0 must be 0."
 
 
-WEIGHTS = Compared(
+@dataclass(frozen=True, kw_only=True)
+class WithGradient(Compared):
+    """A check of weights and of their gradient."""
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Compare the weights, then the gradients; last, remark if float16 is too narrow."""
+        right = super().decide(body, answer)
+        for case, (scores, allowed) in body():
+            self._see_gradient(answer, case, scores.clone().requires_grad_(), allowed)
+        try:
+            answer.ask(random_scores().half(), WITH_EMPTY.clone(), read=vector)
+        except (Wrong, NotDone):
+            remark = (
+                "With float16 scores it raises an error, because float16 cannot hold the fill. "
+                "Every float type can hold -inf."
+            )
+            return replace(right, remarks=(remark,))
+        return right
+
+    def _see_gradient(self, answer: Answer, case: str, scores: Tensor, allowed: Tensor) -> None:
+        def gradient(value: object) -> Tensor | None:
+            if not isinstance(value, Tensor) or not value.requires_grad:
+                return None
+            (factors,) = randoms(value.shape, seed=1)
+            (found,) = torch.autograd.grad((value * factors).sum(), scores, allow_unused=True)
+            return found
+
+        found = answer.ask(scores, allowed.clone(), read=gradient, case=case)
+        right = gradient(self.right(scores, allowed))
+        if found is None:
+            raise Wrong(
+                "The weights are correct, but no gradient comes back. Compute them from the "
+                "scores, with torch's own functions."
+            )
+        if torch.allclose(found, right, atol=1e-5, equal_nan=True):
+            return
+        why = "Is a part of the calculation, such as the sum, detached?"
+        if found.isnan().any():
+            why = (
+                "It is NaN, because the NaN of the empty row was replaced only after the softmax. "
+                "Give such a row finite scores before it."
+            )
+        evidence = first_difference(found, right, self.axes)
+        raise Wrong(
+            f"With {case}, the weights are correct, but the gradient is not. {why}", evidence
+        )
+
+
+@WithGradient(
     answer="A function of (scores, allowed) that returns the weights.",
     see="attnlab.attention_weights : attnlab's own.",
     right=safe,
     slips={
-        "The mask is read the wrong way round.": lambda scores, allowed: safe(scores, ~allowed),
-        "Weights are erased after the softmax, so the rows do not sum to 1.": (
+        "The mask is read the wrong way round. True means that a key is allowed.": Either(
+            lambda scores, allowed: safe(scores, ~allowed),
+            lambda scores, allowed: scores.masked_fill(allowed, -torch.inf).softmax(dim=-1),
+        ),
+        "Weights are set to 0 after the softmax, so the rows do not sum to 1.": (
             lambda scores, allowed: scores.softmax(dim=-1) * allowed
         ),
         "The mask is not used.": lambda scores, allowed: scores.softmax(dim=-1),
-        "Blocked scores are filled with 0, a score like any other.": filled(0.0),
-        "The softmax runs over the queries; the keys are the last axis.": (
+        "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
+        "The softmax runs over the queries, but the keys lie along the last axis.": (
             lambda scores, allowed: (
                 scores.masked_fill(~allowed, -torch.inf).softmax(dim=-2).nan_to_num()
             )
         ),
-        "Row 0 allows no key, but each key gets 0.25, because the fill is the same number in the "
-        "whole row. All its weights must be 0.": filled(-1e9),
-        "Row 0 allows no key, but its weights are not 0: set them to 0 after the softmax.": (
+        "Weights are set to -inf. Block scores with -inf, before the softmax.": (
+            lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf)
+        ),
+        "Each key of row 0 gets 0.25, because all its scores were filled with the same number. "
+        "All its weights must be 0.": filled(-1e9),
+        "The weights of row 0 are not 0. Set them to 0 after the softmax.": (
             lambda scores, allowed: (
                 scores.masked_fill(~allowed & allowed.any(dim=-1, keepdim=True), -torch.inf)
             ).softmax(dim=-1)
@@ -311,123 +369,33 @@ WEIGHTS = Compared(
     read=vector,
     nan="",
     otherwise=unexplained,
-    verified="",
+    verified="The weights and the gradient are correct, even for large scores, an empty row, NaN "
+    "and a mask of shape (N, 1, 1, S).",
     axes=("sequence", "head", "row", "key"),
+    atol=1e-9,
+    rtol=8e-7,  # correct answers stay below 4e-7
     keeps_inputs=True,
 )
-
-
-@Check(answer=WEIGHTS.answer, see=WEIGHTS.see, slips=WEIGHTS.slips)
-def check_safe_softmax(answer: Answer) -> Right:
+def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     """Check a softmax over the allowed keys that is 0 in rows without any.
 
     Verified: the weights, also for large scores, an empty row, sums of 1 up to rounding and
     blocked weights of exactly 0, a NaN that must stay visible and one that must not matter, the
     gradient, a mask that broadcasts, and that the scores stay as they are.
     """
-    scores, blocked = random_scores(), random_scores()
+    scores, visible, blocked = (random_scores() for _ in range(3))
+    visible[2, 2] = torch.nan
     blocked[0, :2], blocked[1, 0] = torch.tensor([torch.nan, torch.inf]), torch.nan
     for_all_heads = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]]).bool()[:, None, None, :]
     large = torch.tensor([[100, 101, -100, 99], [100, 100, -110, -111], [-100, 100, 0, 99.0]])
-    far_below = large - 1e5  # the weights stay, but a fill such as -150 is no longer lowest
-    first = [
-        ("scores (3, 4) and a mask with a key in every row", (scores, ALLOWED)),
-        ("scores from -111 to 101", (large, ALLOWED)),
-        ("scores from -100111 to -99899", (far_below, ALLOWED)),
-        ("a mask whose row 0 allows no key", (scores, WITH_EMPTY)),
-    ]
-    last = [
-        ("scores (2, 3, 3, 4) and allowed (2, 1, 1, 4)", (random_scores(2, 3), for_all_heads)),
-        ("a NaN among blocked scores", (blocked, WITH_EMPTY)),
-    ]
-    WEIGHTS.decide(lambda: first, answer)
-    see_exact(answer)
-    see_visible_nan(answer)
-    see_gradient(answer, scores, "a mask with an empty row")
-    WEIGHTS.decide(lambda: first + last, answer)
-    see_gradient(answer, blocked, "NaN and infinity among the blocked scores")
-    told = (
-        "The weights and the gradient are correct, even for large scores, an empty row, NaN and a "
-        "mask of shape (N, 1, 1, S)."
-    )
-    return Right(told, None, half_precision(answer))
-
-
-def see_exact(answer: Answer) -> None:
-    """Raise Wrong unless blocked keys get nothing at all and rows sum to 1 up to rounding."""
-    allowed = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]]).bool()
-    case = "a mask with an empty row, a row of one key and a full one"
-    weights = asked(answer, (random_scores(), allowed), case, vector)
-    if (most := weights[~allowed].abs().max()) > 0:
-        raise Wrong(
-            f"A blocked key gets the weight {most:.0e}, which is little but not 0. Whatever its "
-            "value holds, even NaN, still reaches the output."
-        )
-    sums = weights[1:].sum(dim=-1)
-    row = int((sums - 1).abs().argmax())
-    if abs(sums[row] - 1) > ROUNDING:
-        raise Wrong(
-            f"Row {row + 1} sums to {sums[row]:.7f}, and rounding does not explain it: is a small "
-            "number added to the weights, or to the sum that divides them? The mask says which "
-            "rows are empty."
-        )
-
-
-def see_visible_nan(answer: Answer) -> None:
-    """Raise Wrong unless a NaN in an allowed score stays visible."""
-    scores = random_scores()
-    scores[1, 2] = torch.nan
-    weights = asked(answer, (scores, WITH_EMPTY), "a NaN among the allowed scores", vector)
-    if not weights[1, 2:].isnan().any():
-        raise Wrong(
-            "A NaN in an allowed score of row 1 has vanished, so a bug elsewhere would stay "
-            "hidden. Find empty rows from the mask, not from the NaN.",
-            table("Row 1, keys 2 and 3 allowed:", {"yours": weights[1]}, KEYS),
-        )
-
-
-def see_gradient(answer: Answer, scores: Tensor, case: str) -> None:
-    """Raise Wrong unless the gradient is that of attnlab's own weights."""
-    (factors,) = randoms((2, 4), seed=1)
-    scores = scores.clone().requires_grad_()
-
-    def gradient(value: object) -> Tensor | None:
-        if not isinstance(value, Tensor) or not value.requires_grad:
-            return None
-        loss = (value[1:] * factors).sum()  # row 0 does not count
-        (found,) = torch.autograd.grad(loss, scores, allow_unused=True)
-        return found
-
-    found = answer.ask(scores, WITH_EMPTY.clone(), read=gradient, case=case)
-    if found is None:
-        raise Wrong(
-            "No gradient comes back: the weights must be computed by torch from the scores."
-        )
-    if not found.isfinite().all():
-        raise Wrong(
-            f"With {case}, the weights are correct, but the gradient is NaN, because the NaN of "
-            "the empty row was replaced only after the softmax. Give such a row finite scores "
-            "before it."
-        )
-    right = gradient(safe(scores, WITH_EMPTY))
-    if not torch.allclose(found, right, atol=1e-5):
-        raise Wrong(
-            f"With {case}, the weights are correct, but the gradient is not. Is a part of the "
-            "calculation, such as the sum, detached?",
-            first_difference(found, right, ("row", "key")),
-        )
-
-
-def half_precision(answer: Answer) -> tuple[str, ...]:
-    """Return a remark if float16 is too narrow for the answer."""
-    try:
-        answer.ask(random_scores().half(), WITH_EMPTY.clone(), read=vector)
-    except (Wrong, NotDone):
-        return (
-            "With float16 scores it raises an error, because float16 cannot hold the fill. Every "
-            "float type can hold -inf.",
-        )
-    return ()
+    yield "scores (3, 4) and a mask with a key in every row", (scores, ALLOWED)
+    yield "scores from -111 to 101", (large, ALLOWED)
+    # the weights stay, but a fill such as -150 is no longer lowest
+    yield "scores from -100111 to -99899", (large - 1e5, ALLOWED)
+    yield "a mask whose row 0 allows no key", (scores, WITH_EMPTY)
+    yield "a NaN among the allowed scores of row 2", (visible, WITH_EMPTY)
+    yield "scores (2, 3, 3, 4) and allowed (2, 1, 1, 4)", (random_scores(2, 3), for_all_heads)
+    yield "NaN and infinity among the blocked scores", (blocked, WITH_EMPTY)
 
 
 # --- a padded batch -------------------------------------------------------------------------------
@@ -452,35 +420,16 @@ def of_keys(attention_mask: Tensor) -> Tensor:
     return attention_mask[:, None, None] == 1
 
 
-def by_accident(words: int) -> Callable[..., Tensor]:
-    """Return attention with one axis too few where that is not an error, else correct attention."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-        alike = query.shape[0] == query.shape[1] and query.shape[0] > 1
-        mask = attention_mask[:, None] == words if alike else of_keys(attention_mask)
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-    return attend
-
-
-ACCIDENT = (
-    "The axis of the 2 sentences was lined up with that of the 2 heads: (N, 1, S) needs one more "
-    "axis."
-)
-
-
 @Compared(
     answer="A function of (query, key, value, attention_mask) that returns the output.",
     see="attnlab.from_hf_attention_mask : converts the mask.",
     right=with_mask(of_keys),
     slips={
-        ACCIDENT: by_accident(1),
-        f"{ACCIDENT} Besides, 1 is a word and 0 is padding.": by_accident(0),
         "The mask is not used.": with_mask(lambda m: None),
-        "The queries look only at <pad>, but 1 is a word and 0 is padding.": with_mask(
+        "The queries attend only to <pad>, but 1 means a word and 0 means padding.": with_mask(
             lambda m: ~of_keys(m)
         ),
-        "Ones and zeros are added to the scores, which blocks nothing: make the mask bool.": (
+        "Ones and zeros are added to the scores, which blocks nothing. Make a bool mask of them.": (
             with_mask(lambda m: of_keys(m).float())
         ),
         "The mask blocks rows, but padding has to be blocked in the columns, as keys.": with_mask(
@@ -490,32 +439,37 @@ ACCIDENT = (
         "The words are counted and assumed to come first, but the padding may be on the left.": (
             with_mask(lambda m: sequence_mask(m.sum(dim=-1), S)[:, None, None])
         ),
-        "What is added to the blocked scores is not low enough: the scores go above 30 here. Add "
-        "-inf, or use a bool mask.": Either(
+        "What is added to the blocked scores is not low enough, because the scores go above 30 "
+        "here. Add -inf, or use a bool mask.": Either(
             *(with_mask(lambda m, low=low: low * ~of_keys(m)) for low in (-5.0, -10.0, -20.0))
+        ),
+        "Keys or values are multiplied by the mask. A key of zeros has a score of 0 and so still "
+        "gets weight. Block its score instead.": Either(
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k * m[:, None, :, None], v),
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v * m[:, None, :, None]),
         ),
     },
     errors={
         "2 sentences, 3 heads, query (2, 3, 5, 4)": (
-            "The axis of the sentences was lined up with that of the heads: one axis is missing."
+            "The axis of the sentences was lined up with that of the heads, so one axis is missing."
         ),
-        "query (2, 3, 4, 4)": "There are 4 queries and 5 keys: the mask need not be square.",
+        "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
     },
     credit="With one sentence the numbers are correct.",
-    nan="NaN comes out, although every query has a word to look at.",
-    otherwise="Does every query look at the words of its own sentence, and at nothing else?",
+    nan="It contains NaN, although every query has a word to attend to.",
+    otherwise="Does every query attend to the words of its own sentence, and to nothing else?",
     verified="Each sentence gets its own mask, whatever the number of heads and queries.",
     atol=1e-4,
 )
 def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     """Check attention over heads with a Hugging Face ``attention_mask``.
 
-    Verified: the output, for one sentence and two, padded on either side, as many heads as
-    sentences or not, large scores, and fewer queries than keys.
+    Verified: the output, for one sentence and two, padded on either side, large scores, and fewer
+    queries than keys.
     """
-    # as many heads as sentences hide a missing axis, as many queries as keys a square mask
-    for N, H, L in ((1, 3, S), (2, 3, S), (2, 2, S), (2, 3, 4)):
+    # as many queries as keys hide a square mask
+    for N, H, L in ((1, 3, S), (2, 3, S), (2, 3, 4)):
         query, key, value = randoms((N, H, L, E), (N, H, S, E), (N, H, S, EV))
         sentences = "one sentence" if N == 1 else f"{N} sentences"
-        case = f"{sentences}, {H} heads, query {shape(query)}, attention_mask {(N, S)}"
+        case = f"{sentences}, {H} heads, query {shape(query)} and attention_mask {(N, S)}"
         yield case, (LARGE * query, key, value, WORDS[:N].clone())

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from attnlab._checks import shape
-from attnlab.exercises._answers import Answer, Right, Wrong, article, kind_of, number, table
-from attnlab.exercises._forms import Check, Compared, Value
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Right, Wrong, number, pair, table
+from attnlab.exercises._forms import Compared, Found, Value
 from attnlab.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
 
 # --- a strength -----------------------------------------------------------------------------------
@@ -26,10 +27,9 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
     right=STRENGTH,
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
     slips={
-        "That would be right beside nine other words, and there are only eight.": math.log(9),
+        "That would be right beside nine other words, but there are only eight.": math.log(9),
         "That is e to the power of the score. Which score gives it?": OTHERS,
-        "2 to this number is 8. Softmax raises e, not 2.": math.log2(OTHERS),
-        "10 to this number is 8. Softmax raises e, not 10.": math.log10(OTHERS),
+        "2 to the power of this number is 8, but softmax takes powers of e.": math.log2(OTHERS),
         "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
     verified="The clue gets as much weight as the eight other words together.",
@@ -59,38 +59,40 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     see="attnlab.scaled_dot_product_attention : with a query of zeros it computes the same.",
     right=average,
     slips={
-        "It averages all values: the mask is not used.": (
+        "It averages all values, so the mask is not used.": (
             lambda value, mask: average(value, torch.ones_like(mask))
         ),
-        "It sums: divide by how many may be looked at.": (
-            lambda value, mask: mask.to(value.dtype) @ value
-        ),
-        "It divides by the number of all keys: a query that may look at two keys divides by two.": (
-            lambda value, mask: mask.to(value.dtype) @ value / S
-        ),
-        "It averages what is blocked: True means “may attend”.": (
+        "It adds up the values. Divide the sum by the number of keys that the query may attend "
+        "to.": (lambda value, mask: mask.to(value.dtype) @ value),
+        "It divides by the number of all keys. For a query that may attend to two keys, divide by "
+        "two.": (lambda value, mask: mask.to(value.dtype) @ value / S),
+        "It averages the blocked values, but True means “may attend”.": (
             lambda value, mask: average(value, ~mask)
         ),
-        "The query that may look at nothing gets the average of all; it must get zeros.": (
+        "The query that may attend to nothing gets the average of all values. It must get zeros.": (
             lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
         ),
     },
     errors={
-        "same dtype": "The mask is bool: turn it into value.dtype before the product.",
-        "expected scalar type": "The mask is bool: turn it into value.dtype before the product.",
+        "must match the size": "A sum over the keys needs keepdim=True, so that it stays a column "
+        "with one number for each query.",
+        "same dtype": "Both factors of a product need one dtype: turn the mask into value.dtype.",
+        "expected scalar type": (
+            "Both factors of a product need one dtype: turn the mask into value.dtype."
+        ),
     },
-    nan="It gives NaN: a query that may look at nothing gets zeros, not 0 / 0.",
-    otherwise="Every allowed value must count the same.",
+    nan="It contains NaN, from 0 / 0. A query that may attend to nothing must get zeros.",
+    otherwise="Every value that a query may attend to must count the same.",
     verified="Your function is correct for one sentence, for a batch and for several heads, even "
-    "where a query may look at nothing.",
+    "where a query may attend to nothing.",
     keeps_inputs=True,
     keeps_dtype=True,
 )
 def check_plain_average() -> Iterator[tuple[str, tuple]]:
-    """Check a function that averages the values a query may look at, with equal weights.
+    """Check a function that averages the values that a query may attend to, with equal weights.
 
-    Verified: the output for one sentence, a batch and heads, with queries that may look at nothing,
-    in float64, and that the arguments stay as they were.
+    Verified: the output for one sentence, a batch and heads, with queries that may attend to
+    nothing, in float64, and that the arguments stay as they were.
     """
     in_float32 = product(((), (2,), (2, 3)), (False, True), (torch.float32,))
     for lead, blocked, dtype in (*in_float32, ((2,), True, torch.float64)):
@@ -100,9 +102,10 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
         mask[..., :2] = torch.tensor([True, False])
         if blocked:
             mask[..., 1, :] = False
-        seen = "query 1 may look at nothing" if blocked else "every query may look at some"
+        seen = "query 1 may attend to nothing" if blocked else "every query may attend to some key"
+        double = " in float64" if dtype == torch.float64 else ""
         yield (
-            f"value {shape(value)} {str(dtype)[6:]}, attn_mask {shape(mask)}, {seen},",
+            f"value {shape(value)}{double} and attn_mask {shape(mask)}, where {seen}",
             (value, mask),
         )
 
@@ -123,9 +126,8 @@ def both(known: Tensor, fresh: Tensor) -> Tensor:
 
 def head_and_mean(value: object) -> Tensor:
     """Read a report."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise Wrong(f"Head and mean are asked for, two numbers; it gives {kind_of(value)}.")
-    return torch.tensor([number(one) for one in value])
+    parts = pair(value, "two numbers, the head and its mean")
+    return torch.tensor([number(one) for one in parts])
 
 
 def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str:
@@ -133,9 +135,9 @@ def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str
     (head, mean), (best, _) = got.tolist(), right.tolist()
     if head == best:
         return f"Head {best:g} is correct, but {mean:.3f} is not its mean on the fresh sentences."
-    fresh_too = ", the best with the fresh sentences in sight"
-    why = fresh_too if head == fresh.mean(dim=1).argmax() else ""
-    return f"It chooses head {head:g}{why}; on the known ones alone head {best:g} is best."
+    peeked = head == fresh.mean(dim=1).argmax()
+    why = ", which is best on the fresh sentences" if peeked else ""
+    return f"It chooses head {head:g}{why}. On the known sentences alone, head {best:g} is best."
 
 
 @Compared(
@@ -143,16 +145,16 @@ def misreported(got: Tensor, right: Tensor, known: Tensor, fresh: Tensor) -> str
     see="torch.argmax : the first of the largest.",
     right=reported,
     slips={
-        "It reports the mean on the known sentences, which also chose the head.": (
+        "It reports the mean on the known sentences, but the head was chosen on these.": (
             lambda known, fresh: reported(known, known)
         ),
-        "It reports the mean on all sentences; the known ones also chose the head.": (
+        "It reports the mean on all sentences, but the head was chosen on some of these.": (
             lambda known, fresh: reported(known, both(known, fresh))
         ),
-        "It reports the mean of all heads.": (
+        "It reports the mean of all heads. Report that of the chosen head.": (
             lambda known, fresh: (reported(known, fresh)[0], fresh.mean())
         ),
-        "The order is turned round: first the head, then its mean.": (
+        "The order is reversed. Return first the head and then its mean.": (
             lambda known, fresh: reported(known, fresh)[::-1]
         ),
         "It chooses the head with the largest single share, not with the largest mean.": (
@@ -195,16 +197,27 @@ LITTLE = frozenset(
 )
 
 
-@Check(
+def two_texts(value: object) -> tuple[str, str]:
+    """Read two sentences."""
+    first, second = pair(value, "two sentences")
+    for text in (first, second):
+        if not isinstance(text, str):
+            got = f"a pair that contains {_voice.kind_of(text)}"
+            raise Wrong(_voice.returned(got, "two sentences"))
+    return first, second
+
+
+@Found(
     answer="Two sentences, or a function without arguments that returns them.",
     see="attnlab.pretrained.load_layer : the layer.",
+    read=two_texts,
 )
-def check_minimal_pair(answer: Answer) -> Right:
+def check_minimal_pair(texts: tuple[str, str]) -> Right:
     """Check two sentences that differ in one word, where “bank” attends most to the same word.
 
     Verified: what the trained layer's head 10 attends to. What the sentences mean is not judged.
     """
-    readings = [read_sentence(text) for text in answer.value(two_texts)]
+    readings = [read_sentence(text) for text in texts]
     changed = changed_place(readings)
     rows = [one.weights[HEAD, one.tokens.index("bank")] for one in readings]
     tops = [int(row.argmax()) for row in rows]
@@ -212,17 +225,18 @@ def check_minimal_pair(answer: Answer) -> Right:
     weights = [row[top].item() for row, top in zip(rows, tops, strict=True)]
     if tops[0] != tops[1]:
         raise Wrong(
-            f"In head {HEAD} “bank” attends most to “{words[0]}” ({weights[0]:.3f}) in the first "
-            f"and to “{words[1]}” ({weights[1]:.3f}) in the second sentence."
+            f"In head {HEAD}, “bank” attends most to “{words[0]}” ({weights[0]:.3f}) in the first "
+            f"sentence, but to “{words[1]}” ({weights[1]:.3f}) in the second. It must be the same "
+            "word in both."
         )
     if tops[0] == changed:
         raise Wrong(
-            f"In head {HEAD} “bank” attends most to the word that you changed, “{words[0]}” and "
-            f"“{words[1]}”. It must be the same word in both."
+            f"In head {HEAD}, “bank” attends most to the word that you changed, to “{words[0]}” "
+            f"and to “{words[1]}”. It must be the same word in both sentences."
         )
     if words[0] in (FIRST, LAST, "bank") or words[0] in LITTLE:
         raise Wrong(
-            f"In head {HEAD} “bank” attends most to “{words[0]}”, which says nothing about banks."
+            f"In head {HEAD}, “bank” attends most to “{words[0]}”, which says nothing about banks."
         )
     shown = {
         f"with “{one.tokens[changed]}”": [row[tops[0]], row[changed], 1 / len(row)]
@@ -237,16 +251,6 @@ def check_minimal_pair(answer: Answer) -> Right:
     )
 
 
-def two_texts(value: object) -> tuple[str, str]:
-    """Read two sentences."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise Wrong(f"Two sentences are asked for; it gives {kind_of(value)}.")
-    for text in value:
-        if not isinstance(text, str):
-            raise Wrong(f"Two sentences are asked for; one is {article(type(text).__name__)}.")
-    return value[0], value[1]
-
-
 @cache
 def trained_layer() -> PretrainedLayer:
     """Return a layer that no answer can change."""
@@ -258,10 +262,11 @@ def read_sentence(text: str) -> Reading:
     try:
         reading = trained_layer().read(text)
     except ValueError as error:  # the layer says in one sentence what it cannot read
-        raise Wrong(f"The layer cannot read it: {error}") from None
+        raise Wrong(f"The layer cannot read a sentence: {error}") from None
     count = reading.tokens.count("bank")
     if count != 1:
-        raise Wrong(f"Each sentence needs the word “bank” once; “{text}” has it {count} times.")
+        found = f"contains it {count} times" if count else "does not contain it"
+        raise Wrong(f"Each sentence must contain the word “bank” once, but “{text}” {found}.")
     return reading
 
 
@@ -270,23 +275,24 @@ def changed_place(readings: list[Reading]) -> int:
     first, second = (whole_words(one.tokens[1:-1]) for one in readings)
     if len(first) != len(second):
         raise Wrong(
-            f"Only one word may differ; the sentences have {len(first)} and {len(second)} words, "
-            "with each punctuation mark counted as one."
+            f"Only one word may differ, but the sentences have {len(first)} and {len(second)} "
+            f"words, "
+            "where a punctuation mark counts as a word."
         )
     differ = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
     if not differ:
         raise Wrong("The two sentences are the same.")
     if len(differ) > 1:
-        raise Wrong(f"Only one word may differ; {len(differ)} do.")
+        raise Wrong(f"Only one word may differ, but {len(differ)} words do.")
     for pieces in differ[0]:
         word = "".join(pieces).replace("##", "")
         if len(pieces) > 1:
             raise Wrong(
-                f"This layer does not know the word “{word}”: it spells it in {len(pieces)} "
+                f"This layer does not know the word “{word}” and splits it into {len(pieces)} "
                 f"pieces, {' '.join(pieces)}. Choose a word that it knows, such as swim or loan."
             )
         if not word.isalnum():
-            raise Wrong(f"A word must differ, and “{word}” is a punctuation mark.")
+            raise Wrong(f"The two must differ in a word, but “{word}” is a punctuation mark.")
     places = zip(readings[0].tokens, readings[1].tokens, strict=True)
     return next(place for place, (one, other) in enumerate(places) if one != other)
 

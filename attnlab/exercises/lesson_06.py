@@ -7,15 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from attnlab.exercises._answers import (
-    Answer,
-    Right,
-    Wrong,
-    article,
-    first_difference,
-    table,
-)
-from attnlab.exercises._forms import Case, Check, Opinion, Value, randoms
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Wrong, first_difference, pair, table
+from attnlab.exercises._forms import Case, Either, Opinion, Tried, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -29,153 +23,172 @@ COUNT = MATRICES + OUTPUTS
     see="torch.nn.Module.parameters : to count with.",
     right=COUNT,
     slips={
-        "The three matrices are correct. Each output has a bias as well.": MATRICES,
-        "Queries and keys have a projection each.": (D_IN + 1) * (D_K + D_V),
-        "Queries and keys have a projection each, and each output a bias.": D_IN * (D_K + D_V),
-        "The value has 5 numbers, not 7.": 3 * (D_IN + 1) * D_K,
-        "The value has 5 numbers, not 7, and each output has a bias.": 3 * D_IN * D_K,
-        "The words share the matrices: 9 words need no more than one.": 9 * COUNT,
+        "The three matrices are correct. Now add a bias for each output.": MATRICES,
+        "Queries and keys each need a projection, and each output has a bias.": Either(
+            (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
+        ),
+        "A value has 5 numbers, not 7, and each output has a bias.": Either(
+            3 * (D_IN + 1) * D_K, 3 * D_IN * D_K
+        ),
+        "The words share the matrices, so 9 words need no more parameters than one word does.": (
+            Either(9 * COUNT, 9 * MATRICES)
+        ),
         "A bias belongs to each output, not to each input.": MATRICES + 3 * D_IN,
         "A projection has a bias for each of its outputs, not one for all.": MATRICES + 3,
     },
     verified="The number is the same for a sentence of any length.",
-    otherwise="Count each projection: inputs times outputs, then one bias per output.",
+    otherwise="Count the parameters of each projection, which are inputs times outputs, and add "
+    "one bias for each output.",
 )
-def check_parameter_count(count: float) -> str:
+def check_parameter_count(_count: float) -> None:
     """Check how many parameters three projections 12 -> 7, 7 and 5 with bias have.
 
     Verified: the number.
     """
-    return "" if count == COUNT else f"{count:g} is not the number."
 
 
 # --- a linear layer made of a matrix --------------------------------------------------------------
-
-
-@Check(
-    answer="A function of a matrix (d_in, d_out) that returns the layer.",
-    see="torch.nn.Linear : stores its weight as (d_out, d_in).",
-)
-def check_linear_from(answer: Answer) -> Right:
-    """Check a function that makes an ``nn.Linear`` of a matrix (d_in, d_out).
-
-    Verified: type, sizes, no bias, the numbers for an oblong and for a square matrix, that it can
-    be trained, and that training it leaves the given matrix alone.
-    """
-    for sizes in ((5, 3), (4, 4)):
-        case = f"a matrix {sizes}"
-        (matrix,), (kept,) = randoms(sizes), randoms(sizes)
-        layer = answer.ask(matrix, read=linear, case=case)
-        see_weight(layer, kept, case)
-        if not layer.weight.requires_grad:
-            raise Wrong("The weight cannot be trained: its requires_grad is False.")
-        with torch.no_grad():
-            layer.weight.zero_()
-        if not torch.equal(matrix, kept):
-            raise Wrong(
-                "The layer shares its memory with the matrix, so training it changes the matrix. "
-                "Copy the numbers."
-            )
-    return Right("The layer returns x @ matrix, even for a square matrix, and it trains a copy.")
 
 
 def linear(value: object) -> nn.Linear:
     """Read a linear layer."""
     if isinstance(value, nn.Linear):
         return value
-    raise Wrong(f"It gives {article(type(value).__name__)}, and an nn.Linear is asked for.")
+    raise Wrong(_voice.returned(_voice.kind_of(value), "an nn.Linear"))
 
 
-def see_weight(layer: nn.Linear, matrix: Tensor, case: str) -> None:
-    """Raise Wrong unless the layer gives x @ matrix."""
+def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
+    """Raise Wrong unless the layer gives x @ matrix and trains a copy; change its weight."""
     if layer.bias is not None:
-        raise Wrong("The layer has a bias, and a matrix has none: bias=False.")
+        zero = "" if layer.bias.any() else " Even a bias of zeros would be trained."
+        raise Wrong(f"The layer must not have a bias, so pass bias=False.{zero}")
     got, right = tuple(layer.weight.shape), tuple(matrix.T.shape)
     if got != right:
         raise Wrong(
-            f"For {case} the weight must be {right}, got {got}: nn.Linear stores one row per "
-            "output."
+            f"With {case}, the weight has the shape {got}, but it should have the shape {right}, "
+            "because nn.Linear stores one row for each output."
         )
+    sizes = layer.in_features, layer.out_features
+    if sizes != tuple(matrix.shape):
+        raise Wrong(
+            f"With {case}, the layer says that it has {sizes[0]} inputs and {sizes[1]} outputs, "
+            "because it was made with the two sizes exchanged: nn.Linear(inputs, outputs)."
+        )
+    product = layer.weight.detach().T  # what the layer multiplies by
+    if not torch.allclose(product, matrix, atol=1e-5):
+        why = "Its weight does not hold the numbers of the matrix."
+        if torch.equal(product.T, matrix):
+            why = (
+                "The weight must hold the transposed matrix. With a square matrix, no error tells "
+                "you so."
+            )
+        evidence = first_difference(product, matrix, ("input", "output"))
+        raise Wrong(f"{_voice.is_wrong(case, 'layer')} {why}", evidence)
+    if not layer.weight.requires_grad:
+        raise Wrong("The weight cannot be trained, because its requires_grad is False.")
     with torch.no_grad():
-        product = layer(torch.eye(len(matrix), dtype=matrix.dtype))  # what the layer multiplies by
-    if torch.allclose(product, matrix, atol=1e-5):
-        return
-    why = "Its weight does not hold the numbers of the matrix."
-    if torch.equal(product.T, matrix):
-        why = "The weight must hold the transposed matrix. With a square one no error says so."
-    evidence = first_difference(product, matrix, ("input", "output"))
-    raise Wrong(f"For {case} the layer is wrong. {why}", evidence)
+        layer.weight.zero_()
+
+
+@Tried(
+    answer="A function of a matrix (d_in, d_out) that returns the layer.",
+    see="torch.nn.Linear : stores its weight as (d_out, d_in).",
+    read=linear,
+    see_result=see_layer,
+    errors={
+        "as parameter 'weight'": "A weight must be a parameter: wrap the numbers in nn.Parameter.",
+        "a leaf Variable that requires grad": (
+            "Copy the numbers inside `with torch.no_grad():`, so that the copying is not part of "
+            "what is trained."
+        ),
+    },
+    shared="The layer shares its memory with the matrix, so training it changes the matrix. Copy "
+    "the numbers.",
+    verified="The layer returns x @ matrix, even for a square matrix, and it trains a copy.",
+)
+def check_linear_from() -> Iterator[tuple[str, tuple]]:
+    """Check a function that makes an ``nn.Linear`` of a matrix (d_in, d_out).
+
+    Verified: type, sizes, no bias, the numbers for an oblong and for a square matrix, that it can
+    be trained, and that training it leaves the given matrix alone.
+    """
+    for sizes in ((5, 3), (4, 4)):
+        yield f"a matrix {sizes}", randoms(sizes)
 
 
 # --- another pair with the same scores ------------------------------------------------------------
 
+TOKENS = 3
+TURNED = {  # what makes of the scores before those after
+    "They are the old table transposed, because queries and keys have changed places.": (
+        lambda scores: scores.T
+    ),
+    "All of them have changed sign. Change the sign of both matrices or of neither.": (
+        lambda scores: -scores
+    ),
+}
 
-@Check(
+
+def two_matrices(value: object) -> tuple[Tensor, Tensor]:
+    """Read two matrices."""
+    wanted = "two matrices of floats, the new W_query and the new W_key"
+    found = pair(value, wanted)
+    for one in found:
+        if not isinstance(one, Tensor) or not one.is_floating_point():
+            got = f"a matrix of {one.dtype}" if isinstance(one, Tensor) else _voice.kind_of(one)
+            raise Wrong(_voice.returned(got, wanted))
+        if not one.isfinite().all():
+            raise Wrong(_voice.returned("NaN or infinity in a matrix", wanted))
+    query, key = (one.detach().float().clone() for one in found)
+    return query, key
+
+
+def see_pair(case: str, found: tuple[Tensor, Tensor], *given: Tensor) -> None:
+    """Raise Wrong unless both matrices are new, and tokens keep their scores."""
+    for name, new, old in zip(("W_query", "W_key"), found, given, strict=True):
+        if new.shape != old.shape:
+            raise Wrong(_voice.has_shape(case, f"new {name}", new, old))
+        if (new - old).abs().max() < 1e-3:
+            raise Wrong(f"{name} has not changed. Change both matrices, and keep the scores.")
+    (x,) = randoms((TOKENS, len(given[0])), seed=1)
+    before, after = ((x @ query) @ (x @ key).T for query, key in (given, found))
+
+    def near(one: Tensor, other: Tensor) -> bool:
+        return bool((one - other).abs().max() < 1e-3 * other.abs().max())
+
+    if near(after, before):
+        return
+    change = torch.linalg.lstsq(given[0], found[0]).solution  # W_query @ change is the new one
+    why = "What one matrix gains, the other must lose, because only W_query @ W_key.T counts."
+    if near(given[0] @ change, found[0]):
+        why += (
+            " If the new W_query is W_query @ A, the new W_key is W_key times the transpose of the "
+            "inverse of A."
+        )
+        if near(found[1], given[1] @ torch.linalg.pinv(change)):
+            why = "You multiplied W_key by the inverse of A. Take the transpose of the inverse."
+    else:
+        why += " Multiply the matrices on the right, as in W_query @ A."
+    why = next((words for words, turn in TURNED.items() if near(after, turn(before))), why)
+    rows = {"before": before[0], "with yours": after[0]}
+    evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(TOKENS)])
+    raise Wrong(f"The scores are not the same. {why}", evidence)
+
+
+@Tried(
     answer="A function of (W_query, W_key), both (d_in, d_k), that returns two others.",
     see="attnlab.attention_scores : they depend on the product only.",
-    slips={
-        "They are the old ones, transposed: queries and keys have changed places.": (
-            lambda query, key: (key, query)
-        ),
-        "All signs are turned. Turn those of both matrices.": (
-            lambda query, key: (2 * query, -key / 2)
-        ),
-    },
+    read=two_matrices,
+    see_result=see_pair,
+    verified="Both matrices are new, and the scores of random tokens stay as they were.",
 )
-def check_other_pair(answer: Answer) -> Right:
+def check_other_pair() -> Iterator[tuple[str, tuple]]:
     """Check two other matrices that give the same scores.
 
     Verified: shapes, that both differ from what was given, and the scores, for two pairs.
     """
     for sizes in ((8, 4), (13, 6)):
-        case = f"two matrices {sizes}"
-        *given, x = randoms(sizes, sizes, (3, sizes[0]))
-        found = answer.ask(*(one.clone() for one in given), read=two_matrices, case=case)
-        for name, new, old in zip(("W_query", "W_key"), found, given, strict=True):
-            if new.shape != old.shape:
-                raise Wrong(f"For {case} the new {name} must be {sizes}, got {tuple(new.shape)}.")
-            if (new - old).abs().max() < 1e-3:
-                raise Wrong(f"{name} has not changed. Change both, and keep the scores.")
-        see_scores(answer, x, given, found)
-    return Right("Both matrices are new, and the scores of random tokens stay as they were.")
-
-
-def two_matrices(value: object) -> tuple[Tensor, Tensor]:
-    """Read two matrices."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise Wrong("It must return two matrices: the new W_query and the new W_key.")
-    if not all(isinstance(one, Tensor) and one.is_floating_point() for one in value):
-        raise Wrong("It must return two matrices of floats, as tensors.")
-    if not all(one.isfinite().all() for one in value):
-        raise Wrong("The matrices hold NaN or infinity.")
-    query, key = (one.detach().float().clone() for one in value)
-    return query, key
-
-
-def see_scores(
-    answer: Answer, x: Tensor, given: list[Tensor], found: tuple[Tensor, Tensor]
-) -> None:
-    """Raise Wrong unless two pairs of matrices give tokens the same scores."""
-
-    def scores(pair: tuple[Tensor, Tensor]) -> Tensor:
-        query, key = pair
-        return (x @ query) @ (x @ key).T
-
-    before, after = scores(given), scores(found)
-
-    def same(expected: Tensor) -> bool:
-        return bool((after - expected).abs().max() < 1e-3 * before.abs().max())
-
-    if same(before):
-        return
-    why = answer.slip(lambda slip: same(scores(slip(*given)))) or (
-        "What one matrix gains, the other must lose: only W_query @ W_key.T counts. A matrix R for "
-        "both is multiplied on the right, W @ R, and R @ R.T must be the identity. With "
-        "W_query @ A, the other is W_key times the transpose of the inverse of A."
-    )
-    rows = {"before": before[0], "with yours": after[0]}
-    evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(3)])
-    raise Wrong(f"The scores change. {why}", evidence)
+        yield f"two matrices {sizes}", randoms(sizes, sizes)
 
 
 # --- a test for layers ----------------------------------------------------------------------------
@@ -209,10 +222,13 @@ class Layer(nn.Module):
         first, *others = self.inputs or [None]
         if others and all(torch.equal(first, one) for one in others):
             return (
-                "The layer got the same tokens in every call. After `changed = x` both names mean "
-                "one tensor; x.clone() makes another."
+                "The layer got the same tokens in every call. After `changed = x`, both names mean "
+                "one tensor. x.clone() makes another."
             )
-        return "Is the threshold too strict, or are the tokens so large that softmax picks one key?"
+        return (
+            "The layer works. Is your threshold too strict, or are the tokens so large that the "
+            "softmax picks a single key?"
+        )
 
 
 @Opinion(
@@ -231,22 +247,26 @@ def check_layer_test() -> Iterator[Case]:
         layer = Layer(seed=seed)
         yield Case(name, (layer,), True, layer.why_not)
     for fault, layer, why in (
-        ("all three matrices are zero", Layer("W_query", "W_key", "W_value"), "Every output is 0."),
-        ("W_value is zero", Layer("W_value"), "Every output is 0."),
+        (
+            "all three matrices are zero",
+            Layer("W_query", "W_key", "W_value"),
+            "Every output is 0 there.",
+        ),
+        ("W_value is zero", Layer("W_value"), "Every output is 0 there."),
         (
             "W_query and W_key are zero",
             Layer("W_query", "W_key"),
-            "Every token gets the same average.",
+            "Every token gets the same average there.",
         ),
         (
             "each token gets its own value",
             Layer(alone=lambda value: value),
-            "It sees no other token.",
+            "No token receives anything from another there.",
         ),
         (
             "each token passes through a small network of its own",
             Layer(alone=lambda value: (value + 1).relu()),
-            "It sees no other token.",
+            "No token receives anything from another there.",
         ),
     ):
         yield Case(f"a layer in which {fault}", (layer,), False, why)

@@ -15,15 +15,8 @@ from torch.utils.flop_counter import flop_registry
 
 from attnlab._checks import shape
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import (
-    Answer,
-    Right,
-    Wrong,
-    article,
-    first_difference,
-    table,
-    vector,
-)
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Answer, Right, Wrong, first_difference, table, vector
 from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
 from attnlab.memory import PeakMemory
 
@@ -38,32 +31,29 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
     right=lambda said: math.isclose(said, MEMORY, rel_tol=1e-6),
     near=partial(math.isclose, rel_tol=2e-3),
     slips={
-        "That is one text; there are 3 in the batch.": MEMORY / TEXTS,
-        "Each head has weights of its own.": MEMORY / HEADS,
-        "That is one head of one text.": MEMORY / (TEXTS * HEADS),
-        "A number of 16 bits takes 2 bytes, not 4.": MEMORY * 2,
-        "A number of 16 bits takes 2 bytes, not 1.": MEMORY / 2,
-        "A byte has 8 bits: a number of 16 bits takes 2 bytes.": MEMORY * 8,
-        "The weights grow with the number of heads, not with its square.": MEMORY * HEADS,
-        "A token attends to the tokens of its own text only.": MEMORY * TEXTS,
-        "Those are the bytes. 1 MiB is 1024 times 1024 bytes.": MEMORY * MIB,
-        "Those are millions of bytes. 1 MiB is 1024 times 1024 bytes.": MEMORY * MIB / 10**6,
-        "Those are GiB; the answer is asked in MiB.": MEMORY / 1024,
+        "That is for one text, but there are 3 in the batch.": MEMORY / TEXTS,
+        "Each of the 16 heads has weights of its own.": Either(
+            MEMORY / HEADS, MEMORY / (TEXTS * HEADS)
+        ),
+        "A byte has 8 bits, so a number of 16 bits takes 2 bytes.": Either(
+            MEMORY * 2, MEMORY / 2, MEMORY * 8
+        ),
+        "That is in bytes, but the task asks for MiB. 1 MiB is 1024 times 1024 bytes.": (
+            MEMORY * MIB
+        ),
+        "That is in GiB, but the task asks for MiB.": MEMORY / 1024,
         "A head has a weight for every pair of tokens, not one for every token.": MEMORY / TOKENS,
     },
     verified="There are 3 texts and 16 heads, with one weight for every pair of tokens, and each "
     "weight takes 2 bytes.",
-    otherwise=(
-        "Multiply texts, heads, queries, keys and the bytes of a number; then divide by the bytes "
-        "of a MiB."
-    ),
+    otherwise="Multiply the numbers of texts, heads, queries and keys by the bytes of a number. "
+    "Then divide by the bytes of a MiB.",
 )
-def check_weight_memory(said: float) -> str:
+def check_weight_memory(_said: float) -> None:
     """Check how many MiB the attention weights of a batch of 3 texts take.
 
     Verified: the number, for 16 heads, 4,096 tokens and 16 bits a number.
     """
-    return "" if math.isclose(said, MEMORY, rel_tol=1e-6) else f"{said:g} is not the number."
 
 
 # --- tiles under a causal window ------------------------------------------------------------------
@@ -103,28 +93,24 @@ def corners(case: Case, _said: dict[str, bool | None]) -> Evidence:
     ),
     see="attnlab.tiled_attention : skips the tiles that are not needed.",
     slips={
-        "It says so of every tile.": Either(lambda *tile: True, lambda *tile: False),
-        "It says the opposite of every tile.": lambda *tile: not is_needed(*tile),
-        "That is the causal mask alone; keys too far back are blocked too.": (
+        "It gives the same answer for every tile.": Either(lambda *tile: True, lambda *tile: False),
+        "That is the causal mask alone, but keys too far back are blocked too.": (
             lambda i, j, size, window: j <= i
         ),
-        "That is the window alone; later keys are blocked too.": (
-            lambda i, j, size, window: abs(i - j) < window + size - 1
-        ),
-        "It compares the first query with the first key. The pair that lies nearest is the first "
-        "query and the last key.": lambda i, j, size, window: 0 <= i - j < window,
-        "It compares the last query with the first key, the pair that is farthest apart. The pair "
-        "that lies nearest is the first query and the last key.": (
-            lambda i, j, size, window: 0 <= i + size - 1 - j < window
-        ),
-        "It asks whether the whole tile is allowed; one allowed pair is enough.": (
+        "It compares the first query with the first key. The closest pair is the first query and "
+        "the last key.": lambda i, j, size, window: 0 <= i - j < window,
+        "It asks whether the whole tile is allowed, but one allowed pair is enough.": (
             lambda i, j, size, window: j + size - 1 <= i and i + size - 1 - j < window
         ),
-        "It is off by one: a key exactly window steps back is blocked.": (
+        "It is off by one, because a key exactly `window` steps back is blocked.": (
             lambda i, j, size, window: j <= i and i - (j + size - 1) <= window
         ),
+        "It takes `abs` of a distance. On the diagonal, the last key of a tile comes after the "
+        "first query, so the distance is negative, and the tile is needed.": (
+            lambda i, j, size, window: j <= i and abs(i - (j + size - 1)) < window
+        ),
     },
-    verified=f"It is correct for all {len(TILES)} tiles.",
+    verified=f"Your function is correct for all {len(TILES)} tiles.",
     evidence=corners,
 )
 def check_needed_tile() -> Iterator[Case]:
@@ -135,16 +121,16 @@ def check_needed_tile() -> Iterator[Case]:
     for tile in TILES:
         name = "the tile with i = {}, j = {}, size = {} and window = {}".format(*tile)
         truth = is_needed(*tile)
-        hint = "A query in it may look at a key in it."
+        hint = "Some query in it may attend to some key in it."
         if not truth:
-            hint = "No query in it may look at any of its keys."
+            hint = "No query in it may attend to any of its keys."
         yield Case(name, tile, truth, hint)
 
 
 # --- three bugs -----------------------------------------------------------------------------------
 
 L, S, E, EV, SIZE = 5, 11, 4, 3, 4
-MANY_L, MANY_S = 64, 509  # a table far larger than a piece; no other size is 509
+MANY_L, MANY_S, PIECE = 64, 1021, 64  # a table far larger than a piece; no other size is 1021
 ONE_PASS = 2 * MANY_L * MANY_S * (E + EV)  # FLOPs: each score, and each value in the average, once
 
 
@@ -157,18 +143,24 @@ class InPieces(Compared):
         right = super().decide(body, answer)
         inputs = randoms((MANY_L, E), (MANY_S, E), (MANY_S, EV))
         with _Watch() as watch:  # outside the call, whose alarm could ring while it is left
-            answer.ask(*inputs, SIZE, case=f"{MANY_L} queries and {MANY_S} keys", patience=5)
+            answer.ask(*inputs, PIECE, case=f"{MANY_L} queries and {MANY_S} keys", patience=5)
         table = MANY_L * MANY_S * 4  # bytes of all scores in float32
         why = ""
         if watch.rows is not None:
             made = f"a tensor {shape(watch.rows)} for {MANY_S} keys"
-            why = f"it makes whole rows: {made}. Take one piece of the keys at a time."
+            why = f"your function builds whole rows: {made}. Take one piece of the keys at a time."
         elif watch.flops > ONE_PASS:
             times = f"{watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
-            why = f"it computes scores more than once: {times}. Let the top rise on the way."
+            why = (
+                f"your function computes scores more than once: {times}. Take one piece of the "
+                "keys at a time, and let the top rise."
+            )
         elif watch.peak > table // 2:
-            held = f"{watch.peak // 1024} KiB, of {table // 1024} KiB for all scores"
-            why = f"it keeps the scores of the pieces: {held}. Forget each piece once it is added."
+            held = f"{watch.peak // 1024} KiB at a time, though all scores together take only"
+            why = (
+                f"your function holds {held} {table // 1024} KiB. Let the scores of each piece go "
+                "once you have added it."
+            )
         if why:
             raise Wrong(f"The numbers are right, but {why}")
         return right
@@ -204,6 +196,8 @@ def in_pieces(
     shrinks: tuple[str, ...] = ("total", "output"),
     divides: tuple[str, ...] = ("at the end",),
     scaled: bool = True,
+    sign: int = 1,
+    top_of: Callable[[Tensor], Tensor] = lambda scores: scores.amax(dim=-1, keepdim=True),
 ) -> Callable[..., Tensor]:
     """Return attention in pieces of the keys, with some of its steps changed."""
 
@@ -213,8 +207,8 @@ def in_pieces(
         total = output = torch.zeros_like(top)
         for keys, values in zip(key.split(size), value.split(size), strict=True):
             scores = query @ keys.mT / (math.sqrt(E) if scaled else 1)
-            new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
-            shrink, exponentials = (top - new_top).exp(), (scores - new_top).exp()
+            new_top = torch.maximum(top, top_of(scores))
+            shrink, exponentials = (sign * (top - new_top)).exp(), (scores - new_top).exp()
             total = total * (shrink if "total" in shrinks else 1)
             total = total + exponentials.sum(dim=-1, keepdim=True)
             output = output * (shrink if "output" in shrinks else 1) + exponentials @ values
@@ -230,8 +224,9 @@ BUGS = {
     "the output is divided in every round, and not once at the end.": {
         "divides": ("in every round",)
     },
-    "the top begins at 0, which is wrong where every score lies far below 0.": {"first_top": 0.0},
+    "the top begins too high for rows whose scores all lie far below 0.": {"first_top": 0.0},
 }
+ORDINARY, FAR = 4, 256
 
 
 @InPieces(
@@ -246,12 +241,15 @@ BUGS = {
         "Neither total nor output is shrunk when the top rises.": Either(
             in_pieces(shrinks=()), in_pieces(0.0, ())
         ),
-        "The scores are not divided by the root of E.": in_pieces(scaled=False),
-        "The output is divided twice: in every round and at the end.": in_pieces(
-            divides=("in every round", "at the end")
+        "The factor has the wrong sign in its exponent, so total and output grow when the top "
+        "rises. It must be exp(old top - new top), which is at most 1.": Either(
+            in_pieces(sign=-1), in_pieces(0.0, sign=-1), in_pieces(-100.0, sign=-1)
         ),
+        "Before exp, the same number is subtracted in every row. Each row needs a top of its "
+        "own.": (in_pieces(top_of=lambda scores: scores.amax().expand(len(scores), 1))),
+        "The scores are not divided. Divide them by the root of E.": in_pieces(scaled=False),
         "The output is not divided by the total.": in_pieces(divides=()),
-        "Every piece begins anew, so all pieces count the same, whatever their scores.": (
+        "Every piece starts from scratch, so all pieces count the same, whatever their scores.": (
             lambda query, key, value, size: torch.stack(
                 [
                     F.scaled_dot_product_attention(query, keys, values)
@@ -259,20 +257,15 @@ BUGS = {
                 ]
             ).mean(dim=0)
         ),
-        "These are the values of the last piece alone: what was added up before is lost.": (
-            lambda query, key, value, size: F.scaled_dot_product_attention(
-                query, key[(S - 1) // size * size :], value[(S - 1) // size * size :]
-            )
-        ),
     },
     nan=(
-        "It gives NaN. For scores far above or below 0, take the largest score so far away from "
-        "every score, before exp."
+        "It contains NaN. Subtract the largest score seen so far in a row from each of its scores "
+        "before you take exp, and shrink what is there by exp(old top - new top)."
     ),
-    otherwise=lambda _got, _right, _query, _key, _value, size: (
+    otherwise=lambda _got, _right, query, _key, _value, size: (
         "The shape is correct. Follow top, total and output of one row."
-        if size == SIZE
-        else f"With pieces of {SIZE} it is correct."
+        if query.abs().max() < FAR and size == SIZE
+        else "It is correct in the cases before this one."
     ),
     verified=(
         "The results agree with attention, for low and high scores and for pieces of 1, 4 and "
@@ -294,12 +287,12 @@ def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
     query, key, value = randoms(*sizes)
     query = query.abs() + 0.5
     key = key.sort(dim=0).values  # the top rises
-    query[:, -1] = torch.tensor([-512.0, 0, 0, 0, 512])  # scores near -256, 0 and 256
     key[:, -1] = 1
-    inputs = [(8 * one).round() / 8 for one in (query, key)]  # scores without rounding errors
-    for size in (SIZE, 1, S + 3):
-        case = "query {}, key {}, value {}, scores near -256, 0 and 256, and pieces of {}"
-        yield case.format(*sizes, size), (*inputs, value, size)
+    for far, size in ((ORDINARY, SIZE), (FAR, SIZE), (FAR, 1), (FAR, S + 3)):
+        query[:, -1] = torch.tensor([-2.0 * far, 0, 0, 0, 2 * far])  # E is 4, and its root 2
+        inputs = [(8 * one).round() / 8 for one in (query, key)]  # scores without rounding errors
+        case = f"scores near -{far}, 0 and {far}, and pieces of {size}"
+        yield "query {}, key {}, value {}, ".format(*sizes) + case, (*inputs, value, size)
 
 
 # --- two pieces, joined ---------------------------------------------------------------------------
@@ -309,34 +302,34 @@ State = tuple[Tensor, Tensor, Tensor]  # top, total, output
 MEANING = (
     "top + log(total)",
     *(f"output / total, {n}" for n in range(FEATURES)),
-    "top too high",  # 1 if nothing was seen, and yet the top would hide keys with low scores
 )
 
 
 def meaning(value: object) -> Tensor:
-    """Read a state: the logarithm of the sum of all exponentials, the means, and a wrong top."""
+    """Read a state: the logarithm of the sum of all exponentials, and the means."""
+    wanted = "the three parts (top, total, output)"
     if not isinstance(value, tuple | list) or len(value) != 3:
-        kind = article(type(value).__name__)
-        raise Wrong(f"It gives {kind}; return the three parts (top, total, output).")
-    top, total, output = state = tuple(vector(part) for part in value)
+        raise Wrong(_voice.returned(_voice.kind_of(value), wanted))
+    top, total, output = state = tuple(vector(part, wanted) for part in value)
     shapes, found = [(ROWS, 1), (ROWS, 1), (ROWS, FEATURES)], [tuple(one.shape) for one in state]
     if found != shapes:
-        raise Wrong(f"top, total and output must have the shapes {shapes}, got {found}.")
+        raise Wrong(
+            f"top, total and output have the shapes {found}, but they should have {shapes}."
+        )
     mean = torch.where(total == 0, output, output / total)
-    too_high = ((total == 0) & (top > -1e30)).to(mean.dtype)
-    return torch.cat([top + total.log(), mean, too_high], dim=-1)
+    return torch.cat([top + total.log(), mean], dim=-1)
 
 
 def joined(
-    top: Callable[[Tensor, Tensor], Tensor] = torch.maximum,
     total: tuple[bool, bool] = (True, True),
     output: tuple[bool, bool] = (True, True),
+    sign: int = 1,
 ) -> Callable[[State, State], State]:
     """Return a function that joins two states and shrinks these parts of the two."""
 
     def join(*states: State) -> State:
-        new_top = top(states[0][0], states[1][0])
-        shrinks = [(state[0] - new_top).exp() for state in states]
+        new_top = torch.maximum(states[0][0], states[1][0])
+        shrinks = [(sign * (state[0] - new_top)).exp() for state in states]
         sums = [
             sum(
                 state[part] * (shrink if shrunk else 1)
@@ -362,18 +355,6 @@ def divided(one: State, other: State) -> State:
     return top, total, output / total
 
 
-def with_top_of_zero(one: State, other: State) -> State:
-    """Join two states, and let the top be 0 where nothing was seen."""
-    top, total, output = joined()(one, other)
-    return torch.where(total == 0, 0.0, top), total, output
-
-
-def mean_of_two(one: State, other: State) -> State:
-    """Return the mean of two outputs, as if the pieces weighed the same."""
-    top = torch.maximum(one[0], other[0])
-    return top, torch.ones_like(top), (one[2] / one[1] + other[2] / other[1]) / 2
-
-
 @Compared(
     answer=(
         "A function of two states (top, total, output), shapes (L, 1), (L, 1) and (L, Ev), that "
@@ -382,7 +363,7 @@ def mean_of_two(one: State, other: State) -> State:
     see="torch.logsumexp : top + log(total), which joined states add up in the same way.",
     right=joined(),
     slips={
-        "Nothing is shrunk. The piece with the smaller top was added up on another scale.": joined(
+        "Nothing is shrunk, but the piece with the smaller top is on a different scale.": joined(
             total=(False, False), output=(False, False)
         ),
         "Only the first piece is shrunk. Where its top is the larger one, the second must be.": (
@@ -391,23 +372,20 @@ def mean_of_two(one: State, other: State) -> State:
         "Only the second piece is shrunk. Where its top is the larger one, the first must be.": (
             joined(total=(False, True), output=(False, True))
         ),
-        "The total is correct, the output is not shrunk.": joined(output=(False, False)),
-        "The output is correct, the total is not shrunk.": joined(total=(False, False)),
-        "The output is divided by the total already. Leave that to the end.": divided,
-        "It takes the mean of two outputs. A piece counts by its share of the total.": mean_of_two,
-        "Where nothing was seen, the top must stay at the lowest number. A higher one would hide "
-        "later keys with lower scores.": with_top_of_zero,
-        "A total is 0 though keys were seen. Take the larger top of every row for itself.": (
-            joined(lambda one, other: torch.maximum(one, other).max().expand_as(one))
-        ),
+        "The factors have the wrong sign in their exponents. Each must be exp(top of the piece - "
+        "larger top), which is at most 1.": joined(sign=-1),
+        "The total is correct, but the output is not shrunk.": joined(output=(False, False)),
+        "The output is correct, but the total is not shrunk.": joined(total=(False, False)),
+        "The output is already divided by the total. Leave that to the end.": divided,
     },
-    what="state of both",
+    what="joined state",
     read=meaning,
     nan=(
-        "It gives NaN or infinity. Shrink both pieces to the larger top, so that no factor is "
+        "It contains NaN or infinity. Shrink both pieces to the larger top, so that no factor is "
         "above 1, and divide nothing by a total, which may be 0."
     ),
-    otherwise="It is not what all keys together give. Which factor does each piece need?",
+    otherwise="It does not describe the keys of both pieces together. Which top, which factor for "
+    "each piece, and which sums does it need?",
     verified="The function joins states whose tops are close together or far apart, and states "
     "that have seen no keys.",
     evidence=lambda got, right, *_states: replace(
@@ -421,8 +399,8 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     """Check a function that joins what two pieces of the keys have left behind.
 
     Verified: top + log(total) and output / total for random pieces, for tops far apart in both
-    directions and from row to row, with a piece in which nothing was seen, that the top stays at
-    the lowest number as long as nothing was seen, and that the arguments stay as they are.
+    directions and from row to row, with a piece in which nothing was seen, and that the arguments
+    stay as they are.
     """
 
     def two_states(apart: float, between_rows: float = 0.0) -> tuple[State, State]:
@@ -435,8 +413,8 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
     seen, _ = near = two_states(0.0)
     nothing = state_of(torch.full((ROWS, 1), -math.inf), torch.zeros(1, FEATURES))
     yield "two pieces", near
-    yield "tops that lie 100 apart, in both directions,", two_states(100.0)
+    yield "tops that lie 100 apart, in both directions", two_states(100.0)
     yield "rows whose tops lie 40 apart", two_states(0.0, between_rows=40.0)
-    yield "a second piece in which nothing was seen (the lowest number, 0 and 0)", (seen, nothing)
-    yield "a first piece in which nothing was seen (the lowest number, 0 and 0)", (nothing, seen)
-    yield "two pieces in which nothing was seen", (nothing, nothing)
+    empty = "no key was seen (its state is the lowest number, 0 and 0)"
+    yield f"a second piece in which {empty}", (seen, nothing)
+    yield f"a first piece in which {empty}", (nothing, seen)

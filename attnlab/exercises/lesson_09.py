@@ -12,11 +12,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab._checks import shape
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import Answer, Right, Wrong, first_difference, table, tensor, vector
-from attnlab.exercises._examined import Examined, diagnosed
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import (
+    Answer,
+    Right,
+    Wrong,
+    first_difference,
+    numbers,
+    table,
+    tensor,
+)
+from attnlab.exercises._examined import Examined, compared, diagnosed
 from attnlab.exercises._forms import Case, Check, Opinion, Value, asked, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
@@ -32,15 +40,14 @@ def patient_x(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 def five_sizes(value: object) -> tuple[int, ...]:
     """Read N, L, S, E and Ev."""
-    read = vector(value)
-    if read.shape != (5,):
-        count = read.numel() if read.ndim == 1 else f"the shape {shape(read)}"
-        raise Wrong(f"Five numbers are asked for, N, L, S, E, Ev; got {count}.")
-    if not read.isfinite().all() or (read != read.round()).any():
-        raise Wrong("Sizes are whole numbers.")
-    if read.min() < 2:
-        why = " With one key its weight is 1, whatever the score." if read[2] == 1 else ""
-        raise Wrong(f"Each size must be at least 2, and the smallest is {int(read.min())}.{why}")
+    wanted = "five whole numbers, each at least 2: N, L, S, E, Ev"
+    read = numbers(value, (5,), wanted)
+    for size in read.tolist():
+        if size < 2 or size != round(size):
+            why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
+            raise Wrong(
+                f"Sizes are whole numbers of at least 2, but one is {size:g}. {why}".rstrip()
+            )
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)
@@ -71,11 +78,17 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
     right=are_hiding,
     near=as_equal,
     slips={
-        "You made L and E equal. The key has no axis of queries: what is its axis 1?": (
+        "You made L and E equal. The key has no axis of queries. What is its axis 1?": (
             (2, 5, 7, 5, 3)
         ),
-        "You made N and E equal. N is axis 0 of the key: axes are counted from 0.": (5, 4, 7, 5, 3),
-        "You made E and Ev equal. Ev is the width of a value: no score depends on it.": (
+        "You made N and E equal. N is axis 0 of the key, because axes are counted from 0.": (
+            5,
+            4,
+            7,
+            5,
+            3,
+        ),
+        "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
             (2, 5, 7, 3, 3)
         ),
         "You made L and S equal. The number of queries changes no score.": (2, 7, 7, 5, 3),
@@ -98,7 +111,7 @@ def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
     wrong, right = outputs(sizes)
     case = f"query {(N, L, E)}, key {(N, S, E)} and value {(N, S, Ev)}"
     gap = (wrong - right).abs().max()
-    return f"With {case} `patient_x` is off by up to {gap:.3g}, and a test sees it."
+    return f"With {case}, `patient_x` is off by up to {gap:.3g}, and a test sees that."
 
 
 # --- two bugs -------------------------------------------------------------------------------------
@@ -110,6 +123,37 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
 @Examined(
     answer="A function of (query, key, value, mask) that returns the output; True = may attend.",
     see="check_mended : the same without a mask.",
+    slips={
+        "The mask is read the wrong way round. True must mean that a query may attend.": (
+            lambda query, key, value, mask: F.scaled_dot_product_attention(
+                query, key, value, attn_mask=~mask
+            )
+        ),
+        "The scores are multiplied by the mask, but a score of 0 still gets weight. Set blocked "
+        "scores to -inf.": lambda query, key, value, mask: (
+            (query @ key.mT / math.sqrt(query.shape[-1]) * mask).softmax(dim=-1) @ value
+        ),
+        "The mask is not used.": lambda query, key, value, mask: F.scaled_dot_product_attention(
+            query, key, value
+        ),
+        "Ones and zeros are added to the scores, which blocks nothing. Set blocked scores to "
+        "-inf.": lambda query, key, value, mask: F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask.to(query.dtype)
+        ),
+        "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
+        "to -inf before it.": lambda query, key, value, mask: weights_of(query, key) * mask @ value,
+        "The scores are divided by E, not by its root.": lambda query, key, value, mask: (
+            F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
+            )
+        ),
+        "The scores are divided by E, not by its root. Besides, they are multiplied by the mask, "
+        "but a score of 0 still gets weight. Set blocked scores to -inf.": (
+            lambda query, key, value, mask: (
+                (query @ key.mT / query.shape[-1] * mask).softmax(dim=-1) @ value
+            )
+        ),
+    },
     verified=f"The clinic finds nothing wrong, and the outputs match PyTorch's, with {MASKED}.",
     notes=True,
 )
@@ -151,40 +195,41 @@ def frozen_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 LEARNS = "A model can learn through it."
-READY = f"{LEARNS} Are its inputs those that require a gradient, and does backward() run?"
+READY = f"{LEARNS} Did you look at the gradients of those inputs that it was given?"
 FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a model can learn, a hint
     "frozen_query": (
         frozen_query,
         False,
-        "No gradient reaches the query. That the output has a gradient says only that some input "
-        "gets one. Look at `.grad` of each of three fresh inputs.",
+        "No gradient reaches the query. An output has a gradient as soon as some input gets one, "
+        "so "
+        "look at `.grad` of each of three fresh inputs.",
     ),
     "attnlab's attention": (scaled_dot_product_attention, True, READY),
     "attention written out": (written_out, True, READY),
     "causal attention": (
         functools.partial(F.scaled_dot_product_attention, is_causal=True),
         True,
-        f"{LEARNS} Query 0 sees one key only, and late keys are never seen: single gradients of 0 "
-        "are healthy. Does any differ from 0?",
+        f"{LEARNS} Query 0 sees one key only, and late keys are never seen, so some of the "
+        "gradients may be 0. Do any differ from 0?",
     ),
     "frozen_weights": (frozen_weights, False, "Neither query nor key gets a gradient."),
-    "a frozen key": (
+    "a function that freezes the key": (
         lambda query, key, value: written_out(query, key.detach(), value),
         False,
         "No gradient reaches the key. Look at all three.",
     ),
-    "a frozen value": (
+    "a function that freezes the value": (
         lambda query, key, value: written_out(query, key, value.detach()),
         False,
         "No gradient reaches the value. Look at all three.",
     ),
-    "rounded weights": (
+    "a function that rounds its weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
         False,
-        "A gradient comes back to query and key, and it is 0 everywhere: nothing can be learned "
+        "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
         "from it. Look at its size as well.",
     ),
-    "a detached output": (
+    "a function that detaches its output": (
         lambda query, key, value: written_out(query, key, value).detach(),
         False,
         "No gradient reaches any of the three.",
@@ -199,7 +244,6 @@ class Calls:
 
     any: bool = False
     with_gradient: bool = False  # some input required a gradient
-    apart: bool = False  # query and key were different tensors
     used_again: bool = False  # some input had the gradient of an earlier call
 
     def watched(self, attend: Attend) -> Attend:
@@ -210,7 +254,6 @@ class Calls:
             leaves = [one for one in (query, key, value) if one.is_leaf]
             self.any = True
             self.with_gradient |= any(one.requires_grad for one in (query, key, value))
-            self.apart |= query is not key
             self.used_again |= any(one.grad is not None and bool(one.grad.any()) for one in leaves)
             return attend(query, key, value)
 
@@ -219,21 +262,17 @@ class Calls:
     def explained(self, hint: str) -> str:
         """Return what the calls say of a wrong probe, or else the hint."""
         if not self.any:
-            return "It never calls the function that it is given."
+            return "Your probe never calls the function that it is given."
         if not self.with_gradient:
             return (
-                "No input asks for a gradient, and the numbers are correct, so they cannot show "
-                "it. Call requires_grad_() on clones of all three before the function gets them."
-            )
-        if not self.apart:
-            return (
-                "One tensor plays query, key and value, so a gradient always reaches it by another "
-                "way. Take three tensors."
+                "None of your inputs asks for a gradient, and the output alone cannot show whether "
+                "one comes back. Call requires_grad_() on clones of all three before the function "
+                "gets them."
             )
         if self.used_again:
             return (
-                "Gradients add up in `.grad`: those of an earlier function are still there. Begin "
-                "with fresh clones."
+                "Gradients add up in `.grad`, and those of an earlier function are still there. "
+                "Begin with fresh clones."
             )
         return hint
 
@@ -268,9 +307,8 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     answer="A function of an attention function that returns a bool.",
     see="torch.Tensor.requires_grad_ : asks for a gradient.",
     slips={
-        "It says the opposite of every function.": lambda attend: not probe_of(*SIZES)(attend),
         **{
-            f"It seems to look at the {' and the '.join(parts)} only. Look at all three.": (
+            f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
                 probe_of(*parts)
             )
             for count in (1, 2)
@@ -278,17 +316,19 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         },
     },
     errors={
-        "NoneType": "The gradient of an input that was cut off is None, not a tensor: return "
-        "False then.",
-        "have been used in the graph": "An input that is not in the graph gets no gradient: "
-        "return False then.",
-        "does not require grad": "Call requires_grad_() on all three inputs before the function "
-        "gets them. If the output then has no gradient, return False before backward().",
-        "grad can be implicitly created": "backward() starts at one number: square the output "
-        "and sum it.",
+        "NoneType": "An input that was cut off has None for a gradient, not a tensor. Return False "
+        "in that case.",
+        "have been used in the graph": "An input that is not in the graph gets no gradient. Return "
+        "False in that case.",
+        "does not require grad": "If all three inputs ask for a gradient, with requires_grad_(), "
+        "and the output still has none, nothing can be learned. In that case, return False before "
+        "backward().",
+        "grad can be implicitly created": "backward() starts at a single number, so square the "
+        "output and sum it.",
     },
     verified=(
-        "It gives the correct answer for three functions through which a model can learn and for "
+        "Your probe gives the correct answer for three functions through which a model can learn "
+        "and for "
         "six through which it cannot."
     ),
     evidence=gradients,
@@ -308,53 +348,54 @@ def check_learning_probe() -> Iterator[Case]:
 # --- a wrong function that passes -----------------------------------------------------------------
 
 NOTICED = "weak_check notices it."
+ONLY_HERE = "Make it correct at exactly these sizes, and wrong at others."
 
 
-@Check(
+@dataclass(frozen=True, kw_only=True)
+class Disguise(Check):
+    """A check of a wrong function; its body yields (case, inputs), of which it must be correct."""
+
+    verified: str
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """See that the function is correct in these cases, and that the clinic finds a bug."""
+        for case, inputs in body():
+            try:
+                compared(answer, case, inputs, ONLY_HERE)
+                output = asked(answer, inputs, case, tensor)
+                if output.dtype != inputs[0].dtype:
+                    raise Wrong(_voice.has_dtype(case, "output", output, inputs[0]))
+            except Wrong as wrong:
+                wrong.message = f"{NOTICED} {wrong.message}"
+                raise
+        report = diagnosed(answer)
+        why = ""
+        if report.ok:
+            why = (
+                "weak_check passes it, and the clinic finds nothing wrong either. It is correct, "
+                "or it is wrong only where the clinic does not look. What does weak_check never "
+                f"vary? It always takes {case}."
+            )
+        elif report.ok is None:
+            why = (
+                "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
+                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size."
+            )
+        if why:
+            raise Wrong(why, report=report)
+        return Right(self.verified, report=report)
+
+
+@Disguise(
     answer="A function of (query, key, value) that returns the output.",
     see="attnlab.clinic.diagnose : names what is wrong.",
+    verified="It passes weak_check, with query, key and value (1, 10, 64), but not the clinic. Run "
+    "`diagnose` on it to see why.",
 )
-def check_disguise(answer: Answer) -> Right:
+def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, and a finding of
     ``attnlab.clinic.diagnose``.
     """
-    case = "query, key and value (1, 10, 64)"
-    inputs = randoms(*3 * [(1, 10, 64)])
-    try:
-        output = asked(answer, inputs, case, tensor)
-    except Wrong as wrong:
-        if wrong.by_error:
-            wrong.message = f"{NOTICED} {wrong.message}"
-        raise
-    see_weakly(output, scaled_dot_product_attention(*inputs), case)
-    report = diagnosed(answer)
-    if report.ok:
-        raise Wrong(
-            "weak_check passes it, and the clinic finds nothing wrong either. Either it is "
-            "correct, or it is wrong only where the clinic does not look. What does weak_check "
-            f"never vary? It always takes {case}.",
-            report=report,
-        )
-    if report.ok is None:
-        why = "weak_check passes it, but the clinic could not examine it, so it cannot catch it."
-        raise Wrong(f"{why} {report.gap or ''} Let it run at every size.", None, report)
-    return Right(
-        f"It passes weak_check, with {case}, but not the clinic. Run `diagnose` on it to see why.",
-        report=report,
-    )
-
-
-def see_weakly(output: Tensor, right: Tensor, case: str) -> None:
-    """Raise Wrong if ``weak_check`` notices."""
-    about = f"{NOTICED} With {case} the output"
-    if output.shape != right.shape:
-        raise Wrong(f"{about} must be {shape(right)}, got {shape(output)}.")
-    if output.dtype != right.dtype:
-        raise Wrong(f"{about} must be {right.dtype}, got {output.dtype}.")
-    if not same(output, right, atol=1e-4):
-        gap = float((output - right).abs().max())
-        why = "Make it correct at exactly these sizes, and wrong at others."
-        evidence = first_difference(output, right, ("sequence", "query", "feature"))
-        raise Wrong(f"{about} is off by up to {gap:.3g}. {why}", evidence)
+    yield "query, key and value (1, 10, 64)", randoms(*3 * [(1, 10, 64)])

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from attnlab.data import data_path
-from attnlab.exercises._answers import Answer, Right, Wrong, article, table, vector
-from attnlab.exercises._forms import Check, Compared, Value, same
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Right, Wrong, numbers, table, tensor
+from attnlab.exercises._forms import Compared, Either, Found, Value, same
 from attnlab.exercises.lesson_05 import trained_layer
 from attnlab.pretrained import FIRST, LAST, PretrainedLayer, load_layer
 
@@ -34,42 +35,32 @@ def close(one: float, other: float) -> bool:
     right=STREET_AFTER,
     near=close,
     slips={
-        "The score for “street” stays, but the row must still sum to 1: all share the change.": (
-            STREET
-        ),
-        "The weights do not lose the same amount. What stays, if both scores stay?": (
+        "The score for “street” stays, but the row must still sum to 1, so all weights share the "
+        "change.": (STREET),
+        "The two weights do not lose the same amount. What stays the same if both scores do?": (
             STREET - ANIMAL + ANIMAL_AFTER
         ),
-        "“street” does not get what “animal” lost: the new word took it from both.": (
+        "“street” does not get what “animal” lost, because the new word took weight from both.": (
             STREET + ANIMAL - ANIMAL_AFTER
         ),
     },
     verified="The ratio of the two weights stays the same, because neither score changes.",
-    otherwise="Both scores are as before. Write the two weights as e to their scores, and divide.",
+    otherwise="Both scores are as before. Write both weights with e to the power of their scores, "
+    "and divide one by the other.",
 )
-def check_third_word(weight: float) -> str:
+def check_third_word(_weight: float) -> None:
     """Check what a weight becomes if a third word is replaced, in a first layer.
 
     Verified: the number, within 0.0005.
     """
-    return "" if close(weight, STREET_AFTER) else f"{weight:g} is not the weight."
 
 
 # --- what a sink gets -----------------------------------------------------------------------------
 
 
-def twelve(value: object) -> Tensor:
-    """Read one number per head."""
-    numbers = vector(value)
-    if numbers.shape != (HEADS,):
-        got = tuple(numbers.shape)
-        raise Wrong(f"One number per head is asked for, (12,), and it gives {got}.")
-    return numbers
-
-
-def of_words(weights: Tensor, key: int = 0) -> Tensor:
+def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tensor:
     """Return what one key gets in the rows of the words, on average, (12,)."""
-    return weights[:, 1:-1, key].mean(dim=-1)
+    return weights[:, rows, key].mean(dim=-1)
 
 
 @Compared(
@@ -77,31 +68,25 @@ def of_words(weights: Tensor, key: int = 0) -> Tensor:
     see="attnlab.pretrained.PretrainedLayer.read : gives such weights.",
     right=lambda weights: of_words(weights) * weights.shape[-1],
     slips={
-        "These are weights. One uniform share is 1 / L, so a weight is L times as many of them.": (
-            of_words
+        "These are weights. One uniform share is 1 / L, so multiply a weight by L to count it in "
+        "shares.": (of_words),
+        "It multiplies by the number of words, but under uniform attention the markers get their "
+        "share, too.": (lambda weights: of_words(weights) * (weights.shape[-1] - 2)),
+        "These means include the row of a marker. Leave out those of [CLS] and [SEP].": Either(
+            *(
+                lambda weights, rows=rows: of_words(weights, rows=rows) * weights.shape[-1]
+                for rows in (slice(None), slice(1, None), slice(-1))
+            )
         ),
-        "It multiplies by the number of words. Uniform attention is shared by the markers, too.": (
-            lambda weights: of_words(weights) * (weights.shape[-1] - 2)
-        ),
-        "These are means over all rows. Leave out the rows of [CLS] and [SEP] themselves.": (
-            lambda weights: weights[:, :, 0].mean(dim=-1) * weights.shape[-1]
-        ),
-        "This is [SEP]; [CLS] is the first key.": (
-            lambda weights: of_words(weights, -1) * weights.shape[-1]
-        ),
-        "These are both markers together. The first token is [CLS] alone.": (
-            lambda weights: (of_words(weights) + of_words(weights, -1)) * weights.shape[-1]
-        ),
-        "This is a row, and a column is asked for: axis 1 holds the queries, axis 2 the keys.": (
-            lambda weights: of_words(weights.mT) * weights.shape[-1]
-        ),
+        "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
+        "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
         "These are sums over the rows. Take their mean.": (
             lambda weights: weights[:, 1:-1, 0].sum(dim=-1) * weights.shape[-1]
         ),
     },
     what="uniform shares",
-    read=twelve,
-    otherwise="Which rows count, which key, and how much is one uniform share?",
+    read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),
+    otherwise="Which rows count, which key, and how large is one uniform share?",
     verified="You used only the rows of words and counted in uniform shares. The numbers are "
     "correct for both test sentences.",
     axes=("head",),
@@ -147,9 +132,7 @@ def overwritten(text: str, head: int, numbers: Tensor) -> Tensor:
 
 def output_of(value: object) -> Tensor:
     """Read the output of a layer, (L, 384)."""
-    if not isinstance(value, Tensor):
-        raise Wrong(f"It gives {article(type(value).__name__)}; the output is a tensor (L, 384).")
-    value = value.detach().float()
+    value = tensor(value).float()
     return value[0] if value.ndim == 3 and len(value) == 1 else value
 
 
@@ -157,7 +140,7 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
     """Say which other head is missing, if one is."""
     for other in range(HEADS):
         if other != head and same(got, without(text, other), atol=1e-4):
-            return f"It lacks head {other}: heads are counted from 0."
+            return f"It lacks head {other} instead. Heads are counted from 0."
     return "Which 32 columns of out_proj.weight read this head?"
 
 
@@ -166,18 +149,19 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
     see="attnlab.pretrained.load_layer : the layer.",
     right=lambda _layer, text, head: without(text, head),
     slips={
-        "It is the output with all heads.": (
+        "It is the output of all heads together.": (
             lambda _layer, text, head: trained_layer().read(text).output
         ),
         "The head's values have a bias, and it is still in the output. Remove it as well.": (
             lambda _layer, text, head: without(text, head) + bias_of(head)
         ),
-        "Rows of out_proj.weight are output features. The head's features come in as columns.": (
+        "The rows of out_proj.weight belong to features of the output. The features of a head "
+        "belong to columns.": (
             lambda _layer, text, head: overwritten(
                 text, head, trained_layer().attention.out_proj.bias
             )
         ),
-        "Features of the output belong to no single head: out_proj has mixed the heads.": (
+        "The features of the output belong to no single head, because out_proj mixes the heads.": (
             lambda _layer, text, head: overwritten(text, head, torch.zeros(HEADS * HEAD_DIM))
         ),
     },
@@ -199,27 +183,29 @@ def check_mended_ablation() -> Iterator[tuple[str, tuple]]:
     before = {name: numbers.clone() for name, numbers in layer.state_dict().items()}
     for text in SENTENCES:
         for head in (4, 0, 11):
-            yield f"(layer, “{text}”, {head})", (layer, text, head)
-            for name, numbers in layer.state_dict().items():
-                if not torch.equal(numbers, before[name]):
+            yield f"“{text}” and head {head}", (layer, text, head)
+            for name, now in layer.state_dict().items():
+                if not torch.equal(now, before[name]):
                     raise Wrong(
-                        f"It changes the layer that it is given ({name}), so the head is missing "
-                        "in every later call. Change a copy, or undo the change afterwards."
+                        f"Your function changes the layer that it is given ({name}), so the head "
+                        "is missing in every later call. Change a copy, or undo the change "
+                        "afterwards."
                     )
 
 
 # --- an ambiguous word ----------------------------------------------------------------------------
 
 ASKERS, FIRSTS = 5000, 100
-WANTED = "Return a word and two examples: (word, (sentence, clue, head), (sentence, clue, head))."
+WANTED = "a word and two examples, (word, (sentence, clue, head), (sentence, clue, head))"
 Example = tuple[str, str, int]
 
 
-@Check(
+@Found(
     answer="A function without arguments that returns a word and two (sentence, clue, head).",
     see="attnlab.explorers.RealHeadsExplorer : to look for one.",
+    read=lambda value: word_and_examples(value),
 )
-def check_own_word(answer: Answer) -> Right:
+def check_own_word(found: tuple[str, list[Example]]) -> Right:
     """Check an ambiguous word that the learner has found, in two sentences.
 
     Verified: the word and both clues are single tokens of their sentence, the word is none of the
@@ -227,14 +213,14 @@ def check_own_word(answer: Answer) -> Right:
     and fewer than 100 of 5,000 common words in its place give more. Not verified: that the word
     has two meanings.
     """
-    word, examples = answer.value(word_and_examples)
+    word, examples = found
     with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
         known = {row["word"] for row in csv.DictReader(file)} | {FIRST, LAST}
     if word in known:
         raise Wrong(f"“{word}” is one of the lesson's words. Find another one.")
     (_, first, _), (_, second, _) = examples
     if first == second:
-        raise Wrong(f"Both sentences have the clue “{first}”: where is the other meaning?")
+        raise Wrong(f"Both sentences have the clue “{first}”. Where is the other meaning?")
     rows = {
         f"{clue}, head {head}": shares_and_rank(word, sentence, clue, head)
         for sentence, clue, head in examples
@@ -251,7 +237,7 @@ def check_own_word(answer: Answer) -> Right:
         if rank > FIRSTS:
             raise Wrong(
                 f"In head {head}, {rank - 1:,} of {ASKERS:,} other words give “{clue}” more than "
-                f"“{word}” does in the same place; there must be fewer than {FIRSTS}.",
+                f"“{word}” does in the same place. There must be fewer than {FIRSTS}.",
                 evidence,
             )
     remarks = (
@@ -270,16 +256,16 @@ def check_own_word(answer: Answer) -> Right:
 def word_and_examples(value: object) -> tuple[str, list[Example]]:
     """Read a word and two examples."""
     if not isinstance(value, Sequence) or len(value) != 3 or not isinstance(value[0], str):
-        raise Wrong(WANTED)
+        raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
     examples = []
     for example in value[1:]:
         if not isinstance(example, Sequence) or isinstance(example, str) or len(example) != 3:
-            raise Wrong(WANTED)
+            raise Wrong(_voice.returned(f"{_voice.kind_of(example)} as an example", WANTED))
         sentence, clue, head = example
         if not isinstance(sentence, str) or not isinstance(clue, str):
-            raise Wrong("The sentence and the clue must be texts.")
+            raise Wrong("A sentence and a clue must be strings.")
         if type(head) is not int or not 0 <= head < HEADS:
-            raise Wrong("The head must be a whole number from 0 to 11.")
+            raise Wrong("A head must be a whole number from 0 to 11.")
         examples.append((sentence, clue.lower(), head))
     return value[0].lower(), examples
 
@@ -290,8 +276,8 @@ def shares_and_rank(word: str, sentence: str, clue: str, head: int) -> list[floa
     for one in (word, clue):
         if tokens.count(one) != 1:
             raise Wrong(
-                f"“{one}” must occur once, as a whole word, in “{sentence}”: its tokens are "
-                f"{tokens}."
+                f"“{one}” must occur once, as a whole word, in “{sentence}”, whose tokens are "
+                f"{', '.join(tokens)}."
             )
     askers = [word, *layer.common_words(ASKERS)]
     rows = layer.attend_as(askers, tokens, tokens.index(word))[head]  # (1 + A, L)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
-from attnlab.exercises._forms import Compared, Value, bugs_left, randoms
+from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
 from attnlab.positions import rotate
 
 # --- an angle -------------------------------------------------------------------------------------
@@ -28,13 +28,13 @@ def close(one: float, other: float) -> bool:
     right=ANGLE,
     near=close,
     slips={
-        "Pair 0 turns by 1 radian a step. Pairs are counted from 0: pair 1 is the second.": 40.0,
-        "The exponent is −2i / d. The 2 is missing.": 40 * BASE ** (-1 / 8),
-        "The exponent is negative: later pairs turn more slowly, not faster.": 400.0,
+        "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
+        "The 2 in the exponent −2i / d is missing.": 40 * BASE ** (-1 / 8),
+        "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
         "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
         "That is the angle of pair 2, counted from 0. Or is your d the number of pairs? It is the "
         "number of features, 8.": 0.4,
-        "The angle is 4 radians. You have turned it into degrees.": math.degrees(4),
+        "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
     verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
     otherwise="Pair i turns by base^(−2i / d) radians a step. How many steps are there?",
@@ -56,6 +56,7 @@ def rotation(
     layout: str = "pairs",
     speed: Callable[[Tensor, int], Tensor] = lambda pair, size: -2 * pair / size,
     fixed: float | None = None,
+    signs: tuple[int, int] = (1, 1),
 ) -> Callable[..., Tensor]:
     """Return a rotation at given positions, perhaps with a mistake."""
 
@@ -67,7 +68,7 @@ def rotation(
         cos, sin = angle.cos().float(), angle.sin().float()
         halves = layout == "halves"
         a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
-        turned = (a * cos - b * sin, a * sin + b * cos)
+        turned = (a * cos - b * sin * signs[0], a * sin * signs[1] + b * cos)
         if layout == "pairs":
             return torch.stack(turned, dim=-1).flatten(-2)
         return torch.cat(turned, dim=-1)
@@ -84,24 +85,29 @@ def rotation(
         "It turns by the positions 0, 1, 2, ..., whatever positions it is given.": rotation(
             given=lambda x, _positions: torch.arange(x.shape[-2])
         ),
-        "It pairs the features of the two halves, i and i + d / 2, not neighbours.": rotation(
-            layout="halves"
-        ),
-        "The pairs are correct, but their results are joined in halves: stack them, then flatten "
+        "It pairs features of the two halves, i and i + d / 2, but neighbouring features form a "
+        "pair.": rotation(layout="halves"),
+        "The pairs are correct, but their results are joined in halves. Stack them, and flatten "
         "the last two axes.": rotation(layout="joined"),
-        "It turns the other way round: look at the signs of the sines.": rotation(sign=-1),
-        "The later pairs must turn more slowly: the exponent of the base is negative.": rotation(
+        "It turns in the other direction. Look at the signs of the sines.": rotation(sign=-1),
+        "One sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
+            rotation(signs=(-1, 1)), rotation(signs=(1, -1))
+        ),
+        "The later pairs must turn more slowly, so the exponent of the base is negative.": rotation(
             speed=lambda pair, size: 2 * pair / size
         ),
-        "The exponent of the base is −2i / d. The 2 is missing.": rotation(
+        "The 2 in the exponent −2i / d is missing.": rotation(
             speed=lambda pair, size: -pair / size
         ),
+        "In the exponent −2i / d, d is the number of features, not of pairs.": rotation(
+            speed=lambda pair, size: -4 * pair / size
+        ),
         "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
-        "It always takes the base 10,000: use the argument.": rotation(fixed=BASE),
+        "It always uses the base 10,000, whatever base it is given.": rotation(fixed=BASE),
     },
     verified="It turns each pair of neighbours by the correct angle in every case we tried: "
     "positions with gaps, a single row, several heads, and another base.",
-    otherwise="Work through one row by hand: which two numbers form pair 0, and by which angle are "
+    otherwise="Work through one row by hand. Which two numbers form pair 0, and by which angle are "
     "they turned?",
     credit="The first case is correct.",
     axes=("sequence", "head", "row", "feature"),
@@ -159,7 +165,7 @@ def rotary(
 
 
 BUGS = {
-    "the query is turned along the axis of the heads, not of the tokens.": {
+    "the query is turned along the axis of the heads, not along that of the tokens.": {
         "query_turn": along_heads
     },
     "query and key are turned in different layouts.": {"key_turn": in_halves},
@@ -173,18 +179,18 @@ BUGS = {
     right=rotary(),
     slips={
         **bugs_left(rotary, BUGS),
-        "The mask is missing: is_causal=True.": rotary(is_causal=False),
-        "Nothing is turned. Without positions this is the attention of earlier lessons.": rotary(
-            as_it_is, as_it_is
-        ),
-        "Both are turned in halves. The task asks for pairs of neighbours.": rotary(
+        "The mask is missing. Pass is_causal=True.": rotary(is_causal=False),
+        "The result is the same as without positions. Is anything turned, and by the position of "
+        "its token? If query and key are both turned along the axis of the heads, the turns are "
+        "equal within a head and cancel.": rotary(as_it_is, as_it_is),
+        "Query and key are turned in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),
-        "The query is not turned.": rotary(as_it_is, rotate),
-        "The key is not turned.": rotary(rotate, as_it_is),
+        "Only the key is turned. Turn the query as well.": rotary(as_it_is, rotate),
+        "Only the query is turned. Turn the key as well.": rotary(rotate, as_it_is),
     },
     verified="All three bugs are gone.",
-    otherwise="Follow one tensor at a time: is it turned, along which axis, and in which layout?",
+    otherwise="Follow one tensor at a time. Is it turned, along which axis, and in which layout?",
     keeps_inputs=True,
 )
 def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
@@ -192,8 +198,8 @@ def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
 
     Verified: the output for two shapes of queries, keys and values.
     """
-    yield "shape (2, 3, 5, 8)", randoms(*3 * [(2, 3, 5, 8)])
-    yield "shape (1, 4, 4, 6)", randoms(*3 * [(1, 4, 4, 6)], seed=1)
+    yield "query, key and value (2, 3, 5, 8)", randoms(*3 * [(2, 3, 5, 8)])
+    yield "query, key and value (1, 4, 4, 6)", randoms(*3 * [(1, 4, 4, 6)], seed=1)
 
 
 # --- rows in another layout -----------------------------------------------------------------------
@@ -204,27 +210,33 @@ def reordered(order: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tens
     return lambda weight, num_heads: order(weight.unflatten(0, (num_heads, -1))).flatten(0, 1)
 
 
+def in_pairs(heads: Tensor) -> Tensor:
+    """Return the even rows of each head, and then the odd ones."""
+    return torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1)
+
+
+def of_columns(weight: Tensor, num_heads: int) -> Tensor:
+    """Reorder the columns."""
+    return reordered(in_pairs)(weight.T, num_heads).T
+
+
 @Compared(
     answer="A function of weight (E, E) and num_heads that returns a matrix (E, E).",
     see="attnlab.rotate : layout='pairs' and layout='halves'.",
-    right=reordered(lambda heads: torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1)),
-    what="matrix",
+    right=reordered(in_pairs),
+    what="result",
     slips={
         "All rows are reordered at once. Reorder them within each head.": (
-            lambda weight, num_heads: torch.cat([weight[::2], weight[1::2]])
+            lambda weight, num_heads: reordered(in_pairs)(weight, 1)
         ),
-        "The second coordinates come first.": reordered(
-            lambda heads: torch.cat([heads[:, 1::2], heads[:, ::2]], dim=1)
+        "The odd rows come first. Put the even rows, the first of each pair, before them.": (
+            reordered(lambda heads: torch.cat([heads[:, 1::2], heads[:, ::2]], dim=1))
         ),
         "That is the way back, from halves to pairs.": reordered(
             lambda heads: torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2)
         ),
-        "The columns are reordered. nn.Linear has a row for each feature of its output.": (
-            lambda weight, num_heads: (
-                reordered(lambda heads: torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1))(
-                    weight.T, num_heads
-                ).T
-            )
+        "The columns are reordered, but nn.Linear has a row for each feature of its output.": (
+            Either(of_columns, lambda weight, num_heads: of_columns(weight, 1))
         ),
         "The rows are in their old order.": lambda weight, num_heads: weight,
     },

@@ -22,21 +22,20 @@ FOUND = TEXT.index(TEXT[ASKS]) + 1
     see="attnlab.looking_back.followers : finds such places.",
     right=FOUND,
     slips={
-        "That is the earlier S. Its value says only S. Which letter came after it?": FOUND - 1,
+        "That is the earlier S, whose value says only S. Which letter came after it?": FOUND - 1,
         "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
-        "Places are counted from 0.": FOUND + 1,
-        "That is the token that asks. Where did the same letter stand before?": ASKS,
-        "That is the token before the one that asks. The first layer looks there.": ASKS - 1,
+        "That is one too many, because positions are counted from 0.": FOUND + 1,
+        "That is the token that asks. Where was the same letter before?": ASKS,
+        "That is the token before the one that asks, where the first layer looks.": ASKS - 1,
     },
     verified="The letter there came after the earlier S, so it is also the guess.",
-    otherwise="Find the earlier copy of the last letter. Which place comes after it?",
+    otherwise="Find the earlier copy of the last letter. Which position comes after it?",
 )
-def check_place_to_look(place: float) -> str:
+def check_place_to_look(_place: float) -> None:
     """Check at which place of a short text the second layer should look.
 
     Verified: the place.
     """
-    return "" if place == FOUND else f"{place:g} is not the place."
 
 
 # --- letters that followed ------------------------------------------------------------------------
@@ -63,12 +62,12 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
     right=lambda tokens: equal(tokens, before(tokens)).tril(),
     what="mask",
     slips={
-        "It marks the copies of the letter. Marked must be what came directly after them.": Either(
+        "It marks the copies of the letter. Mark what came directly after them.": Either(
             lambda tokens: equal(tokens, tokens).tril(),
             lambda tokens: equal(tokens, tokens).tril(-1),
             lambda tokens: equal(tokens, tokens),
         ),
-        "It marks the letters before the copies. Marked must be those after them.": Either(
+        "It marks the letters before the copies. Mark the letters after them.": Either(
             lambda tokens: equal(tokens, after(tokens)).tril(),
             lambda tokens: equal(tokens, after(tokens)),
             lambda tokens: equal(tokens, after(tokens)).tril(-1),
@@ -81,7 +80,11 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "The first token follows no other one, but `roll` moves the last token to its front.": (
             lambda tokens: equal(tokens, tokens.roll(1, 1)).tril()
         ),
-        "Rows and columns have changed places: a row belongs to the token that looks.": Either(
+        "In front of the first token you have put a 0, but 0 is the letter A. Put a number there "
+        "that stands for no token.": (
+            lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
+        ),
+        "Rows and columns are swapped. A row belongs to the token that looks.": Either(
             lambda tokens: equal(before(tokens), tokens).triu(),
             lambda tokens: equal(before(tokens), tokens).tril(),
             lambda tokens: equal(before(tokens), tokens),
@@ -120,10 +123,11 @@ def on(weights: Tensor, offset: int) -> Tensor:
     right=lambda weights: on(weights, -1).mean(dim=0),
     what="scores",
     slips={
-        "This is the mean over the places too. Keep a number for each place.": Either(
+        "The positions have been averaged too. Keep a number for each position.": Either(
             lambda weights: on(weights, -1).mean(dim=(0, -1)),
             lambda weights: on(weights, -1).mean(),
         ),
+        "The texts are added up. Take their mean.": lambda weights: on(weights, -1).sum(dim=0),
         "This is the weight on the token itself. The one before it is one column further left.": (
             lambda weights: on(weights, 0).mean(dim=0)
         ),
@@ -134,14 +138,16 @@ def on(weights: Tensor, offset: int) -> Tensor:
             lambda weights: on(weights, -1).mean(dim=1)
         ),
         "The mean over the texts is missing.": lambda weights: on(weights, -1),
-        "Places and heads have changed their axes.": lambda weights: on(weights, -1).mean(dim=0).T,
         "`diagonal` works on the first two axes unless you name the last two: dim1=-2, dim2=-1.": (
             lambda weights: weights.diagonal(-1)
         ),
     },
     otherwise="Take the entries one below the diagonal, and their mean over the texts.",
-    verified="For every head and every place, this is the mean weight on the token before.",
-    axes=("head", "place"),
+    evidence=lambda got, right, _weights: first_difference(
+        *(F.pad(one, (1, 0)) for one in (got, right)), ("head", "position")
+    ),
+    verified="For every head and every position, this is the mean weight on the token before.",
+    axes=("head", "position"),
 )
 def check_score_by_place() -> Iterator[tuple[str, tuple]]:
     """Check the mean weight on the token before, for each head and place.
@@ -162,22 +168,20 @@ def norm(x: Tensor) -> Tensor:
 
 
 def stream(
-    *, normed: bool = False, replaced: bool = False, parallel: bool = False
+    *, replaced: bool = False, parallel: bool = False
 ) -> Callable[[Tensor, Callable, Callable], Tensor]:
     """Return a function that runs two layers on a stream, with some bugs."""
 
     def run(x: Tensor, first: Callable, second: Callable) -> Tensor:
-        start = x = norm(x) if normed else x
         found = first(norm(x))
-        x = found if replaced else x + found
-        return x + second(norm(start if parallel else x))
+        return (found if replaced else x + found) + second(norm(x if parallel else x + found))
 
     return run
 
 
 BUGS = {
-    "the output of the first layer replaces the stream. Add it.": {"replaced": True},
-    "the second layer reads the same as the first. It must read the sum.": {"parallel": True},
+    "the output of the first layer replaces the stream. Add it to the stream.": {"replaced": True},
+    "the second layer reads the same input as the first. It must read the sum.": {"parallel": True},
 }
 
 
@@ -193,21 +197,24 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
     right=stream(),
     slips={
         **bugs_left(stream, BUGS),
-        "The stream itself is normed. Norm only what a layer reads.": stream(normed=True),
-        "The first layer's output is added twice.": lambda x, first, second: (
-            x + 2 * first(norm(x)) + second(norm(x + first(norm(x))))
+        "The stream itself is normalised. Normalise only what a layer reads.": (
+            lambda x, first, second: stream()(norm(x), first, second)
         ),
-        "What a layer reads is not normed.": lambda x, first, second: (
-            x + first(x) + second(x + first(x))
+        "The second layer reads the output of the first alone. It must read the sum.": Either(
+            lambda x, first, second: x + (found := first(norm(x))) + second(norm(found)),
+            lambda x, first, second: (found := first(norm(x))) + second(norm(found)),
         ),
-        "What comes out of the layers is normed. Norm what they read.": lambda x, first, second: (
-            x + norm(first(x)) + norm(second(x + norm(first(x))))
+        "What a layer reads is not normalised. Normalise it for both layers.": Either(
+            lambda x, first, second: x + first(x) + second(x + first(x)),
+            lambda x, first, second: (x := x + first(x)) + second(norm(x)),
+            lambda x, first, second: (x := x + first(norm(x))) + second(x),
         ),
-        "Only the second layer's output is returned. Add it to the stream.": (
+        "Only the output of the second layer is returned. Add it to the stream.": (
             lambda x, first, second: second(norm(x + first(norm(x))))
         ),
     },
-    otherwise="Each layer reads the normed stream, and its output is added to the stream.",
+    otherwise="Each layer reads a normalised copy of the stream, and its output is added to the "
+    "stream.",
     verified="Each layer reads a normalised copy of the stream and adds its output to the stream.",
     axes=("sequence", "token", "feature"),
     atol=1e-4,

@@ -22,27 +22,29 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
     see="attnlab.KeyValueCache : its nbytes are those of one layer.",
     right=KIB,
     slips={
-        "That is a cache for all 64 heads. Only the kv heads have keys and values.": (
+        "That is a cache for all 64 heads, but only the 8 kv heads have keys and values.": (
             KIB * HEADS // KV_HEADS
         ),
-        "That is half of it. Both the key and the value are kept, and each number takes two "
-        "bytes.": KIB // 2,
-        "That is a quarter of it. Both the key and the value are kept, and each number takes two "
-        "bytes.": KIB // 4,
-        "That is a single layer. Each of the 80 layers has its own keys and values.": KIB / LAYERS,
-        "That is in bytes. One KiB has 1,024 of them.": KIB * 1024,
-        "That is in units of 1,000 bytes. One KiB has 1,024.": KIB * 1.024,
-        "That is one kv head. The model has eight in each layer.": KIB // KV_HEADS,
+        "That counts all 64 heads, but only the 8 kv heads have keys and values. Besides, key and "
+        "value are both kept, and each number takes two bytes.": KIB * HEADS // KV_HEADS // 2,
+        "That is too little. Key and value are both kept, and each number takes two bytes.": Either(
+            KIB // 2, KIB // 4
+        ),
+        "That is for a single layer, but each of the 80 layers has its own keys and values.": (
+            KIB / LAYERS
+        ),
+        "That is in bytes, but the task asks for KiB. One KiB has 1,024 bytes.": KIB * 1024,
+        "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
     verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads.",
-    otherwise="Multiply: key and value, layers, kv heads, features of a head, bytes of a number.",
+    otherwise="Multiply 2, for key and value, by the numbers of layers, kv heads, features of a "
+    "head and bytes of a number. Then divide by 1,024.",
 )
-def check_bytes_of_a_token(kib: float) -> str:
+def check_bytes_of_a_token(_kib: float) -> None:
     """Check how many KiB of cache a token of Llama 2 70B takes.
 
     Verified: the number.
     """
-    return "" if kib == KIB else f"{kib:g} is not the number."
 
 
 # --- a cache with a window ------------------------------------------------------------------------
@@ -59,13 +61,12 @@ def joined(kept: Tensor, new: Tensor) -> Tensor:
     right=lambda kept, new, window: joined(kept, new)[..., -window:, :],
     what="keys",
     slips={
-        "It keeps the first tokens. The window must move on: keep the last ones.": (
+        "It keeps the first tokens, but the window must move on. Keep the last ones.": (
             lambda kept, new, window: joined(kept, new)[..., :window, :]
         ),
-        "It keeps everything. Only the last `window` tokens may stay.": (
-            lambda kept, new, window: joined(kept, new)
-        ),
-        "The new tokens are put before the old ones. Append them.": (
+        "Too many tokens stay. Append the new ones first, and then keep only the last `window` of "
+        "all.": (lambda kept, new, window: joined(kept, new)),
+        "The new tokens come before the old ones. Append them.": (
             lambda kept, new, window: joined(new, kept)[..., -window:, :]
         ),
         "It keeps one token too few.": (
@@ -74,13 +75,13 @@ def joined(kept: Tensor, new: Tensor) -> Tensor:
         "It keeps one token too many.": (
             lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :]
         ),
-        "It always drops as many tokens as are new. A cache that is not full drops fewer.": (
+        "It always drops as many tokens as are new, but a cache that is not full drops fewer.": (
             lambda kept, new, window: joined(kept, new)[..., new.shape[-2] :, :]
         ),
-        "It keeps the new tokens only, and forgets the old ones.": (
+        "It keeps only the new tokens and forgets the old ones.": (
             lambda kept, new, window: new[..., -window:, :]
         ),
-        "It cuts the features. The tokens are the dimension before the last.": (
+        "It cuts the features. The tokens are on the axis before the last.": (
             lambda kept, new, window: joined(kept, new)[..., -window:]
         ),
     },
@@ -131,31 +132,35 @@ def ends(
     right=ends(),
     what="mask",
     slips={
-        "Later tokens are visible. Combine the whole mask with the causal one.": Either(
+        "Later tokens are visible. Combine the whole mask with the causal mask.": Either(
             ends(causal=False),
+            lambda length, window, sinks: (
+                (torch.arange(length)[:, None] - torch.arange(length) < window)
+                | (torch.arange(length) < sinks)
+            ),
             lambda length, window, sinks: (
                 (torch.arange(length)[:, None] - torch.arange(length) < window)
                 & (torch.arange(length) <= torch.arange(length)[:, None])
                 | (torch.arange(length) < sinks)
             ),
         ),
-        "A token must see the window or the first tokens, and not only what is in both.": (
-            ends(both=False)
+        "A token must see the window and also the first tokens. Join the two conditions with "
+        "`or`.": (ends(both=False)),
+        "The window is off by one. It holds `window` tokens, the token itself included.": Either(
+            ends(last=1), ends(last=-1)
         ),
-        "The window is one token too wide. It includes the token itself.": ends(last=1),
-        "The window is one token too narrow. It includes the token itself.": ends(last=-1),
-        "One token too many is kept at the beginning.": ends(first=1),
-        "One token too few is kept at the beginning.": ends(first=-1),
+        "The number of tokens that are kept at the beginning is off by one.": Either(
+            ends(first=1), ends(first=-1)
+        ),
         "The first tokens are missing.": lambda length, window, sinks: ends()(length, window, 0),
-        "The window is missing.": lambda length, window, sinks: ends()(length, 0, sinks),
-        "True must mean that a token may be seen. This mask is the other way round.": (
+        "This mask is the other way round. True must mean that a token may be seen.": (
             lambda length, window, sinks: ~ends()(length, window, sinks)
         ),
-        "Rows and columns have changed places: a row belongs to the token that looks.": (
+        "Rows and columns are swapped. A row belongs to the token that looks.": (
             lambda length, window, sinks: ends()(length, window, sinks).T
         ),
     },
-    otherwise="Row i may see column j if j is not later, and near or at the beginning.",
+    otherwise="Row i may see column j if j is not later than i, and is near i or at the beginning.",
     verified="Every row sees its window and the first tokens, and nothing later.",
     evidence=lambda got, right, *_sizes: first_difference(
         got.int(), right.int(), ("row", "column")
@@ -168,14 +173,14 @@ def check_window_with_sinks() -> Iterator[tuple[str, tuple]]:
     Verified: shape, dtype and every entry, for several sizes.
     """
     for sizes in ((11, 4, 2), (7, 1, 1), (9, 3, 0), (5, 8, 2)):
-        yield f"length {sizes[0]}, window {sizes[1]}, sinks {sizes[2]}", sizes
+        yield "length {}, window {} and {} sinks".format(*sizes), sizes
 
 
 # --- grouped heads with a cache -------------------------------------------------------------------
 
 
 def cached(
-    *, corner: str | None = "lower_right", interleave: bool = True
+    *, corner: str | None = "lower_right", interleave: bool = True, later: int = 0
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return attention of new queries to all keys, with grouped heads and some bugs."""
 
@@ -187,6 +192,8 @@ def cached(
             key, value = (one.repeat(1, group, 1, 1) for one in (key, value))
         L, S = query.shape[-2], key.shape[-2]
         mask = causal_mask(L, S, align=corner) if corner else None
+        if later:
+            mask = torch.ones(L, S).tril(S - L + later).bool()
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
     return attend
@@ -196,7 +203,7 @@ BUGS = {
     "the mask is aligned at the upper left. The last query belongs to the last key.": {
         "corner": "upper_left"
     },
-    "the heads are repeated in the wrong order. Neighbouring query heads share a kv head.": {
+    "the kv heads are repeated in the wrong order. Neighbouring query heads share one.": {
         "interleave": False
     },
 }
@@ -208,9 +215,17 @@ BUGS = {
     right=cached(),
     slips={
         **bugs_left(cached, BUGS),
-        "The mask is missing: the new tokens see those that come after them.": cached(corner=None),
-        "The mask is missing, and the heads are repeated in the wrong order.": cached(
-            corner=None, interleave=False
+        "The mask is missing, so the new tokens see those that come after them.": cached(
+            corner=None
+        ),
+        "The diagonal of the mask is off by one. Query i of L belongs to key S - L + i, which is "
+        "the last one that it may see.": Either(cached(later=1), cached(later=-1)),
+        "The mask is the other way round. True must mean that a query may attend.": (
+            lambda query, key, value: F.scaled_dot_product_attention(
+                query,
+                *(one.repeat_interleave(query.shape[1] // one.shape[1], 1) for one in (key, value)),
+                attn_mask=~causal_mask(query.shape[-2], key.shape[-2], align="lower_right"),
+            )
         ),
         "Only the keys are repeated in the correct order. The values need it as well.": (
             lambda query, key, value: cached()(
@@ -227,6 +242,7 @@ BUGS = {
             )
         ),
     },
+    errors={"must match the size": "First repeat the kv heads, so that each query head has one."},
     otherwise="Repeat each kv head for its group, and align the causal mask at the lower right.",
     verified="Each query sees its own key and all before it, in the kv head of its group.",
     atol=1e-4,

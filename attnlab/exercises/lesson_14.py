@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from attnlab.data import data_path
-from attnlab.exercises._answers import Answer, Either, Right, Wrong, table
-from attnlab.exercises._forms import Check, Compared, Value, randoms
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Either, Right, Wrong, pair, table
+from attnlab.exercises._forms import Compared, Found, Value, randoms
 from attnlab.meanings import lean, leans, vectors_of, wilson_interval
 from attnlab.pretrained import PretrainedEncoder, load_encoder
 
@@ -25,24 +26,25 @@ NEEDED = next(n for n in range(1, 1000) if wilson_interval(n, n)[0] > RATE)
     see="attnlab.meanings.wilson_interval : the interval.",
     right=NEEDED,
     slips={
-        "That is one too few: the interval just reaches below 0.9.": NEEDED - 1,
-        "A number is enough that is one smaller. Look for the smallest.": NEEDED + 1,
-        "With ten sentences, the interval reaches far below 0.9: try wilson_interval(10, 10).": 10,
+        "That is one too few, because the interval still reaches just below 0.9.": NEEDED - 1,
+        "That is one too many. Look for the smallest number that is enough.": NEEDED + 1,
+        "With ten sentences, the interval reaches far below 0.9. Try wilson_interval(10, 10).": 10,
         "That is the rule of three, which gives another interval. Try wilson_interval.": Either(
             29, 30
         ),
     },
-    verified="One sentence fewer, and the interval reaches below 0.9, although none was wrong.",
+    verified="With one sentence fewer, the interval reaches below 0.9, although none was wrong.",
     otherwise=lambda n: (
-        "The interval still reaches below 0.9." if n < NEEDED else "Fewer sentences are enough."
+        "The interval still reaches below 0.9."
+        if n < NEEDED
+        else "A smaller number of sentences is enough."
     ),
 )
-def check_needed_sentences(count: float) -> str:
+def check_needed_sentences(_count: float) -> None:
     """Check how many sentences, all right, lift the interval of Wilson above 0.9.
 
     Verified: the number.
     """
-    return ""
 
 
 # --- every sentence left out ----------------------------------------------------------------------
@@ -51,11 +53,6 @@ def check_needed_sentences(count: float) -> str:
 def cosine(a: Tensor, b: Tensor) -> Tensor:
     """Return the cosine of the angle between vectors."""
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
-
-
-def distance(a: Tensor, b: Tensor) -> Tensor:
-    """Return the distance, with the sign of a similarity."""
-    return -(a - b).norm(dim=-1)
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
@@ -87,11 +84,6 @@ def by(
     return computed
 
 
-def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
-    """Return leans by the means without sentence 0, for all of them."""
-    return lean(vectors, vectors[1:], is_first[1:])
-
-
 @Compared(
     answer="A function of vectors (N, 7, E) and a bool tensor (N,) that returns (N, 7).",
     see="attnlab.meanings.leans : the same.",
@@ -99,19 +91,13 @@ def first_left_out(vectors: Tensor, is_first: Tensor) -> Tensor:
     what="leans",
     slips={
         "The sentence itself is part of its mean. Leave it out.": by(included=True),
-        "The signs are turned round: above 0 must be nearer to the first meaning.": (
-            lambda vectors, is_first: -leans(vectors, is_first)
-        ),
-        "These are differences of distances. The lean is made of cosines.": by(distance),
-        "These are differences of dot products. The lean is made of cosines.": by(dot),
-        "These are means of cosines with each sentence. The lean is the cosine with the mean of "
-        "the vectors.": by(total=True),
-        "This is the cosine with the first mean alone. Subtract the one with the second.": by(
+        "The signs are reversed. A lean above 0 must mean that it is nearer to the first "
+        "meaning.": (lambda vectors, is_first: -leans(vectors, is_first)),
+        "These are differences of dot products, but the lean is a difference of cosines.": by(dot),
+        "These are means of cosines with each sentence. Take the cosine with the mean of the "
+        "vectors.": by(total=True),
+        "This is the cosine with the first mean alone. Subtract the cosine with the second.": by(
             single=True
-        ),
-        "The same sentence is left out for all of them.": first_left_out,
-        "Sentences and places have changed their axes.": (
-            lambda vectors, is_first: leans(vectors, is_first).T
         ),
     },
     otherwise="For sentence i, take the means of all other sentences, and then two cosines.",
@@ -157,27 +143,24 @@ EVERY = range(6)
     right=gone(ALL, HEAD),
     what="weights",
     slips={
-        "Layers are counted from 0, so the second one has the number 1.": gone(
+        "Layers are counted from 0, so the second layer has the number 1.": gone(
             ALL, HEAD, layers=(2,)
         ),
-        "The head is removed in every layer. Ask for the number of the layer first.": gone(
+        "The head is removed in every layer. Look at the number of the layer first.": gone(
             ALL, HEAD, layers=EVERY
         ),
-        "Axis 2 holds the queries, so a token has lost its weights in all heads. Heads are axis "
-        "1.": Either(gone(ALL, ALL, HEAD), gone(ALL, ALL, HEAD, layers=(2,))),
-        "Axis 3 holds the keys, so one token gets no weight. Heads are axis 1.": Either(
+        "Axis 2 holds the queries, so a token has lost its weights in all heads. The heads are on "
+        "axis 1.": Either(gone(ALL, ALL, HEAD), gone(ALL, ALL, HEAD, layers=(2,))),
+        "Axis 3 holds the keys, so one token gets no weight. The heads are on axis 1.": Either(
             gone(ALL, ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD, layers=(2,))
         ),
-        "Only the first sentence has lost the head. Axis 0 holds the sentences, all of which lose "
-        "it.": gone(0, HEAD),
         "Heads are counted from 0, so head 3 has the index 3.": gone(ALL, HEAD - 1),
-        "Everything but the head is gone. Keep the others.": gone(
-            ALL, [head for head in range(12) if head != HEAD]
+        "-inf belongs in scores. These are weights, after the softmax, so set them to 0.": gone(
+            ALL, HEAD, value=-torch.inf
         ),
-        "The head averages. A head that is removed has weights of 0.": gone(ALL, HEAD, value=1 / L),
         "Nothing is removed in the second layer.": lambda layer, weights: weights,
     },
-    otherwise="Only head 3 of the second layer must be 0; all other weights stay as they are.",
+    otherwise="Set head 3 of the second layer to 0, and leave all other weights as they are.",
     verified="Head 3 of the second layer is removed, and no other weight has changed.",
     axes=("sequence", "head", "query", "key"),
 )
@@ -188,12 +171,12 @@ def check_removed_head() -> Iterator[tuple[str, tuple]]:
     """
     for layer in (0, 2, LAYER, 3, 4, 5):  # so that each mistake shows by itself
         (scores,) = randoms((2, 12, L, L), seed=layer)
-        yield f"layer = {layer}", (layer, scores.softmax(dim=-1))
+        yield f"layer {layer}", (layer, scores.softmax(dim=-1))
 
 
 # --- a sentence that the means get wrong ----------------------------------------------------------
 
-WANTED = 'Return a sentence and its meaning, for example ("we swam to the bank", "river").'
+WANTED = 'a sentence and its meaning, for example ("we swam to the bank", "river")'
 MEANINGS = ("river", "money")
 
 
@@ -214,29 +197,42 @@ def banks() -> tuple[frozenset[str], Tensor, Tensor]:
         return frozenset(sentences), vectors_of(encoder(), "bank", sentences), is_river
 
 
-@Check(
+def sentence_and_meaning(value: object) -> tuple[str, str]:
+    """Read a sentence and one of the two meanings."""
+    sentence, meaning = pair(value, WANTED)
+    if not isinstance(sentence, str):
+        raise Wrong(_voice.returned(f"{_voice.kind_of(sentence)} as the sentence", WANTED))
+    if meaning not in MEANINGS:
+        raise Wrong(f"The meaning must be “river” or “money”, not “{meaning}”.")
+    return sentence, meaning
+
+
+@Found(
     answer="A tuple (sentence, meaning), or a function without arguments that returns it.",
     see="attnlab.meanings.lean : measures it.",
+    read=sentence_and_meaning,
 )
-def check_fooling_sentence(answer: Answer) -> Right:
+def check_fooling_sentence(found: tuple[str, str]) -> Right:
     """Check a sentence whose "bank" leans to the wrong side after the last layer.
 
     Verified: the lean, by the means of the 35 sentences. That the meaning is as told cannot be
     verified.
     """
-    sentence, meaning = answer.value(sentence_and_meaning)
+    sentence, meaning = found
     known, vectors, is_river = banks()
     if sentence.lower().strip(" .!?") in known:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
     try:
+        if (count := encoder().tokens(sentence).count("bank")) != 1:
+            raise Wrong(f"The sentence must contain the word “bank” once, not {count} times.")
         with torch.no_grad():
-            (found,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
+            (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
     except ValueError as error:
-        raise Wrong(f"The model cannot use it: {error}") from None
+        raise Wrong(f"The model cannot use this sentence: {error}") from None
     places = ["before", *(f"after {layer}" for layer in range(1, 7))]
-    evidence = table("Lean to the river:", {"lean": found.tolist()}, places)
+    evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
     other = MEANINGS[1 - MEANINGS.index(meaning)]
-    if (found[-1] > 0) == (meaning == "river"):
+    if (leans_at[-1] > 0) == (meaning == "river"):
         raise Wrong(
             f"After layer 6, “bank” leans to {meaning}, as you say it should. Add words that go "
             f"with {other}.",
@@ -247,15 +243,3 @@ def check_fooling_sentence(answer: Answer) -> Right:
         "for you to judge.",
         evidence,
     )
-
-
-def sentence_and_meaning(value: object) -> tuple[str, str]:
-    """Read a sentence and one of the two meanings."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 2:
-        raise Wrong(WANTED)
-    sentence, meaning = value
-    if not isinstance(sentence, str) or not isinstance(meaning, str):
-        raise Wrong(WANTED)
-    if meaning not in MEANINGS:
-        raise Wrong(f"The meaning must be “river” or “money”, and it is “{meaning}”.")
-    return sentence, meaning

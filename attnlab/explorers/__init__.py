@@ -4,31 +4,28 @@ Each explorer is a widget in Jupyter and a moving figure in a page without a ker
 be given at the start, set from Python and read back::
 
     scaling = ScalingExplorer(d_k=512)
-    scaling.result.median_raw  # the numbers behind the picture, from torch
+    scaling.result.raw_sweep  # the numbers behind the picture, from torch
 """
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers.after_softmax import AfterSoftmaxExplorer
 from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
-from attnlab.explorers.divisors import DivisorsExplorer
+from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
-from attnlab.explorers.many_heads import ManyHeadsExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
 from attnlab.explorers.peek import PeekExplorer
+from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
-from attnlab.explorers.temperature import TemperatureExplorer
-from attnlab.explorers.your_attention import YourAttentionExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith("Explorer"))
+__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))

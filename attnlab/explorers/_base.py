@@ -12,23 +12,26 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
 from attnlab._checks import lessons_extra
-from attnlab.display import Storable, is_static
+from attnlab.display import STYLE_FILE, Storable, is_static
 from attnlab.explorers import _learner, _page
 from attnlab.explorers._controls import Question, State, controls_of, flag
 from attnlab.explorers._panels import Column, Panel
-from attnlab.live import STYLE_FILE
 
 with lessons_extra():
     import anywidget
     import traitlets
 
-PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 30 to 70 kB
+PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 10 to 30 kB
+COLOURS = 128  # of that picture: it takes a third of the bytes and looks the same
 
 _encoded: dict[tuple[Callable, object], dict[str, object]] = {}  # frames, computed once
 
@@ -85,7 +88,7 @@ class Explorer(Storable, anywidget.AnyWidget):
         self._asked: dict[str, object] | None = None
         for name, value in state.items():
             setattr(self, name, value)
-        self._meet_function()
+        self._ask_function()
         super().__init__(data=self._describe())
         self.observe(self._on_state, self.state_names())
 
@@ -146,14 +149,6 @@ class Explorer(Storable, anywidget.AnyWidget):
         """Return what the learner's function gives at this state, for the browser to draw."""
         raise NotImplementedError
 
-    def examine_function(self, function: Callable) -> dict[str, object]:
-        """Return what the browser is told of the learner's function whatever the state."""
-        return {}
-
-    def answer_to_store(self) -> dict[str, object] | None:
-        """Return what a page without a kernel knows of the learner's function."""
-        return self.answer
-
     def data_to_store(self) -> dict[str, object]:
         """Return what a page without a kernel gets of the data."""
         return self.data
@@ -207,10 +202,6 @@ class Explorer(Storable, anywidget.AnyWidget):
         if function is not None:
             _learner.check_function(function, supported=self.runs_functions())
         self._function, self._asked = function, None
-        self._meet_function()
-
-    def _meet_function(self) -> None:
-        self._known = {} if self._function is None else self.examine_function(self._function)
         self._ask_function()
 
     def _on_state(self, _change: object) -> None:
@@ -227,12 +218,11 @@ class Explorer(Storable, anywidget.AnyWidget):
             drawn = self.run_function(self._function)
         except Exception as error:  # shown inside the explorer: nobody else would see it
             self.last_error = error
-            self.answer = {**before, **self._known, **_learner.failure(error, self._function)}
+            self.answer = {**before, **_learner.failure(error, self._function)}
         else:
             self.last_error = None
             name = _learner.name_of(self._function)
-            answer = {"name": name, "state": self._asked, "drawn": drawn, "error": ""}
-            self.answer = {**self._known, **answer}
+            self.answer = {"name": name, "state": self._asked, "drawn": drawn, "error": ""}
 
     # --- pictures and pages -----------------------------------------------------------------------
 
@@ -262,16 +252,25 @@ class Explorer(Storable, anywidget.AnyWidget):
         modules = _page.modules_of(self.module) if library else ()
         return self._html(modules)
 
+    def save(self, path: str | Path) -> None:
+        """Write the explorer as a page of its own: one file, which needs no network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, such as "heads.html".
+        """
+        Path(path).write_text(_page.whole_page(self.title, self.to_html()), encoding="utf-8")
+
     def _picture(self) -> bytes:
-        buffer = io.BytesIO()
-        png = {"format": "png", "metadata": {"Software": None}}  # no version of matplotlib
-        self.figure().savefig(buffer, dpi=PICTURE_DOTS_PER_INCH, **png)
-        return buffer.getvalue()
+        figure = self.figure()
+        figure.set_dpi(PICTURE_DOTS_PER_INCH)
+        figure.canvas.draw()
+        return few_colours(Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB"))
 
     def _html(self, modules: tuple[str, ...]) -> str:
         width = round(self.figsize[0] * 100)
-        data, answer = self.data_to_store(), self.answer_to_store()
-        payload = {"state": self.state(), "data": data, "answer": answer}
+        payload = {"state": self.state(), "data": self.data_to_store(), "answer": self.answer}
         return _page.static_html(self.module, payload, self._picture(), width, self.say(), modules)
 
     def __repr__(self) -> str:
@@ -282,6 +281,14 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     def _html_to_store(self) -> str:
         return self._html(_page.not_yet_stored(self.module)) if is_static() else self.to_html()
+
+
+def few_colours(picture: Image.Image) -> bytes:
+    """Return a picture as PNG with so few colours that it is small and looks the same."""
+    buffer = io.BytesIO()
+    few = picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    few.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
 
 
 def _drawn(panel: Panel) -> list[Panel]:

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
 
-import traitlets
+from attnlab._checks import check_flag, lessons_extra, short
 
-from attnlab._checks import check_flag, short
+with lessons_extra():
+    import traitlets
 
 if TYPE_CHECKING:
     from attnlab.explorers._base import Explorer

@@ -28,34 +28,18 @@ def name_of(function: Callable) -> str:
 
 def checked_weights(weights: object, shape: tuple[int, ...], function: Callable) -> Tensor:
     """Return what a function gave as a tensor of numbers of the wanted shape, or raise."""
-    if isinstance(weights, tuple):
-        name = name_of(function)
-        raise TypeError(f"{name} must return the weights alone, got a tuple of {len(weights)}.")
-    return _checked(weights, shape, function, "weights")
-
-
-def checked_output(output: object, shape: tuple[int, ...], function: Callable) -> Tensor:
-    """Return the output that a function gave, alone or as the first of a tuple, or raise."""
-    first = output[0] if isinstance(output, tuple) and output else output
-    return _checked(first, shape, function, "an output")
-
-
-def _checked(given: object, shape: tuple[int, ...], function: Callable, what: str) -> Tensor:
     name = name_of(function)
-    if given is None:
+    if weights is None:
         raise ValueError(f"{name} returns None: write it first.")
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name} must return a torch.Tensor, got {type(given).__name__}.")
-    if tuple(given.shape) != shape:
-        raise ValueError(f"{name} must return {what} {shape}, got {tuple(given.shape)}.")
-    if given.is_complex():
-        raise TypeError(f"{name} must return real numbers, got {given.dtype}.")
-    return given.detach().to("cpu", torch.float64)
-
-
-def give_up(sentence: str) -> None:
-    """Raise instead of calling a function of which this sentence is true."""
-    raise TimeoutError(sentence)
+    if isinstance(weights, tuple):
+        raise TypeError(f"{name} must return the weights alone, got a tuple of {len(weights)}.")
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"{name} must return a torch.Tensor, got {type(weights).__name__}.")
+    if tuple(weights.shape) != shape:
+        raise ValueError(f"{name} must return weights {shape}, got {tuple(weights.shape)}.")
+    if weights.is_complex():
+        raise TypeError(f"{name} must return real numbers, got {weights.dtype}.")
+    return weights.detach().to("cpu", torch.float64)
 
 
 def failure(error: Exception, function: Callable) -> dict[str, object]:

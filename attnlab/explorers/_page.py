@@ -50,11 +50,10 @@ _stored: set[str] = set()  # keys of the modules that outputs of this kernel car
 
 @lru_cache
 def source_of(name: str) -> str:
-    """Return the text of a module, which may be one that all widgets share; "style" is made."""
+    """Return the text of a module; "style" is made."""
     if name == "style":
         return _style_module()
-    own = FOLDER / f"{name}.mjs"
-    return own.read_text(encoding="utf-8") if own.is_file() else _browser.read(own.name)
+    return (FOLDER / f"{name}.mjs").read_text(encoding="utf-8")
 
 
 def _style_module() -> str:
@@ -179,6 +178,17 @@ def static_html(
         "interactive.</i></p>"
         f'<script type="application/json">{to_json(payload)}</script></div>'
         f"<script>{{\n{script}\n}}</script>"
+    )
+
+
+def whole_page(title: str, piece: str) -> str:
+    """Return a page of its own that holds one explorer."""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        "<style>body { margin: 12px; font-family: sans-serif; } @media screen and "
+        "(prefers-color-scheme: dark) { body { background: #16181c; color: #fff; } }</style>"
+        f"<title>{html.escape(title)}</title><main>{piece}</main></html>\n"
     )
 
 

@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from attnlab import palette
+from attnlab._labels import spell
 from attnlab.plotting import WEIGHT_COLOURS, plot_attention, plot_sweep
 
 DASHES = {"solid": "-", "dashed": "--", "dotted": ":", "dashdot": "-."}
@@ -211,8 +212,7 @@ class Curves(Panel):
 class Bars(Panel):
     """Weights as bars, a row for each key.
 
-    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``rest``
-    (what follows on the weights, drawn hatched), ``marks`` (words after the numbers), ``columns``
+    Values of a frame: ``weights`` (Tensor), ``outline`` (other weights, drawn dashed), ``columns``
     (where their texts change).
     """
 
@@ -223,33 +223,25 @@ class Bars(Panel):
     caption: str = "Attention weights of one query"
     columns: Mapping[str, Sequence[str]] = ()  # further columns: heading and texts
     digits: int = 2  # decimals of the numbers
-    marked: bool = False  # whether there are words after them
     filled: str = ""  # what full bars are
     outlined: str = ""  # what dashed bars are
-    hatched: str = ""  # what hatched bars are
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
         """Draw a bar for each key, the first one on top."""
         weights = torch.as_tensor(values["weights"]).double()
         outline = torch.as_tensor(values.get("outline", weights)).double()
-        rest = torch.as_tensor(values.get("rest", torch.zeros_like(weights))).double()
         places = range(len(self.names))
         ax.barh(places, weights.tolist(), color=palette.BLUE, label=self.filled)
-        if "rest" in values:
-            look = {
-                "facecolor": palette.ORANGE,
-                "edgecolor": palette.ROLES["paper"].light,
-                "hatch": "//",
-            }
-            ax.barh(places, rest.tolist(), left=weights.tolist(), label=self.hatched, **look)
         if "outline" in values:
             look = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--", "linewidth": 1.6}
             ax.barh(places, outline.tolist(), label=self.outlined, **look)
-        for place, end in enumerate(weights.maximum(outline).maximum(weights + rest).tolist()):
+        for place, end in enumerate(weights.maximum(outline).tolist()):
             ax.text(end + 0.02, place, f"{weights[place]:.{self.digits}f}", va="center")
         names = zip(self.names, *dict(self.columns).values(), strict=True)
-        ax.set_yticks(places, ["   ".join(texts) for texts in names])
-        ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1], title=self.title)
+        (title, *texts), font = spell([self.title, *("   ".join(texts) for texts in names)])
+        ax.set_yticks(places, texts, parse_math=False, **font)
+        ax.set_title(title, parse_math=False, **font)
+        ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1])
         ax.invert_yaxis()
 
 
@@ -264,6 +256,18 @@ class Table(Panel):
 
     kind: str = "table"
     caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture(Panel):
+    """A picture that Python has drawn.
+
+    Value of a frame: ``png``, in base64.
+    """
+
+    kind: str = "picture"
+    alt: str
+    width: int  # in CSS pixels, where there is room
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,14 +157,14 @@ class CacheExplorer(Explorer):
             "made": {
                 "columns": columns,
                 "cells": passes,
-                "looks": [row + ["later"] * later for row in gone],
+                "looks": [row + ["gap"] * later for row in gone],
                 "texts": [[f"{one:g}" if one else "" for one in row] for row in passes.tolist()],
             },
             "looks": {
                 "title": f"weights of the newest token, {result.text[-1]}; ● is the largest",
                 "columns": columns,
                 "cells": torch.nn.functional.pad(result.weights, (0, later)),
-                "looks": [[""] * len(result.text) + ["later"] * later] * len(LAYERS),
+                "looks": [[""] * len(result.text) + ["gap"] * later] * len(LAYERS),
                 "texts": [["" if one < max(row) else "●" for one in row] + empty for row in looks],
             },
             "rows": {"current": int(cache)},

@@ -1,4 +1,4 @@
-"""A soft look-up: a query between keys gets a weighted average of their values."""
+"""A soft lookup: a query between keys gets a weighted average of their values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BALL = 700  # area of a ball of weight 1 in the still picture, in square points
 WORDS = {
     "say": "{terms} ≈ **{output}** legs: {verdict}.",
     "term": "{weight} · {legs}",
-    "alone": "nearly the value of {name} alone, as in a hard look-up",
+    "alone": "nearly the value of {name} alone, as in a hard lookup",
     "exactly": "exactly the plain average of all values",
     "nearly": "nearly the plain average of all values",
     "between": "an average, which always lies between the smallest and the largest value, here "
@@ -86,12 +86,11 @@ class SoftLookupExplorer(Explorer):
     See Also
     --------
     attnlab.scaled_dot_product_attention : the same with the temperature sqrt(d_k).
-    TemperatureExplorer : more about the temperature alone.
     """
 
     module = "look_up"
     figsize = (8.0, 3.6)
-    title = "What comes out of a soft look-up?"
+    title = "What comes out of a soft lookup?"
     hint = (
         "Drag the query q or use the arrow keys. Each key is an animal, and its value is its "
         "number of legs."

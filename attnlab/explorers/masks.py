@@ -1,26 +1,164 @@
-"""Who may look at whom, and what happens to a query that may look at nothing."""
+"""Who may look at whom, and what happens to keys that are blocked."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnlab._cells import draw_matrix
+from attnlab._checks import as_integer, short
 from attnlab.attention import attention_weights
 from attnlab.explorers import _learner
-from attnlab.explorers._controls import Button, Choice, Question
-from attnlab.explorers._masked import MaskedSentence, MaskResult, empty_rows
+from attnlab.explorers._base import Explorer
+from attnlab.explorers._controls import Button, Choice, Question, Slider, State, check_items
 from attnlab.explorers._page import sendable
-from attnlab.explorers._words import TOKENS, listed
+from attnlab.explorers._words import TOKENS, decimals, listed
+from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
+from attnlab.palette import INK, ORANGE
+from attnlab.plotting import WEIGHT_COLOURS
 
-FILLS = {"-inf": "−∞", "-1e9": "−1e9", "attnlab": "attnlab’s rule"}
+MOST_TOKENS, LONGEST_TOKEN = 10, 12
+KINDS = ("none", "causal", "window")
+REACH = {
+    width: f"itself and {width - 1} before" if width > 1 else "itself alone"
+    for width in range(1, MOST_TOKENS + 1)
+}  # of a window, which is causal
+FILLS = {
+    "-inf": "−∞",
+    "-1e9": "−1e9",
+    "0": "0",
+    "0 after": "0 after softmax",
+    "attnlab": "attnlab’s rule",
+}
 SCORE_SEED, SCORE_SPREAD = 3, 1.3
+WORDS = {
+    "row": "**“{token}” (row {row})**",
+    "drawn": "Drawn by {name}: {what}.",
+    "right": "every row with an open key sums to 1, and no blocked key gets any weight",
+    "problems": {
+        "nan": "is NaN",
+        "empty leaks": "may attend to nothing but still gives weight",
+        "leaks": "gives weight to blocked keys",
+        "sum": "adds up to {sum}",
+    },
+    "marks": {  # after the row: what its weights add up to, and a word
+        "": ["✓ 1", ""],
+        "empty": ["○ 0", "no key"],
+        "nan": ["✗ NaN", ""],
+        "empty leaks": ["✗ {sum}", "leaks"],
+        "leaks": ["✗ {sum}", "leaks"],
+        "sum": ["✗ {sum}", ""],
+    },
+    "cell": "query “{query}”, key “{key}”: {may}, score {score}, weight {weight}",
+    "becomes": {  # the score of a blocked cell
+        "-inf": "{score} becomes −∞",
+        "-1e9": "{score} becomes −1e9",
+        "0": "{score} becomes 0",
+        "0 after": "{score} stays",
+        "attnlab": "{score} becomes −∞",
+    },
+    "idle": "Point at a cell, or move there with the arrow keys.",
+    "strip": "A row on its way from the scores to the weights",
+    "steps": ["score", "into softmax", "out of it", "weight"],
+    "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
+    "empty": "{names} may attend to nothing. {what}",
+    "every": "**All queries**",
+    "what happens": {
+        "-inf": "The softmax of −∞ alone is 0/0, which gives **NaN**, and the NaN spreads to "
+        "everything that is computed from it.",
+        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not. "
+        "The result is wrong, but no error is raised.",
+        "attnlab": "The weights are set to **0**, so the output is 0 as well. "
+        "attnlab.scaled_dot_product_attention does the same.",
+    },
+    "harm": {  # of rules that do not block; the row to which they do the most
+        "0": "A score of 0 is a score like any other, since e⁰ = 1, so blocked keys get weight. "
+        "{row} gives them {lost} of its weight; no row gives more.",
+        "0 after": "Blocked keys took part in the softmax, and then their weight was erased. {row} "
+        "keeps only {kept} of its weight; no row keeps less.",
+    },
+}
+SOFTMAX = "weights = scores.softmax(dim=-1)"
+CODE = {
+    "none": "mask = torch.ones(n, n).bool()",
+    "causal": "mask = torch.ones(n, n).tril().bool()",
+    "window": "mask = torch.ones(n, n).tril().triu({first}).bool()  # {reach}",
+    "padding": "mask[:, [{padding}]] = False  # padding",
+    "toggled": "mask[[{rows}], [{columns}]] ^= True  # flipped by hand",
+    "-inf": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}",
+    "-1e9": f"scores = scores.masked_fill(~mask, -1e9)\n{SOFTMAX}",
+    "attnlab": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}\n"
+    "weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0)",
+    "0": f"scores = scores.masked_fill(~mask, 0)\n{SOFTMAX}",
+    "0 after": f"{SOFTMAX}\nweights = weights.masked_fill(~mask, 0)",
+    "function": "weights = {name}(scores, mask)",
+}
+KEY = (
+    ("blocked", "blocked: weight 0"),
+    ("nan", "not a number"),
+    ("leak", "blocked, but still has weight"),
+)
 
 
-class MaskExplorer(MaskedSentence):
-    """Masks of one sentence: click cells and words, choose what blocked scores become.
+class MaskResult(NamedTuple):
+    """What a mask does to the weights."""
+
+    weights: Tensor  # (n, n): after the softmax, queries down and keys across
+    mask: Tensor  # (n, n): True where the query may attend to the key
+    empty_rows: tuple[int, ...]  # queries that may attend to nothing
+
+
+# --- state ----------------------------------------------------------------------------------------
+
+
+def _positions(name: str, value: object, explorer: MaskExplorer) -> tuple[int, ...]:
+    """Check a list of positions of tokens."""
+    check_items(name, value, "be a list of positions")
+    return tuple(sorted({_position(name, one, len(explorer.tokens)) for one in value}))
+
+
+def _cells(name: str, value: object, explorer: MaskExplorer) -> tuple[tuple[int, int], ...]:
+    """Check a list of (query, key) pairs."""
+    count = len(explorer.tokens)
+    check_items(name, value, "be a list of (query, key) pairs")
+    for pair in value:
+        check_items(name, pair, "hold (query, key) pairs", count=2)
+    return tuple(sorted({tuple(_position(name, one, count) for one in pair) for pair in value}))
+
+
+def _position(name: str, value: object, count: int) -> int:
+    place = as_integer(value)
+    if place is None:
+        raise TypeError(f"{name} must hold integers, got {short(value)}.")
+    if not 0 <= place < count:
+        raise ValueError(f"{name} must hold positions 0 to {count - 1}, got {place}.")
+    return place
+
+
+def _checked_tokens(tokens: object) -> tuple[str, ...]:
+    check_items("tokens", tokens, "be a list of words")
+    if not 2 <= len(tokens) <= MOST_TOKENS:
+        raise ValueError(f"tokens must be 2 to {MOST_TOKENS} words, got {len(tokens)}.")
+    for token in tokens:
+        if not isinstance(token, str):
+            raise TypeError(f"tokens must be words, got {short(token)}.")
+        if not 1 <= len(token.strip()) <= LONGEST_TOKEN:
+            raise ValueError(
+                f"tokens must be words of 1 to {LONGEST_TOKEN} letters, got {short(token)}."
+            )
+    return tuple(tokens)
+
+
+# --- the explorer ---------------------------------------------------------------------------------
+
+
+class MaskExplorer(Explorer):
+    """Masks of one sentence: click cells and words, choose how they block.
 
     Parameters
     ----------
@@ -36,8 +174,9 @@ class MaskExplorer(MaskedSentence):
         Positions of the tokens that are padding: no query may attend to them.
     toggled : sequence of (int, int)
         Cells (query, key) that are flipped by hand, after all else.
-    fill : {"-inf", "-1e9", "attnlab"}
-        What blocked scores become; "attnlab" is -inf, and weights 0 for a row without any key.
+    fill : {"-inf", "-1e9", "0", "0 after", "attnlab"}
+        What blocked scores become; "attnlab" is -inf, and weights 0 for a row without any key. With
+        "0 after" the scores stay, and blocked weights become 0 after the softmax.
     function : callable, optional
         ``function(scores, mask)`` returns the weights (n, n) to be drawn. ``mask`` is True where
         the query may attend.
@@ -56,10 +195,20 @@ class MaskExplorer(MaskedSentence):
         "Each row is a query, and each column is a key. Click a cell to allow or to block it, or "
         "click a word to turn it into padding."
     )
-
     code_title = "The same in PyTorch (True = may attend)"
+    mask = Choice("causal", KINDS, label="mask")
+    window = Slider(
+        3,
+        REACH,
+        label="width",
+        spoken="width of the window",
+        width=110,
+        when={"mask": ["window"]},
+    )
     fill = Choice("-inf", FILLS, label="blocked score")
     reset = Button("Reset", padding=(), toggled=())
+    padding = State((), _positions)
+    toggled = State((), _cells)
 
     def __init__(
         self,
@@ -68,12 +217,11 @@ class MaskExplorer(MaskedSentence):
         function: Callable[[Tensor, Tensor], Tensor] | None = None,
         **options: object,
     ) -> None:
-        super().__init__(tokens, function, options)
-
-    def _prepare(self, count: int) -> None:
-        generator = torch.Generator().manual_seed(SCORE_SEED)
+        self.tokens = _checked_tokens(tokens)
+        count, generator = len(tokens), torch.Generator().manual_seed(SCORE_SEED)
         drawn = torch.randn(count, count, generator=generator, dtype=torch.float64)
         self.scores = (drawn * SCORE_SPREAD).round(decimals=2).float()
+        super().__init__(function, **options)
 
     @property
     def prediction(self) -> Question:
@@ -94,9 +242,24 @@ class MaskExplorer(MaskedSentence):
         mask = self._make_mask()
         if self.fill == "attnlab":
             weights = attention_weights(self.scores, attn_mask=mask)
+        elif self.fill == "0 after":
+            weights = attention_weights(self.scores).masked_fill(~mask, 0)
         else:
             weights = self.scores.masked_fill(~mask, float(self.fill)).softmax(dim=-1)
-        return MaskResult(weights, mask, empty_rows(mask))
+        return MaskResult(weights, mask, tuple((~mask).all(dim=-1).nonzero().flatten().tolist()))
+
+    def _make_mask(self) -> Tensor:
+        """Return the mask of the state in force."""
+        count = len(self.tokens)
+        mask = torch.ones(count, count, dtype=torch.bool)
+        if self.mask != "none":
+            mask = causal_mask(count)
+        if self.mask == "window":
+            mask = combine_masks(mask, sliding_window_mask(count, window=self.window))
+        mask[:, list(self.padding)] = False
+        for query, key in self.toggled:
+            mask[query, key] = ~mask[query, key]
+        return mask
 
     def run_function(self, function: Callable[[Tensor, Tensor], Tensor]) -> dict[str, object]:
         """Return the weights that the learner's function computes, checked."""
@@ -106,20 +269,61 @@ class MaskExplorer(MaskedSentence):
 
     def make_data(self) -> dict[str, object]:
         """Return tokens, scores, words and lines of code."""
-        return self._data_with(sendable(self.scores), WORDS, CODE)
+        words = {**WORDS, "reach": [*REACH.values()], "key": KEY, "code": CODE}
+        return sendable({"tokens": self.tokens, "scores": self.scores, "words": words})
+
+    def _describe(self) -> dict[str, object]:
+        data = super()._describe()
+        for control in data["controls"]:
+            if control.get("name") == "window":  # a wider one than the sentence changes nothing
+                control |= {"values": control["values"][: len(self.tokens)]}
+        return data
+
+    def _shown(self) -> MaskResult:
+        """Return the result with the weights that the learner's function last gave, if any."""
+        drawn = (self.answer or {}).get("drawn")
+        if drawn is None:
+            return self.result
+        weights = torch.tensor([[float(one) for one in row] for row in drawn["weights"]])
+        return self.result._replace(weights=weights)
 
     def draw(self, fig: Figure) -> None:
         """Draw the weights; blocked cells are hatched, NaN is crossed."""
-        kind = (
-            f"causal window of width {self.window}\n" if self.mask == "window" else f"{self.mask}, "
+        result, labels = self._shown(), list(self.tokens)
+        wide = f"causal window of width {self.window}\n"
+        kind = wide if self.mask == "window" else f"{self.mask}, "
+        title = f"mask: {kind}blocked score: {FILLS[self.fill]}"
+        if self.answer:
+            title = f"drawn by {self.answer['name']}"
+        ax = fig.subplots()
+        draw_matrix(  # plot_attention refuses what cannot be weights; here it is to be seen
+            result.weights,
+            ax,
+            colours=WEIGHT_COLOURS,
+            limits=(0, 1),
+            labels=(labels, labels),
+            title=title,
+            # hatched unless there is something to see
+            attn_mask=result.mask | (result.weights != 0),
         )
-        self._draw_weights(fig.subplots(), f"mask: {kind}blocked scores: {self.fill}")
+        for row, (weights, allowed) in enumerate(zip(result.weights, result.mask, strict=True)):
+            mark, _ = WORDS["marks"][_problem(weights, allowed)]
+            text = mark.format(sum=f"{weights.sum():.2f}")
+            look = {"va": "center", "color": ORANGE if "✗" in mark else INK}
+            ax.text(len(labels) + 0.15, row + 0.5, text, **look)
+
+    # --- words ------------------------------------------------------------------------------------
 
     def say_rich(self) -> str:
         """Return which queries see nothing, and what becomes of them."""
         if self.answer:
             return self._say_of_function()
-        empty = self.result.empty_rows
+        weights, mask, empty = self.result
+        if self.fill in WORDS["harm"] and not mask.all():
+            kept = (weights * mask).sum(dim=-1)
+            numbers = {"kept": decimals(kept.min()), "lost": decimals(1 - kept.min())}
+            row = self._name_of_row(int(kept.argmin()))
+            return WORDS["harm"][self.fill].format(row=row, **numbers)
         if not empty:
             return WORDS["full"]
         names = listed([self._name_of_row(row) for row in empty])
@@ -127,25 +331,32 @@ class MaskExplorer(MaskedSentence):
             names = WORDS["every"]
         return WORDS["empty"].format(names=names, what=WORDS["what happens"][self.fill])
 
+    def _say_of_function(self) -> str:
+        """Return which rows of the learner's weights cannot be right, or its error."""
+        name = self.answer["name"]
+        if self.answer["error"]:
+            return f"{name} failed. {self.answer['error']}"
+        shown = self._shown()
+        problems = []
+        for i, (weights, allowed) in enumerate(zip(shown.weights, shown.mask, strict=True)):
+            if what := WORDS["problems"].get(_problem(weights, allowed)):
+                total = f"{weights.sum():.2f}"
+                problems.append(f"{self._name_of_row(i)} {what.format(sum=total)}")
+        what = "; ".join(problems[:3]) or WORDS["right"]
+        return WORDS["drawn"].format(name=name, what=what)
 
-WORDS = {
-    "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
-    "empty": "{names} may attend to nothing. {what}",
-    "every": "**All queries**",
-    "what happens": {
-        "-inf": "The softmax of −∞ alone is 0/0, which gives **NaN**, and the NaN spreads to "
-        "everything that is computed from it.",
-        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not. "
-        "The result is wrong, but no error is raised.",
-        "attnlab": "The weights are set to **0**, so the output is 0 as well. "
-        "attnlab.scaled_dot_product_attention does the same.",
-    },
-}
-SOFTMAX = "weights = scores.softmax(dim=-1)"
-CODE = {
-    "-inf": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}",
-    "-1e9": f"scores = scores.masked_fill(~mask, -1e9)\n{SOFTMAX}",
-    "attnlab": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}\n"
-    "weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0)",
-    "function": "weights = {name}(scores, mask)",
-}
+    def _name_of_row(self, row: int) -> str:
+        return WORDS["row"].format(token=self.tokens[row], row=row)
+
+
+def _problem(weights: Tensor, allowed: Tensor) -> str:
+    """Return what cannot be right about a row of weights, as a key of ``WORDS``."""
+    total = weights.sum().item()
+    leaks = bool((weights[~allowed].abs() > 1e-6).any())
+    if math.isnan(total):
+        return "nan"
+    if not allowed.any():
+        return "empty leaks" if leaks else "empty"
+    if leaks:
+        return "leaks"
+    return "sum" if abs(total - 1) > 0.005 else ""

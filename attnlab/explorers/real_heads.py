@@ -10,9 +10,8 @@ from torch import Tensor
 from attnlab.explorers import _sentences
 from attnlab.explorers._controls import Picked, Question, State
 from attnlab.explorers._page import numbers
-from attnlab.explorers._panels import Bars, Maps
-from attnlab.explorers._sentences import SentenceExplorer, a_place, named, readable, top_of
-from attnlab.explorers._words import decimals
+from attnlab.explorers._sentences import SentenceExplorer, a_place, readable
+from attnlab.explorers.head_view import DIGITS, HeadsPicture
 from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
@@ -26,7 +25,6 @@ CHOICES = {
     "plant, garden": ("she watered the plant in the garden", "plant"),
     "it, animal": ("the animal didn't cross the street because it was too tired", "it"),
 }
-DIGITS = 4
 
 WORDS = {
     **_sentences.WORDS,
@@ -46,7 +44,7 @@ class RealHeadsResult(NamedTuple):
     weights: Tensor
 
 
-class RealHeadsExplorer(SentenceExplorer):
+class RealHeadsExplorer(SentenceExplorer, HeadsPicture):
     """Twelve heads of a trained layer over a sentence: all maps, one head, one row.
 
     In Jupyter any English sentence can be typed, and Python computes it; on the pages of the site
@@ -67,24 +65,16 @@ class RealHeadsExplorer(SentenceExplorer):
     See Also
     --------
     attnlab.pretrained.load_layer : the layer.
+    HeadView : the same for weights of your own.
     """
 
     module = "real_heads"
-    figsize = (9.2, 4.2)
     title = "Twelve real heads"
     hint = (
         "The first attention layer of a trained model. Pick a sentence, a head and the word that "
         "asks: point to look, click to keep."
     )
-    panels = (
-        Maps(
-            key="maps",
-            title="All heads",
-            under="darker: more attention; ▸ the row that asks",
-            over="head",
-        ),
-        Bars(key="row", caption="Weights of the word that asks", head="key"),
-    )
+    words = WORDS
     choices = CHOICES
     sentence = State(CHOICES["bank, river"][0], readable)
     word = State(5, a_place)
@@ -95,6 +85,10 @@ class RealHeadsExplorer(SentenceExplorer):
         """Tokens and weights, by torch."""
         reading = _read(self.sentence)
         return RealHeadsResult(tuple(reading.tokens), reading.weights.clone())
+
+    def shown(self) -> RealHeadsResult:
+        """Return tokens and weights."""
+        return self.result
 
     @property
     def prediction(self) -> Question:
@@ -134,27 +128,6 @@ class RealHeadsExplorer(SentenceExplorer):
             "weights": numbers(reading.weights, DIGITS),
             "code": code(sentence, len(reading.tokens)),
         }
-
-    # --- the picture ------------------------------------------------------------------------------
-
-    def frame_now(self) -> dict[str, object]:
-        """Return the maps of all heads, and the row of the word that asks."""
-        tokens, weights = self.result
-        asking = {"head": self.head, "asking": named(tokens, self.picked)}
-        row = {"names": tokens, "weights": weights[self.head, self.picked]}
-        return {"maps": {"maps": weights}, "row": {**row, "title": WORDS["head"].format(**asking)}}
-
-    def say_rich(self) -> str:
-        """Return what the word attends to most in this head, and what the two markers get."""
-        tokens, weights = self.result
-        row = numbers(weights[self.head, self.picked], DIGITS)
-        return WORDS["say"].format(
-            head=self.head,
-            asking=named(tokens, self.picked),
-            **top_of(tokens, row, self.picked),
-            marked=decimals(row[0] + row[-1]),
-            equal=decimals(1 / len(row)),
-        )
 
 
 @lru_cache(maxsize=1)

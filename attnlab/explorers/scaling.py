@@ -1,4 +1,4 @@
-"""Why the scores are divided by the square root of d_k."""
+"""Why the scores are divided by the square root of d_k, and not by something else."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from torch import Tensor
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.diagnostics import effective_keys
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Cycle, Question, Slider
+from attnlab.explorers._controls import Choice, Cycle, Question, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
 from attnlab.explorers._words import TOKENS
 
-STOPS = tuple(2**power for power in range(11))  # 1 ... 1024
+D_MODEL = 1024  # the width of the layer, shared out to 1024 / d_k heads
+STOPS = tuple(2**power for power in range(11))  # 1 ... 1024, which is one head
 DRAWS = 4  # what "new draw" goes through
-SWEEP_SEED, SWEEP_QUERIES, SWEEP_KEYS = 7, 400, 16
+SWEEP_SEED, QUERIES, KEYS = 7, 400, 16
 DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
-LOOKS = (  # of mean and median: without scaling, and with it
-    (("dashed", "triangle"), ("solid", "circle")),
-    (("dashdot", "diamond"), ("dotted", "square")),
-)
+NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
+DIVISORS = {"1": "1", "sqrt(d_k)": "√d_k", "d_k": "d_k", "sqrt(d_model)": "√d_model"}
+NAMES = {name: f"divided by {text}" for name, text in DIVISORS.items()} | {"1": "not divided"}
+LOOKS = {  # as in the figures of the lesson
+    "1": ("raw", "dashed", "square"),
+    "sqrt(d_k)": ("scaled", "solid", "circle"),
+    "d_k": ("good", "dashdot", "triangle"),
+    "sqrt(d_model)": ("other", "dotted", "diamond"),
+}
 
 
 class Sweep(NamedTuple):
@@ -33,29 +39,36 @@ class Sweep(NamedTuple):
     """
 
     variance: float  # of the scores
+    keys: float  # effective keys of a query, on average
     median: float  # of the lengths of the gradients
     mean: float  # of the same lengths
     dead: float  # share of the gradients that are shorter than a thousandth of the mean
 
 
 class ScalingResult(NamedTuple):
-    """Attention of six random tokens with and without scaling, and gradients at this d_k."""
+    """Attention of six random tokens, not divided and divided, and what many queries get."""
 
     raw: Tensor  # (6, 6): weights
-    scaled: Tensor  # (6, 6): weights
-    raw_sweep: Sweep  # what many queries get
-    scaled_sweep: Sweep
+    divided: Tensor  # (6, 6): weights
+    raw_sweep: Sweep
+    divided_sweep: Sweep
+
+
+def number_of(divisor: str, d_k: int) -> float:
+    """Return the number that a divisor stands for."""
+    numbers = {"1": 1.0, "sqrt(d_k)": math.sqrt(d_k), "d_k": float(d_k)}
+    return numbers.get(divisor, math.sqrt(D_MODEL))
 
 
 @cache
-def sweep(d_k: int) -> tuple[Sweep, Sweep]:
-    """Return what many random queries get at one d_k: without scaling, and with it."""
+def sweep(d_k: int) -> dict[str, Sweep]:
+    """Return what many random queries get at one d_k, by the divisor."""
     generator = torch.Generator().manual_seed(SWEEP_SEED)
-    query = torch.randn(SWEEP_QUERIES, d_k, 1, generator=generator)
-    key = torch.randn(SWEEP_QUERIES, SWEEP_KEYS, d_k, generator=generator)
-    value = torch.randn(SWEEP_QUERIES, SWEEP_KEYS, 1, generator=generator).double()
+    query = torch.randn(QUERIES, d_k, 1, generator=generator)
+    key = torch.randn(QUERIES, KEYS, d_k, generator=generator)
+    value = torch.randn(QUERIES, KEYS, 1, generator=generator).double()
     products = (key @ query).double()  # (queries, keys, 1)
-    return tuple(_measure(products, key, value, divisor) for divisor in (1.0, math.sqrt(d_k)))
+    return {name: _measure(products, key, value, number_of(name, d_k)) for name in DIVISORS}
 
 
 def _measure(products: Tensor, key: Tensor, value: Tensor, divisor: float) -> Sweep:
@@ -64,37 +77,40 @@ def _measure(products: Tensor, key: Tensor, value: Tensor, divisor: float) -> Sw
     mean_value = (weights * value).sum(dim=1, keepdim=True)
     slope = weights * (value - mean_value) / divisor  # d output / d product, by the chain rule
     lengths = (key.transpose(1, 2) @ slope.float()).norm(dim=1).flatten().double()  # per query
-    mean = lengths.mean()
+    used, mean = effective_keys(weights.transpose(1, 2)).mean(), lengths.mean()
     dead = (lengths < mean * DEAD).double().mean()
-    return Sweep(scores.var().item(), lengths.median().item(), mean.item(), dead.item())
+    return Sweep(*(one.item() for one in (scores.var(), used, lengths.median(), mean, dead)))
 
 
-def draw_weights(d_k: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Return the weights of six random tokens: without scaling, and with it."""
+def draw_weights(d_k: int, divisor: str, seed: int) -> Tensor:
+    """Return the weights of six random tokens."""
     generator = torch.Generator().manual_seed(seed)
     query, key = torch.randn(2, len(TOKENS), max(STOPS), generator=generator)
     query, key = query[:, :d_k], key[:, :d_k]  # the same tokens, only longer
-    raw = attention_weights(attention_scores(query, key, scale=1.0))
-    return raw, attention_weights(attention_scores(query, key))
+    return attention_weights(attention_scores(query, key, scale=1 / number_of(divisor, d_k)))
 
 
 class ScalingExplorer(Explorer):
-    """Weights with and without the factor 1 / sqrt(d_k), and what it does to the gradients.
+    """Weights without a division and with one: too sharp, right or too flat, and the gradients.
 
     Parameters
     ----------
     **state
-        ``d_k``: length of queries and keys, a power of two up to 1024. ``seed``: which of the four
-        random draws, 0 to 3. ``ask`` and ``large``, as in ``Explorer``.
+        ``d_k``: length of queries and keys, a power of two up to 1024. ``divisor``: "1",
+        "sqrt(d_k)", "d_k" or "sqrt(d_model)", where d_model is 1024 throughout. ``seed``: which of
+        the four random draws, 0 to 3. ``ask`` and ``large``, as in ``Explorer``.
 
     See Also
     --------
     attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
     """
 
-    figsize = (8.4, 3.2)
+    figsize = (10.4, 3.4)
     title = "Why divide by √d_k?"
-    hint = "Six tokens with random queries and keys. The slider only gives them more features."
+    hint = (
+        "Six tokens with random queries and keys. The slider only gives them more features. The "
+        "layer stays d_model = 1024 wide."
+    )
     prediction = Question(
         ask="without the division, more features per query and key make the attention weights …",
         then="Now move d_k far to the right and look.",
@@ -106,95 +122,121 @@ class ScalingExplorer(Explorer):
         settled=({"d_k": STOPS[8:]},),
     )
     d_k = Slider(
-        4, STOPS, label="d_k", spoken="length of queries and keys, d_k", presets=(1, 64, 1024)
+        4,
+        STOPS,
+        label="d_k",
+        spoken="length of queries and keys, d_k",
+        presets=(1024,),
+        width=130,
     )
-    seed = Cycle(0, range(DRAWS), text="New random draw")
+    divisor = Choice("sqrt(d_k)", DIVISORS, label="divide by")
+    seed = Cycle(0, range(DRAWS), text="New draw")
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Both matrices of weights, and the gradients over d_k."""
+        """Both matrices of weights, and the curves of all divisors."""
         labels = {"rows": TOKENS, "columns": TOKENS}
-        pairs = [sweep(d_k) for d_k in STOPS]
-        lines = [
-            Line(f"{name}, {what}", [getattr(pair[i], what) for pair in pairs], role, *look)
-            for i, (name, role) in enumerate((("not scaled", "raw"), ("scaled", "scaled")))
-            for what, look in zip(("mean", "median"), LOOKS[i], strict=True)
-        ]
+        over = {"over": "d_k", "stops": STOPS, "xlabel": "d_k"}
         return (
-            Heatmap("raw", "not scaled", role="raw", **labels),
-            Heatmap("scaled", "scaled", role="scaled", **labels),
+            Heatmap("raw", "not divided", role="raw", grow=1.2, **labels),
+            Heatmap("divided", grow=1.2, **labels),
+            Curves(
+                "keys",
+                f"effective keys (out of {KEYS})",
+                under=f"of {QUERIES} queries; 1: a single winner",
+                lines=_lines("keys"),
+                y=Axis(0, KEYS, range(0, KEYS + 1, 4)),
+                **over,
+            ),
             Curves(
                 "gradients",
                 "gradient of a query",
-                under="400 queries with 16 keys each; point to look, click to stay",
-                over="d_k",
-                stops=STOPS,
-                lines=lines,
-                y=Axis(1e-4, 10, [10.0**power for power in range(-4, 2)], log=True),
-                xlabel="d_k",
-                ylabel="length of the gradient",
+                under="its median length; point to look",
+                lines=_lines("median"),
+                y=Axis(1e-4, 1, [10.0**power for power in range(-4, 1)], log=True),
+                **over,
             ),
         )
 
     @property
     def result(self) -> ScalingResult:
-        """Weights and gradients at this d_k, by torch."""
-        raw, scaled = draw_weights(self.d_k, self.seed)
-        return ScalingResult(raw, scaled, *sweep(self.d_k))
+        """Weights and measurements at this d_k and with this divisor, by torch."""
+        raw, divided = (draw_weights(self.d_k, one, self.seed) for one in ("1", self.divisor))
+        measured = sweep(self.d_k)
+        return ScalingResult(raw, divided, measured["1"], measured[self.divisor])
 
-    def frame(self, d_k: int, seed: int) -> dict[str, object]:
-        """Return both matrices, and how many keys a row uses on average."""
-        raw, scaled = draw_weights(d_k, seed)
+    def frame(self, d_k: int, divisor: str, seed: int) -> dict[str, object]:
+        """Return both matrices, and which line of the curves belongs to the divisor."""
+        raw, divided = (draw_weights(d_k, one, seed) for one in ("1", divisor))
+        current = {"current": list(DIVISORS).index(divisor)}
+        end, number = verdict(d_k, divisor), _short(number_of(divisor, d_k))
         return {
-            "say": sentence(d_k),
-            "bad": sweep(d_k)[0].median < sweep(d_k)[1].median / 2,
-            "code": code(d_k),
+            "say": sentence(d_k, divisor),
+            "bad": end != "near 1",
+            "code": code(d_k, divisor),
             "raw": {"cells": raw, "under": f"softmax(QKᵀ): {_used(raw)}"},
-            "scaled": {"cells": scaled, "under": f"softmax(QKᵀ / √d_k): {_used(scaled)}"},
+            "divided": {
+                "cells": divided,
+                "title": NAMES[divisor],
+                "under": f"softmax(QKᵀ / {number}): {_used(divided)}",
+                "role": LOOKS[divisor][0],
+            },
+            "keys": current,
+            "gradients": current,
         }
 
 
+def verdict(d_k: int, divisor: str) -> str:
+    """Return in a word what became of the spread of the scores, whose aim is variance 1."""
+    variance = sweep(d_k)[divisor].variance
+    if variance > NEAR:
+        return "sharp"
+    return "flat" if variance < 1 / NEAR else "near 1"
+
+
 # --- words ----------------------------------------------------------------------------------------
+
+
+def _lines(what: str) -> list[Line]:
+    return [
+        Line(name, [getattr(sweep(d_k)[divisor], what) for d_k in STOPS], *LOOKS[divisor])
+        for divisor, name in NAMES.items()
+    ]
 
 
 def _used(weights: Tensor) -> str:
     return f"uses {effective_keys(weights).mean():.1f} of {len(TOKENS)} keys"
 
 
-def code(d_k: int) -> str:
+def code(d_k: int, divisor: str) -> str:
     """Return the lines of PyTorch; the queries and keys there are 1024 long."""
+    number = {"1": "1", "sqrt(d_k)": f"{d_k} ** 0.5", "d_k": str(d_k)}
     return (
         f"query, key = query[:, :{d_k}], key[:, :{d_k}]\n"
         "raw = (query @ key.T).softmax(dim=-1)\n"
-        f"scaled = (query @ key.T / {d_k} ** 0.5).softmax(dim=-1)"
+        f"divided = (query @ key.T / {number.get(divisor, f'{D_MODEL} ** 0.5')}).softmax(dim=-1)"
     )
 
 
-def sentence(d_k: int) -> str:
-    """Return what the sweep shows at one d_k."""
-    raw, scaled = sweep(d_k)
+def sentence(d_k: int, divisor: str) -> str:
+    """Return what one divisor does at one d_k."""
+    measured, number = sweep(d_k)[divisor], _short(number_of(divisor, d_k))
+    name = f"{NAMES[divisor]} = {number}" if "√" in NAMES[divisor] else NAMES[divisor]
+    ends = {
+        "sharp": "sharp" if measured.keys > 1.5 else "sharp, and one key takes nearly all",
+        "flat": "flat" if measured.keys < 15 else "flat, and the output is nearly a plain average",
+        "near 1": "neither sharp nor flat",
+    }
     start = (
-        f"**d_k = {d_k}**: the scores have variance {_short(raw.variance)} without scaling and "
-        f"{_short(scaled.variance)} with it. "
+        f"**d_k = {d_k}, {name}**: the scores have variance {_short(measured.variance)}, and a "
+        f"query uses {measured.keys:.1f} of {KEYS} keys, so the weights are "
+        f"{ends[verdict(d_k, divisor)]}. The gradient has a median length of "
+        f"{_short(measured.median)} and a mean of {_short(measured.mean)}"
     )
-    median, mean = raw.median / scaled.median, raw.mean / scaled.mean
-    middle = (
-        f"Without scaling, the median length of the gradient is {_times(median)} what it is with "
-        f"scaling, and the mean length is {_times(mean)} what it is with scaling."
-    )
-    if raw.dead < 0.05:
-        return f"{start}{middle}"
-    return (
-        f"{start}{middle} Of the queries, {raw.dead:.0%} get less than a thousandth of the mean "
-        "length, and a few near ties get a huge gradient."
-    )
+    if measured.dead < 0.05:
+        return f"{start}."
+    return f"{start}: {measured.dead:.0%} of the queries get less than a thousandth of the mean."
 
 
 def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def _times(ratio: float) -> str:
-    if ratio >= 0.095:
-        return f"{ratio:.1f} times"
-    return f"1/{1 / ratio:.0f} of"
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"

@@ -62,21 +62,26 @@ assert torch.allclose(together[1, 2], (1 - lost) * alone[2])  # all by the same 
 
 # %% after: explore-rules
 given = {
-    rule: [AfterSoftmaxExplorer(rule=rule, lift=lift).result for lift in (0, 6, -4)]
-    for rule in ("no mask", "before: -inf", "before: 0", "after: 0")
+    rule: MaskExplorer(padded_words, mask="none", padding=[3, 4], fill=rule).result.weights
+    for rule in ("-inf", "-1e9", "0", "0 after", "attnlab")
 }
-same = [
-    all(torch.equal(results[0].weights, one.weights) for one in results)
-    for results in given.values()
-]
-assert same == [False, True, True, False]
-assert (given["before: -inf"][0].on_padding == 0).all()
+unread = {rule for rule, weights in given.items() if (weights[:, 3:] == 0).all()}
+assert unread == given.keys() - {"0"}
+assert {r for r in unread if torch.allclose(given[r].sum(-1), torch.ones(5))} == unread - {
+    "0 after"
+}
 # scores of <pad> below 0: a fill of 0 is even worse than no mask
-assert (given["before: 0"][2].on_padding > given["no mask"][2].on_padding).all()
+scores = MaskExplorer(padded_words).scores - 4 * (torch.arange(5) > 2)
+filled = scores.masked_fill(torch.arange(5) > 2, 0).softmax(dim=-1)
+assert (filled[:, 3:].sum(-1) > scores.softmax(dim=-1)[:, 3:].sum(-1)).all()
 # erased weights: rows that do not add up to 1, and every one of them leaks
-assert (given["after: 0"][0].row_sums < 0.9).all()
-for lifted, one in zip(given["after: 0"][1].weights, given["after: 0"][0].weights, strict=True):
-    assert not torch.allclose(lifted, one, atol=1e-3)
+erased = [
+    (s.softmax(dim=-1) * (torch.arange(5) < 3))
+    for s in (scores, scores + 4 * (torch.arange(5) > 2))
+]
+assert (erased[1].sum(-1) < 0.99).all() and (erased[0] - erased[1]).abs().amax(-1).min() > 1e-3
+
+# %% after: combine  numbers: -1e9
 
 # %% after: combined
 assert torch.equal(window, (i - j).abs() < 3)

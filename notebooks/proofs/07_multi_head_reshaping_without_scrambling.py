@@ -157,9 +157,10 @@ for L, H in ((5, 2), (6, 3), (9, 4)):
         seen = influence_map(attend, sample) > 0
         assert torch.equal(seen, torch.ones(L, L).tril().bool()) == (name == "correct")
 
-# %% after: explore-many-heads
+# %% after: count-many-heads
 from torch.utils.flop_counter import FlopCounterMode
 
+order = layer(words).weights[0].argsort(dim=-1)  # (12, 6, 6)
 measured = {}
 sample = torch.randn(1, 128, 64, generator=torch.Generator().manual_seed(0))
 for count in (1, 2, 4, 8, 16):
@@ -170,7 +171,6 @@ for count in (1, 2, 4, 8, 16):
     measured[count] = parameters, counter.get_total_flops(), numbers.numel()
 assert len({row[:2] for row in measured.values()}) == 1
 assert all(row[2] == count * measured[1][2] for count, row in measured.items())
-order = ManyHeadsExplorer(heads=12).result.weights.argsort(dim=-1)  # (12, 6, 6)
 forwards, backwards = order == order[:, :1], order == order[:, :1].flip(-1)
 assert (forwards.all(dim=-1) | backwards.all(dim=-1)).all()  # in every head
 

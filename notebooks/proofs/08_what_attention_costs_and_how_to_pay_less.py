@@ -158,6 +158,19 @@ for scores, values in zip(row[None, :4].split(2, dim=-1), x[:4].split(2), strict
     state_of_four = add_piece(state_of_four, scores, values)
 assert torch.allclose(state_of_four[2] / state_of_four[1], row[None, :4].softmax(dim=-1) @ x[:4])
 
+# %% after: explore-pieces
+from attnlab.explorers.pieces import CUTS, FACTORS, SCORES, VALUES
+
+scores, values = torch.tensor([SCORES, VALUES], dtype=torch.float64)
+of_torch = scores.softmax(dim=-1) @ values
+for cut in CUTS:
+    right, *others = (PiecesExplorer(cut=cut, factor=factor).result for factor in FACTORS)
+    assert torch.allclose(right.output, of_torch)
+    assert torch.allclose(right.terms[-1], scores.softmax(dim=-1))
+    unnoticed = scores[:cut].max() == scores[cut:].max()
+    assert unnoticed == (2 <= cut <= 5)
+    assert all(torch.allclose(one.output, of_torch) == unnoticed for one in others)
+
 # %% after: tiles  numbers: 128
 
 # %% after: tiled

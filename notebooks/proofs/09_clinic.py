@@ -119,28 +119,11 @@ for patient in (patient_a, patient_f, patient_g):
     assert not torch.allclose(weights_of(patient, query, key), exact, atol=0.1)
 
 # %% after: explore
-from attnlab.explorers import YourAttentionExplorer
-
-explorer = YourAttentionExplorer(patient_e, mask="none", ask=False)
-assert sum(check.mark == "no" for check in explorer.checks) == 1
 # without a mask all rows add up to 1, and with any one word as padding no row does
-pairs = explorer.query[None], explorer.key[None]
-for word in range(len(explorer.tokens)):
-    keep = torch.arange(len(explorer.tokens)) != word
-    for mask, whole_row in ((torch.ones_like(keep), True), (keep, False)):
-        rows = weights_of(lambda q, k, v, mask=mask: patient_e(q, k, v, mask), *pairs).sum(dim=-1)
-        assert ((rows - 1).abs() < 1e-4).eq(whole_row).all()
-
-
-# a tick speaks of the sizes that were tried
-def fails_at_16(query, key, value):
-    assert key.shape[-2] < 16
-    return attention(query, key, value)
-
-
-ticks = YourAttentionExplorer(fails_at_16).checks
-assert all(check.mark == "yes" for check in ticks)
-assert any("size tried" in check.words for check in ticks)
+for padding in ([], *([word] for word in range(6))):
+    editor = MaskExplorer(mask="none", padding=padding)
+    rows = drawn(editor.scores, editor.result.mask).sum(dim=-1)
+    assert ((rows - 1).abs() < 1e-4).eq(not padding).all()
 
 # %% after: mine
 first_call = diagnose(mine)

@@ -1,29 +1,29 @@
 # %% opening [markdown]
 # # 0 · Start here: how a word picks up its context
 #
-# *Deep in the cave hung a bat.* That is one sentence, and here is another: *She hit the ball with a bat.* Each time you know which bat is meant, because
+# *Deep in the cave hung a bat.* Here is another sentence: *She hit the ball with a bat.* Each time you know which bat is meant, because
 # you have read the words before it. A language model starts with less: it looks every word up in a table, and the table holds one vector for *bat*, whatever the
 # sentence says. So how can the same word mean one thing here and another thing there?
 #
-# The answer is a step called **attention**. It lets every word look at the words around it, and gives each word a new vector that depends on
-# them. On this page you will watch this happen to one word of a six-word sentence. Each word is described by five numbers, and the code is three
-# lines long.
+# The answer is a step called **attention**. It compares each word with the words around it, and gives each word a new vector that depends on them. You will
+# first follow one word of a six-word sentence through this step. Then you will put *bat* into the two sentences above and compare the two vectors that
+# come out. Each word is described by five numbers, and the code is three lines long.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
 # **You will be able to:** compute attention, read a heatmap of its weights, say what it does to the vector of a word, and choose the lesson
 # that you want to read next. The [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 40 minutes in class, or 45 minutes on your own, including the exercise. Run the cells from top to bottom, one at a time, with
-# **Shift + Enter**. If the first one fails, read [If a package is missing](#If-a-package-is-missing). Technical terms are linked to the
-# [glossary](glossary.ipynb), which explains them.
+# **Time:** 50 minutes in class, or 60 on your own, which include “Further” and the exercise. Run the cells one after another, with **Shift + Enter**. If
+# the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
 import torch
+import torch.nn.functional as F
 
-from attnlab import Table, attention_weights, causal_mask, effective_keys, load_table
+from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
-from attnlab.exercises import check_is_distribution, predict
+from attnlab.exercises import check_new_vector, predict
 from attnlab.plotting import plot_attention
 
 lesson_setup()
@@ -46,19 +46,18 @@ Table(tokens, features, x)
 #
 # ## Which words matter to `cat`?
 #
-# Before `cat` can take anything from the other words, attention has to settle how much `cat` should take from each.
-# Attention does so by comparing vectors: it multiplies two rows feature by feature and adds up the products. The result
-# is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on` and `mat`. The only
-# column in which both are above 0 is `place`.
+# Attention has to settle how much `cat` should take from each of the other words. It does so by comparing vectors: it multiplies two rows feature
+# by feature and adds up the products. The result is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on`
+# and `mat`. The only column in which both are above 0 is `place`.
 
 # %% one-dot-product
 on, mat = x[3], x[5]
 (on * mat).sum(), on @ mat
 
 # %% [markdown]
-# If the rows of two words have large numbers in the same columns, their dot product is large, and we say that the words match well. The dot
-# product divided by the square root of the number of features is called the [score](glossary.ipynb#score) of the pair. (Lesson 2 explains the
-# division.)
+# If two words have large numbers in the same columns, their dot product is large, and we say that the words match well. The matrix product `x @ x.T`
+# compares all pairs of words at once: the number in its row $i$ and column $j$ is the dot product of row $i$ of `x` with row $j$ of `x`. A dot product divided
+# by the square root of the number of features, here $\sqrt{5}$, is called the [score](glossary.ipynb#score) of the pair. (Lesson 2 explains the division.)
 #
 # Before you see the scores, predict one thing about them. Run the next cell and choose an answer. The output of the cell
 # after it stays folded until you have answered.
@@ -68,29 +67,43 @@ predict("00/best-match-for-cat")
 
 # %% scores
 # %%answer 00/best-match-for-cat
-L, E = x.shape  # 6 tokens, 5 features
-scores = x @ x.T / E**0.5  # (L, L)
+scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
+# Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
+#
 # Each row of the table of scores belongs to a word whose new vector we want; that word is called the [query](glossary.ipynb#query). Each column belongs
-# to a word that the query is compared with, called the [key](glossary.ipynb#key). Your prediction was about the row of `cat`.
+# to a word that the query is compared with, called the [key](glossary.ipynb#key).
 #
 # ## From scores to weights
 #
 # Scores can be any numbers, so they are not yet shares of anything. The [softmax](glossary.ipynb#softmax) turns a row
-# of scores into [weights](glossary.ipynb#weight): it raises $e$ to the power of each score and divides each result by
-# the sum of all the results. The weights are positive and add up to 1, and a larger score gets a larger share.
+# of scores into [weights](glossary.ipynb#weight) in two steps. It raises $e$ to the power of each score, and then it divides each result by
+# the sum of all the results. Here are both steps for the row of `cat`.
+
+# %% softmax-by-hand
+cat = tokens.index("cat")
+powers = scores[cat].exp()  # e to the power of each score
+shares = powers / powers.sum()
+both_steps = torch.stack([scores[cat], powers, shares])
+Table(["score", "e^score", "weight"], tokens, both_steps)
+
+# %% [markdown]
+# The weights are positive and add up to 1, and a larger score gets a larger share. PyTorch does the same for all rows in one call. With `dim=-1` it works
+# along the last dimension, that is, within each row.
 
 # %% weights
-weights = scores.softmax(dim=-1)  # (L, L): every row sums to 1
-words = {"queries": tokens, "keys": tokens}
-show_figure(plot_attention(weights, **words), "0.1")
+weights = scores.softmax(dim=-1)  # (6, 6), and every row sums to 1
+names = {"queries": tokens, "keys": tokens}
+show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 
 # %% reading-the-heatmap [markdown]
 # A dark cell means a large weight. Follow the row of `cat` with your finger. The word keeps 0.36 of its attention for
-# itself, because $e^{1.38}$ is about 4.0 and the six powers of $e$ in this row add up to 11.1. It gives 0.25 to `sat` and 0.12 to
-# `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
+# itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
+#
+# In this heatmap no word gives another word more than it keeps for itself, because the query and the key of a word are the same row of the table. In a
+# trained model they differ, and a word may attend mostly to others.
 #
 # ## The new vector
 #
@@ -103,39 +116,31 @@ predict("00/place-of-cat")
 
 # %% new-vector
 # %%answer 00/place-of-cat
-output = weights @ x  # (L, E)
-cat = tokens.index("cat")
-Table(["before", "after"], features, torch.stack([x[cat], output[cat]]))
+output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
+three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
+Table(["before", "after", "plain average"], features, three)
 
-# %% bars jupyter={"source_hidden": true}
-# %%answer 00/place-of-cat
-import pandas as pd
-
-change = pd.DataFrame({"before": x[cat], "after": output[cat]}, index=features)
-ax = change.plot.bar(rot=0, color=["gray", "C0"], title="The vector of “cat”")
-show_figure(ax, "0.2")
-
-# %% [markdown]
-# This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
+# %% after-new-vector [markdown]
+# The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
+#
+# The last row of the table is the plain average of the six words, in which each of them has the same weight. It has even more `place`, 0.47, but a large
+# amount is not the aim. What the weights decide is how much comes from each word.
 #
 # ## Which word gave what?
 #
-# A weighted average is a sum, so we can see where each of its numbers comes from. The next table has one row for each of the six words: the row of
-# that word in the first table, multiplied by the weight that `cat` gives to that word. The six rows add up to the new vector of `cat`, up to the
-# rounding of the numbers shown.
+# A weighted average is a sum, so we can see where each of its numbers comes from. The next table holds the parts of this sum: the row of each word
+# in the first table, multiplied by the weight that `cat` gives to that word. Except for rounding, the six rows add up to the new vector of `cat`.
 
 # %% parts
-weighted_rows = [weights[cat, j] * x[j] for j in range(L)]
-Table(tokens, features, torch.stack(weighted_rows))
+Table(tokens, features, weights[cat][:, None] * x)
 
 # %% what-happened [markdown]
-# The `place` column adds up to 0.37: 0.15 comes from `mat`, 0.12 from `sat` and 0.10 from `on`. A plain average of the six
-# rows would bring in some `place` too, and even more of it, 0.47, because `cat` would keep less of the weight for itself. But
-# a large amount is not the aim. What the weights decide is how much comes from each word: in the plain average `on`
-# would give twice as much `place` as `sat`, while here `sat`, which matches `cat` better, gives more than `on`.
+# The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as much as `sat`.
+# Here `sat` gives more than `on`, because it matches `cat` better.
 #
-# The mixing has a price. The value of `animal` has halved, from 1.60 to 0.80, because five other words were mixed in and only one of them, `sat`, has
-# any `animal` of its own. (We gave it some because sitting is something that animals do.) We will come back to this loss at the end of the page.
+# The mixing has a price. The value of `animal` has halved, from 1.60 to 0.80, because five other words were mixed in, and only one of them, `sat`, has
+# any `animal` of its own. A model gets it back by adding the old vector to the new one; [the section “Further”](#Further:-where-attention-sits-in-a-model)
+# shows where.
 #
 # ## Three lines
 #
@@ -150,35 +155,22 @@ def attend(x):
     return weights @ x  # average the rows with these weights
 
 
-fast = torch.nn.functional.scaled_dot_product_attention
-assert torch.allclose(attend(x), fast(x, x, x), atol=1e-6)
+assert torch.allclose(attend(x), F.scaled_dot_product_attention(x, x, x), atol=1e-6)
 
-# %% [markdown]
+# %% three-parts [markdown]
 # Why does PyTorch take `x` three times? Because the vector of a word plays three parts. As a [query](glossary.ipynb#query) it asks which words match
 # it, as a [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
 # vector plays all three parts. A trained model makes three different vectors from the vector of each word, one with each of three trained matrices. Lesson 6 shows how.
 
 # %% steps jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_attention_steps, draw_transformer_block
+from attnlab.diagrams import draw_attention_steps
 
-show_figure(draw_attention_steps(), "0.3")
+show_figure(draw_attention_steps(), "0.2")
 
-# %% [markdown]
-# ## The same word in another text
+# %% order [markdown]
+# ## Does the order of the words matter?
 #
-# Now we can return to the question at the top of the page. We take the word `cat` again, with the same row of the table, and put it into a
-# shorter text, *The cat*.
-
-# %% two-sentences
-short = attend(x[:2])  # the first two rows: "The cat"
-both = torch.stack([short[cat], output[cat]])
-Table(["cat in “The cat”", "cat in the whole sentence"], features, both)
-
-# %% after-two-sentences [markdown]
-# The same word, with the same row of the table, has ended up with two different vectors. In *The cat* no word has a place, so there is none to pick up,
-# and `place` stays at 0.
-#
-# The two texts differ in their words. What if only the order of the words is different?
+# You would not confuse *The cat sat on the mat* with *The mat sat on the cat*, although both have the same six words. Does attention notice the difference?
 
 # %%
 predict("00/swapped-words")
@@ -186,76 +178,264 @@ predict("00/swapped-words")
 # %% swapped
 # %%answer 00/swapped-words
 swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
-cats = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word now
-Table(["cat before the swap", "cat after the swap"], features, cats)
+both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word now
+Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% after-swapped [markdown]
-# In both sentences every word could look at every other word. That need not be so, as the second of the two controls below will show.
+# The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and an average is a sum, whose
+# parts may come in any order. Neither step asks for the position of a word. Figure 0.1 has already shown it: the rows of `The` and `the` are equal, although
+# one of these words begins the sentence and the other comes fifth. If you apply any *permutation* to the rows of `x`, that is, put them in another order, the
+# new vectors come out in that order too, and are otherwise the same. A model has to be given the positions in some other way; lesson 11 shows how.
 #
 # ## Try it yourself
 #
-# The picture below is Figure 0.1 with two controls. Until now the dot products were divided by $\sqrt{5}$, that is, multiplied by 0.4472. The control
-# `scale` replaces this factor: at 0 all scores are equal, and a large scale exaggerates their differences. The control `causal` hides from each word
-# all words that come after it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word after another use this one;
-# lesson 3 explains why. In the code, `attention_weights` does what the softmax line of `attend` does, but also takes a mask.
+# So far every word could attend to every other word. The picture below is Figure 0.1 with two controls. The control `causal` hides from each
+# word all words that come after it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word after another use this one;
+# lesson 3 explains why. The control `scale` is the number by which the dot products are multiplied. Until now that was $1/\sqrt{5}$, which is 0.4472. At 0 all
+# scores are equal, and a large scale exaggerates their differences.
 #
-# A line next to the picture says how many words `sat` spreads its attention over: 6 if all six words have the same weight, 1 if a single word has
-# all the weight, and something in between otherwise. (Lesson 2 explains this number.)
+# A line next to the picture says how many words `cat` spreads its attention over: 6 if all six have the same weight, 1 if a single word has
+# all of it. (Lesson 2 explains this number.)
+#
+# Try to answer two questions. With `causal` on, all the weight of the first row is in one cell. Why? And if you switch `causal` off, can you find a
+# `scale` that does the same?
 
-# %%
-predict("00/all-weight-in-one-cell")
-
-
-# %% slider
-def draw(fig, scale, causal):
-    # may_look[i, j] is True where word i may look at word j
-    may_look = causal_mask(L) if causal else torch.ones(L, L, dtype=torch.bool)
-    shares = attention_weights(x @ x.T * scale, attn_mask=may_look)
-    plot_attention(shares, ax=fig.subplots(), attn_mask=may_look, **words)
-    used = effective_keys(shares)[tokens.index("sat")]
-    return f"“sat” spreads its attention over about <b>{used:.1f}</b> words."
-
-
+# %% slider jupyter={"source_hidden": true}
+from attnlab import attention_weights, causal_mask, effective_keys
 from attnlab.live import live
 
-controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": False}
+
+def draw(fig, scale, causal):
+    # may_attend[i, j] is True where word i may attend to word j
+    may_attend = causal_mask(6) if causal else torch.ones(6, 6, dtype=torch.bool)
+    drawn = attention_weights(x @ x.T * scale, attn_mask=may_attend)
+    plot_attention(drawn, ax=fig.subplots(), attn_mask=may_attend, **names)
+    used = effective_keys(drawn)[cat]
+    return f"“cat” spreads its attention over about <b>{used:.1f}</b> words."
+
+
+controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": True}
 live(draw, start={"scale": 0.4472}, alt="Six-by-six heatmap of weights.", **controls)
 
-# %% where-it-sits [markdown]
-# ## Where attention sits in a model
+# %% slider-answer [markdown]
+# <details><summary>An answer</summary>
 #
-# A Transformer, the kind of model behind today's chatbots, is a stack of blocks like the one below. Attention is the only step of a block in which
-# words see each other.
+# Under a causal mask the first word may attend only to itself, because no word comes before it. Without the mask no scale can do it. A large scale
+# favours the best match, but the first row has two best matches: `The` and `the` have the same vector, so they always share the weight equally. Even
+# at scale 8 each of them has only 0.45.
+# </details>
+
+# %% two-bats [markdown]
+# ## Two bats
+#
+# Now we can compute what the page began with. The next table holds the words of both sentences about a bat. Again we typed the numbers in by
+# hand. The column `sport` has taken the place of `object`. The row of `bat` has 1 under `animal` and 1 under `sport`, because the word alone does
+# not say which bat is meant.
+
+# %% bat-table
+vocabulary, columns, vectors = load_table("cave_and_ball.csv")
+Table(vocabulary, columns, vectors)
+
+# %% [markdown]
+# The function `rows` looks up the row of each word of a sentence. Both sentences have seven words, and both end in `bat`.
+
+
+# %% rows
+def rows(sentence):
+    return vectors[[vocabulary.index(word) for word in sentence.split()]]
+
+
+cave = rows("deep in the cave hung a bat")
+ball = rows("she hit the ball with a bat")
+cave[-1], ball[-1]  # the same row of the table, twice
+
+# %%
+predict("00/two-bats")
+
+# %% two-vectors
+# %%answer 00/two-bats
+bats = {
+    "“bat” in the table": cave[-1],
+    "“bat” in the cave": attend(cave)[-1],
+    "“bat” with the ball": attend(ball)[-1],
+    "plain average, cave": cave.mean(dim=0),
+    "plain average, ball": ball.mean(dim=0),
+}
+Table([*bats], columns, torch.stack([*bats.values()]))
+
+# %% two-heatmaps jupyter={"source_hidden": true}
+# %%answer 00/two-bats
+import matplotlib.pyplot as plt
+import pandas as pd
+
+texts = {
+    "In the cave: more animal": "deep in the cave hung a bat",
+    "With the ball: more sport": "she hit the ball with a bat",
+}
+_, axes = plt.subplots(
+    2, 2, figsize=(7.5, 4.2), layout="constrained", height_ratios=(1, 2.4), sharey="row"
+)
+for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
+    seen = rows(text)
+    given = (seen[-1:] @ seen.T / 5**0.5).softmax(dim=-1)
+    plot_attention(given, ax=top, queries=["bat"], keys=text.split(), title=title)
+    before_and_after = {"in the table": seen[-1], "new vector": given[0] @ seen}
+    frame = pd.DataFrame(before_and_after, index=columns)
+    frame.plot.bar(ax=bottom, rot=30, color=["gray", "C0"], legend=bottom is axes[1, 0])
+show_figure(axes[0, 0], "0.3")
+
+# %% after-two-bats [markdown]
+# In the cave both numbers have fallen, and `sport` has fallen further: `bat` now has 0.48 of `animal` and only 0.27 of `sport`. With the ball it is the
+# other way round, 0.25 of `animal` and 0.69 of `sport`. Figure 0.3 shows why. In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to
+# `hung`, which bring some `animal` along. In the second it gives 0.21 to `ball` and 0.14 to `hit`, which bring `sport`. Every other word of the two
+# sentences has nothing in common with `bat`, and gets less.
+#
+# Would a plain average do as well? The two plain averages differ too, because the sentences have different words. But a plain average is one vector for
+# the whole sentence, so *bat*, *hung* and *the* would all be given the same new vector. With attention each word makes an average of its own, in which the
+# words that match it count for more.
+
+# %% the-answer [markdown]
+# So how can *bat* mean one thing here and another thing there? The table gives it the same vector in both sentences. Then attention mixes some of *cave* and
+# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. What goes on to the next step of the model
+# is no longer *bat* in general, but a bat that is more an animal than a thing for sport, or the other way round.
+#
+# It worked so well because we chose the numbers. A trained model learns what to compare and what to hand over; lesson 6 shows how. Whether attention
+# finds the correct meaning in a real model is a different question, which lesson 5 takes up.
+
+# %% where-it-sits [markdown]
+# ## Further: where attention sits in a model
+#
+# A [Transformer](glossary.ipynb#Transformer), the kind of model behind today's chatbots, is a stack of blocks like the one below. Attention is the only step of
+# a block in which words see each other.
 
 # %% block jupyter={"source_hidden": true}
+from attnlab.diagrams import draw_transformer_block
+
 show_figure(draw_transformer_block(), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes settle what this page has left open. **+ position** is there because one step of attention cannot see
+# Two of the boxes deal with questions that this page has left open. **+ position** is there because one step of attention cannot see
 # the order of the words that it averages. Even with a causal mask, one step shows a word only *which* words came before
 # it, not in what order. (Many chatbots, for example those built on Llama, have no such box and build the positions into
-# the scores instead.) The **+** after attention adds the old vector to the new one, which makes up for the loss of
-# `animal`. Here is the vector of `cat` after this plus. We leave out the norm, the positions and the trained matrices
-# of a real model.
+# the scores instead.) The **+** after attention adds the old vector to the new one, and so brings `animal` back. Here is the vector of `cat` after
+# this plus. We leave out the norm, the positions and the trained matrices of a real model; the last of these matrices comes between attention and the plus.
 
 # %% plus
 Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 
-# %% the-answer [markdown]
+# %% [markdown]
 # Its `animal` is large again, and it has kept its new `place`.
+
+# %% remember [markdown]
+# ## What to remember
 #
-# So how can *bat* mean one thing here and another there? The table gives it the same vector in both sentences. But when a
-# model reads one sentence at a time, attention mixes a bit of *cave* and *hung* into the vector of *bat* in the first, and a
-# bit of *hit* and *ball* in the second. Two different vectors therefore move on to the next step. (If both sentences were in one
-# text, with no mask and no positions, both occurrences of *bat* would get the same new vector, because they have the same
-# row and see the same words.)
+# - Attention gives every token a new vector: a weighted average of the vectors of all tokens that it may attend to.
+# - The weights come from comparing vectors: dot products, divided by the square root of the number of features, then the softmax along each row.
+# - In a heatmap of weights, each row belongs to one query and sums to 1.
+# - Attention can give the same word different vectors in different sentences. Without a mask and without any
+#   information about positions, the order of the words makes no difference.
+
+# %% [markdown]
+# ## Exercises
 #
-# How much of each word is mixed in depends on the scores. On this page a score says how well the features of two words
-# match; a trained model learns what to compare, and lesson 6 shows how. Whether the mix brings out the correct meaning is a
-# different question, which lesson 5 takes up.
+# ### Your own sentence ★★ (10 minutes)
+#
+# The function `attend` computes the new vectors of all words at once. Write `new_vector(query, x)`, which computes only one of them. `query` is the row of the
+# word whose new vector is wanted, and `x` holds the rows of all words of the sentence. Fill in the function, run its cell, then run the check.
+#
+# When the check accepts your function, make up a third sentence with *bat* from the words of the second table. Guess first: will `bat` have more `animal` or more
+# `sport` in it? Then compute `new_vector(rows("bat")[0], rows("..."))`, with your sentence in place of the dots, in a cell of your own.
+
+
+# %% tags=["exercise"]
+def new_vector(query, x):
+    """Return the new vector of one word, shape (E,).
+
+    query: its row, shape (E,); x: the rows of all words of the sentence, shape (L, E).
+    """
+
+
+# %%
+check_new_vector(new_vector)
+
+# %% hint [markdown]
+# <details><summary>Hint</summary>
+#
+# Keep the three steps of `attend`, but follow a single row through them. You need one score for each word of the sentence, so the scores have the shape
+# (L,). What must you multiply by `query` to get them? The weights have the same shape, and the last product turns them into a vector of E numbers.
+# </details>
+
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+def new_vector_solution(query, x):
+    scores = x @ query / query.shape[-1] ** 0.5  # one score for each word
+    weights = scores.softmax(dim=-1)
+    return weights @ x
+
+
+check_new_vector(new_vector_solution)
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+mine = "deep in the cave she hit a bat with a ball"
+new_bat = new_vector_solution(rows("bat")[0], rows(mine))
+Table(["“bat” in a third sentence"], columns, new_bat[None])
+
+# %% in-torch [markdown]
+# ## In torch
+#
+# The attention on this page can be written in one line, `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the
+# output but not the weights. With `is_causal=True` it uses the causal mask. Then `cat` may attend only to `The` and to itself, so no `place` reaches it.
+#
+# PyTorch itself is not consistent about what True means in a mask. In the mask that `F.scaled_dot_product_attention` takes, as in all masks of
+# `attnlab`, True means *may attend*. In `nn.MultiheadAttention`, PyTorch's ready-made attention layer, True means *blocked*. Lesson 3 shows both.
+
+# %% torch-line
+masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+Table(["cat under a causal mask"], features, masked[cat][None])
+
+# %% sources [markdown]
+# ## Sources
+#
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017: attention as on this page, and the Transformer. There each norm
+#   comes after the plus.
+# - Xiong et al., [On Layer Normalization in the Transformer Architecture](https://arxiv.org/abs/2002.04745), 2020: the norm before the step, as in Figure 0.4.
+# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864), 2021: positions built into the scores.
+# - Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023: a model that builds the positions
+#   into the scores, and whose norm rescales each vector without shifting its mean to 0.
+# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+#   2022: with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the
+#   mask makes this possible, because a word can then tell how many words come before it. In one step of attention it sees *which* words these are,
+#   but not in what order they come.
+# - The numbers in both tables of words were made up for this series.
+
+# %% the-lessons [markdown]
+# ## Next
+#
+# [1 · Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart. Why does attention compare vectors, and why
+# does it share its weight out instead of picking the best match?
+#
+# ### The lessons
+#
+# | | lesson | the question it answers | minutes in class / alone |
+# |---|---|---|---|
+# | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 60 |
+# | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
+# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 45 / 75 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict the next word at every position at once, without seeing the answers? | 45 / 90 |
+# | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 80 |
+# | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
+# | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 45 / 75 |
+# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 45 / 90 |
+# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
+# | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
+# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
+# | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
+# | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
+# | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
+# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | After which layer can one see what “bank” means, and is that due to attention? | 50 / 85 |
 
 # %% how-it-works [markdown]
-# ## Further: how to use the series
+# ### How to use the series
 #
 # Every lesson works in the same way.
 #
@@ -289,152 +469,57 @@ needed += " safetensors tokenizers"
 missing = [name for name in needed.split() if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "nothing")
 
-# %% remember [markdown]
-# ## What to remember
-#
-# - Attention gives every token a new vector: a weighted average of the vectors of all tokens it may look at.
-# - The weights come from comparing vectors: dot products, divided by $\sqrt{E}$, then the softmax along each row.
-# - In a heatmap of weights, each row belongs to one query and sums to 1.
-# - Attention can give the same word different vectors in different sentences. Without a causal mask and without any
-#   information about positions, the order of the words makes no difference.
-
-# %% [markdown]
-# ## Exercises
-#
-# ### Is it a row of weights? ★ (4 minutes)
-#
-# Write `is_distribution(row)`. It should return True if the entries of `row` could be attention weights, that is, if none is negative and they
-# sum to 1, up to rounding. Fill in the function, run its cell, then run the check.
-
-
-# %% tags=["exercise"]
-def is_distribution(row):
-    """Return whether a tensor of shape (S,) could be a row of attention weights."""
-
-
-# %%
-check_is_distribution(is_distribution)
-
-# %% hint [markdown]
-# <details><summary>Hint</summary>
-#
-# There are two conditions, joined by `and`. Computers round, so a row of weights can sum to 0.9999999. Ask how far the sum is from 1, in either
-# direction, and allow a small difference.
-# </details>
-
-
-# %% tags=["solution"] jupyter={"source_hidden": true}
-def is_distribution_solution(row):
-    return bool((row >= 0).all() and abs(row.sum() - 1) < 1e-5)
-
-
-check_is_distribution(is_distribution_solution)
-
-# %% in-torch [markdown]
-# ## In torch
-#
-# The attention on this page can be written in one line, `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the
-# output but not the weights. `is_causal=True` switches the causal mask on. Then `cat` sees no word after it, so it gets the same vector as in *The cat*.
-#
-# PyTorch itself is not consistent about what True means in a mask. In the mask that `F.scaled_dot_product_attention` takes, as in all masks of
-# `attnlab`, True means *may look*. In `nn.MultiheadAttention`, PyTorch's ready-made attention layer, True means *blocked*. Lesson 3 shows both.
-
-# %% torch-line
-masked = fast(x, x, x, attn_mask=causal_mask(L))  # True = may look
-assert torch.allclose(masked, fast(x, x, x, is_causal=True))
-masked[cat]
-
-# %% sources [markdown]
-# ## Sources
-#
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017: attention as on this page, and the Transformer. There each norm
-#   comes after the plus.
-# - Xiong et al., [On Layer Normalization in the Transformer Architecture](https://arxiv.org/abs/2002.04745), 2020: the norm before the step, as in Figure 0.4.
-# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864), 2021: positions built into the scores.
-# - Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023: a model that builds the positions
-#   into the scores, and whose norm rescales each vector without shifting its mean to 0.
-# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
-#   2022: with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the
-#   mask makes this possible, because a word can then tell how many words come before it. In one step of attention it sees *which* words these are,
-#   but not in what order they come.
-# - The numbers in the table for *The cat sat on the mat* were made up for this series.
-
-# %% the-lessons [markdown]
-# ## Next
-#
-# [1 · Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) takes the three lines apart. Why does attention compare vectors, and why
-# does it share its weight out instead of picking the best match?
-#
-# ### The lessons
-#
-# | | lesson | the question it answers | minutes in class / alone |
-# |---|---|---|---|
-# | 0 | Start here | How can the same word mean different things in different sentences? | 40 / 45 |
-# | 1 | [Attention is a soft look-up](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 45 / 75 |
-# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 45 / 75 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict the next word at every position at once, without seeing the answers? | 45 / 90 |
-# | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 80 |
-# | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 80 |
-# | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 45 / 75 |
-# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 45 / 90 |
-# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
-# | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
-# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
-# | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
-# | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
-# | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
-# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | After which layer can one see what “bank” means, and is that due to attention? | 50 / 85 |
-
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 40 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
 #
-# **40 minutes.** The table and the scores, with a show of hands: 8 minutes. The heatmap, read aloud row by row: 5. The new vector: 7. The three lines
-# and the drawing: 4. Two texts and the swap: 6. The two controls: 5. The block, the answer and the table of lessons: 5.
+# **50 minutes.** The table and the scores, with a show of hands: 10 minutes. The weights, with the heatmap read aloud row by row: 7. The new vector and where it
+# comes from: 8. The three lines and the drawing: 4. The swap: 5. The two controls: 6. The two bats and the answer: 10.
 #
-# If you have only 30 minutes, stop before the two controls. The rest can be read at home.
+# If you have only 40 minutes, leave the controls and their two questions for home. The section “Further” and the exercise can be done at home too.
 #
 # **Where a class gets stuck.** Rows and columns: say “`cat` looks at `sat`” with your finger on the cell. “What do the features mean?” What their names
 # say: we typed the numbers in to fit the names, and no model learned them. “Is the cat less of a cat now?” Yes, in the average; the plus of Figure 0.4
-# adds the old vector back.
+# adds the old vector back. “Did attention understand the sentence?” No: it compared numbers that we typed in. Try *she hung a bat in the cave*. `bat`
+# comes out as an animal, although she may have hung up her sports gear.
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* takes equal scores to mean that no word is looked at. *A
-# single 1* mistakes the softmax for a maximum.
+# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** Who says *all 0* thinks that equal scores mean that no word is looked
+# at. Who says *a single 1* takes the softmax for a maximum.
 #
-# **2.** With a causal mask, which words does the first word see? **Only itself.** *All later words* reads the mask the wrong way round. *No word* forgets that a
-# word may look at itself.
+# **2.** With a causal mask, which words may the first word attend to? **Only itself.** Who says *all later words* reads the mask the wrong way round. Who says
+# *no word* forgets that a word may attend to itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* takes `scale` for
-# a divisor, but it is a factor.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** Who says *all are 0* forgets that $e^0 = 1$. Who expects *an error* takes `scale`
+# for a divisor, but it is a factor.
 #
-# **4.** Without a mask and without positions, does attention notice the order of the words? **No.** *Yes, through the rows* and *yes, through the columns* forget that each
-# output moves along with its word.
+# **4.** Without a mask and without positions, does attention notice the order of the words? **No.** Who says *yes, through the rows* or *yes, through the
+# columns* forgets that each output moves along with its word.
 #
-# **5.** What is the output for a token? **A weighted average of the values of all tokens that it may look at.** *The best value* would be a hard look-up
-# (lesson 1). *Its own vector, made sharper* forgets the other words.
+# **5.** What is the output for a token? **A weighted average of the values of all tokens that it may attend to.** *The best value* would be a hard lookup
+# (lesson 1). Who says *its own vector, made sharper* forgets the other words.
 # </details>
 
 # %% misconceptions [markdown] tags=["teacher"]
 # <details><summary>For teachers: which lesson deals with which misconception?</summary>
 #
-# | learners think | id | lesson |
-# |---|---|---|
-# | True means the same in every mask | M1 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | a row in which everything is masked is harmless | M2 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | `view` does what `transpose` does when heads are split | M3 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
-# | the divisor is the square root of the model's width | M4 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | any divisor that grows with d_k will do | M5 | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
-# | the softmax may run along any axis | M6 | [1](01_attention_is_a_soft_look_up.ipynb) |
-# | -1e9 always works as a mask | M7 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | a padding mask must hide the rows of the padding tokens | M8 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | padding with zeros needs no mask | M9 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | a mask that does not crash has the correct shape | M10 | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | `is_causal` also works with a cache | M11 | [3](03_masks_who_may_look_at_whom.ipynb), [13](13_word_by_word_the_cache.ipynb) |
-# | whether the batch comes first is a matter of taste | M12 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
-# | rows still sum to 1 after dropout | M13 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
-# | a head sees a slice of the input | M14 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
-# | errors about non-contiguous tensors can be ignored | M15 | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | learners think | lesson |
+# |---|---|
+# | True means the same in every mask | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a row in which everything is masked is harmless | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | `view` does what `transpose` does when heads are split | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | the divisor is the square root of the model's width | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | any divisor that grows with d_k will do | [2](02_why_divide_by_the_square_root_of_d_k.ipynb) |
+# | the softmax may run along any axis | [1](01_attention_is_a_soft_look_up.ipynb) |
+# | -1e9 always works as a mask | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a padding mask must hide the rows of the padding tokens | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | padding with zeros needs no mask | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | a mask that does not crash has the correct shape | [3](03_masks_who_may_look_at_whom.ipynb) |
+# | `is_causal` also works with a cache | [3](03_masks_who_may_look_at_whom.ipynb), [13](13_word_by_word_the_cache.ipynb) |
+# | whether the batch comes first is a matter of taste | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | rows still sum to 1 after dropout | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | a head sees a slice of the input | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
+# | errors about non-contiguous tensors can be ignored | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # </details>

@@ -1,26 +1,28 @@
 # %% opening [markdown]
-# # 1 · Attention is a soft look-up
+# # 1 · Attention is a soft lookup
 #
 # A Python dictionary is strict. If you ask for a key that it holds, you get its value; if you ask for anything else, you get an error, however
 # close you come. What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
-# of all the values. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will see that lesson 0
-# ran the same few lines of code on *The cat sat on the mat*.
+# of all the values. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will let the dictionary
+# learn what a kitten is, which a strict one cannot do. In the end it will be the attention of lesson 0, line by line.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch, including gradients with `backward`.
 #
-# **You will be able to:** compute attention by hand, explain why a soft answer helps a model to learn, say what a score of zero is worth,
+# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn, say what a score of zero is worth,
 # and choose the correct axis for the softmax.
 #
-# **Time:** 45 minutes in class, or 75 on your own, including the exercises. The terms are explained in the [glossary](glossary.ipynb).
+# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 15. The terms are explained in the
+# [glossary](glossary.ipynb).
 
 # %% setup
 import math
 
 import torch
+import torch.nn.functional as F
 
-from attnlab import Table, load_table, scaled_dot_product_attention
+from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_heads, plot_sweep
@@ -40,7 +42,8 @@ number_of_legs["kitten"]  # this line is meant to fail
 # mostly towards *cat* and a little towards *bird*.
 
 # %% hard
-keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # cat, bird, spider
+animals = ["cat", "bird", "spider"]
+keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # one arrow for each animal
 legs = torch.tensor([4.0, 2.0, 8.0])  # one value for each key
 kitten = torch.tensor([0.866, 0.5])  # 30 degrees from cat, 60 from bird
 match = keys @ kitten
@@ -52,7 +55,7 @@ match, legs[match.argmax()]
 # for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
 # The last line of the cell picks the value of the key with the largest raw score and ignores the others. This is a [hard
-# look-up](glossary.ipynb#hard-look-up). A [soft look-up](glossary.ipynb#soft-look-up) returns a weighted average of
+# lookup](glossary.ipynb#hard-lookup). A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of
 # the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
 # score and divides each result by the sum of all the results.
 
@@ -67,18 +70,21 @@ shares = powers / powers.sum()
 shares, shares @ legs
 
 # %% after-between [markdown]
-# The lines that compute `powers` and `shares` are the two steps of the softmax. PyTorch performs both in a single call, `softmax`. Here is the whole
-# soft look-up, with a knob added. The function multiplies in the other order, `query @ keys.T`, which gives the same three numbers and also works for many
-# queries at once, one in each row.
+# The answer is 3.54 legs, more than 3. *Cat* and *bird* get 0.446 of the weight each. *Spider* points away from the query and
+# still gets 0.108, because $e$ to the power of any number is positive, and its eight legs pull the average up.
+#
+# The lines that compute `powers` and `shares` are the two steps of the softmax, which PyTorch performs in a single call. Here is the
+# whole soft lookup, with a knob added. The function multiplies in the other order, `query @ keys.T`, which gives the same three
+# numbers and also works for many queries at once, one in each row.
 
 
 # %% soft
-def soft_look_up(query, temperature=1.0):
+def soft_lookup(query, values=legs, temperature=1.0):
     scores = query @ keys.T / temperature
-    return scores.softmax(dim=-1) @ legs
+    return scores.softmax(dim=-1) @ values
 
 
-soft_look_up(kitten)
+soft_lookup(kitten)
 
 # %% after-soft [markdown]
 # The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
@@ -88,8 +94,7 @@ soft_look_up(kitten)
 # ### Drag the question
 #
 # Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query. Drag its tip to turn it or to make it longer, and change the
-# temperature. Try to find out two things. For which query do all three animals get exactly the same weight? And how do you bring the output as
-# close to 8 legs as possible?
+# temperature. How do you bring the output as close to 8 legs as possible? Can you get beyond 8, or below 2?
 
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
@@ -99,12 +104,9 @@ SoftLookupExplorer(ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# All three get the same weight only if the tip of the query is at the origin: a query of length 0 has a raw score of 0
-# with every key, so no key is preferred. To come close to 8 legs, choose a low temperature, and drag the query into the
-# corner at the lower left. It is long there, and *spider* is the only key with a positive raw score. (If the query
-# points straight at *spider*, the raw score of *bird* is 0 instead of negative, but at the lowest temperature you
-# cannot see the difference.) You cannot get beyond 8, or below 2, because an average lies between the smallest and the
-# largest of the values that it averages.
+# Choose a low temperature, and drag the query into the corner at the lower left. It is long there, and *spider* is the only key with a
+# positive raw score. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of the
+# values that it averages.
 # </details>
 
 # %% why-soft [markdown]
@@ -117,119 +119,169 @@ SoftLookupExplorer(ask=False)
 angle = torch.arange(0.25, 180, 0.5)  # in degrees, for 360 queries
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
-soft, sharp = soft_look_up(turning), soft_look_up(turning, temperature=0.1)
+soft, sharp = soft_lookup(turning), soft_lookup(turning, temperature=0.1)
 curves = {"hard": hard, "soft, temperature 1": soft, "soft, temperature 0.1": sharp}
-ax = plot_sweep(angle, curves, title="A hard look-up jumps, a soft one glides")
+ax = plot_sweep(angle, curves, title="A hard lookup jumps, a soft one glides")
 ax.set(
     xticks=[0, 45, 90, 135, 180], xlabel="angle of the query (degrees)", ylabel="legs"
 )
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard look-up is flat, and then it jumps. That is bad news for training. A model learns by following a slope. It changes each of its numbers,
-# here those of the query, by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
-# direction, and at a jump there is no slope at all. (A model can learn which key to choose in a hard look-up, but only with special methods.)
+# The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
+# by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
+# direction, and at a jump there is no slope at all.
 #
-# Suppose that a query is meant to find *cat* but starts at 50 degrees. The hard look-up answers 2, which is wrong, and
-# it is flat there, so training cannot tell which way to turn the query. The soft look-up at temperature 1 answers 3.52.
-# That is not correct either, but this curve has a slope nearly everywhere, and a small step along it brings the answer
-# closer to 4. This is one reason why attention is soft. (Closer to 4 is not always closer to *cat*: from 70 degrees,
-# the slope leads past *bird* towards *spider*, because an average of 2 and 8 can also be 4.)
-#
-# Now let us measure the slope at 30 degrees, where the kitten is. In Figure 1.1 the query only turns. It can also
-# become longer or shorter, so its tip can move in any direction in the plane. There is one direction in which the answer
-# rises fastest. The slope in that direction, in legs per unit that the tip of the query moves, is the length of the
-# [gradient](glossary.ipynb#gradient), which PyTorch computes with `backward` and leaves in `query.grad`. At temperature
-# 1 the slope is 0.645.
+# Suppose, then, that nobody has typed in the arrow of *kitten*. The model has to learn it. It starts with an arbitrary arrow, say at 60
+# degrees, nearer to *bird* than to *cat*, and all that it is told is the correct answer: four legs. Which of the two lookups
+# shows it how to change the arrow?
 
-# %% ask-slope
-predict("01/slope-at-a-low-temperature")
+# %% two-slopes
+start = torch.tensor([0.5, 0.866]).requires_grad_()  # 60 degrees from cat, 30 from bird
+hard_answer = legs[(keys @ start).argmax()]
+soft_answer = soft_lookup(start)
+print(f"hard: {hard_answer:.2f} legs, has a slope: {hard_answer.requires_grad}")
+print(f"soft: {soft_answer:.2f} legs, has a slope: {soft_answer.requires_grad}")
 
-# %% slope
-# %%answer 01/slope-at-a-low-temperature
-for temperature in (1.0, 0.2, 0.05, 0.02):
-    query = kitten.clone().requires_grad_()  # a copy that will have a gradient
-    soft_look_up(query, temperature).backward()  # fills query.grad
-    print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
+# %% after-two-slopes [markdown]
+# The hard lookup answers 2, which is wrong, and PyTorch has no slope for it: `argmax` returns a position in a list, which stays the same
+# when the query moves a little. A model can learn which key to choose in a hard lookup, but only with special methods. The soft
+# lookup answers 3.50. That is not correct either, but it has a slope for each of the two numbers of the query, and the slopes
+# together are its [gradient](glossary.ipynb#gradient). This is one reason why attention is soft.
+#
+# ## A dictionary that learns
+#
+# Now let the query follow the slope. The loss is the squared distance from the correct answer, and each step moves the query a
+# little in the direction in which the loss falls fastest.
 
-# %% after-slope [markdown]
-# The slope depends, among other things, on how far apart the raw scores are, compared with the temperature. Keep that in
-# mind, because most of lesson 2 is about it.
+
+# %% learn
+def learn(query, values, correct):
+    query = query.detach().clone().requires_grad_()
+    optimizer = torch.optim.SGD([query], lr=0.1)
+    path = []
+    for _ in range(1000):
+        path.append(query.detach().clone())
+        loss = (soft_lookup(query, values) - correct).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return torch.stack(path)
+
+
+# %%
+predict("01/which-weight-grows")
+
+# %% learned
+# %%answer 01/which-weight-grows
+path = learn(start, legs, correct=4.0)
+print(f"The answer after learning: {soft_lookup(path[-1]):.2f} legs")
+weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last query
+Table(["before learning", "after learning"], animals, weights)
+
+# %% after-learned [markdown]
+# The query has learned to answer four legs, and only *spider* has gained weight. Even *cat* has lost a little. The answer was too
+# low, and spiders have the most legs, so moving towards *spider* was the quickest way up.
 #
-# ## A sentence looks itself up
+# How can the answer be correct if *bird* still has the largest weight? Two birds and a spider have twelve legs between them, four each
+# on average. In the learned query, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told
+# how many legs to find, but not on which animal, and many mixtures have four.
 #
-# In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and it is the look-up that
-# you have built. Each word plays three parts. As a query, it asks a question; as a key, it is the label by which it is found; and as a
-# [value](glossary.ipynb#value), it is the content that is handed over. In a dictionary you would never confuse the last two: *cat* is a key and 4 is
-# a value. Here all three are the same row of numbers; in lesson 6 each token gets three different rows. This is the table of lesson 0 again,
-# and below it are the raw scores:
+# One number cannot tell these mixtures apart. Two numbers can. So let each value hold the legs and the wings. Two birds and a spider
+# still have four legs on average, but they also have wings, and a kitten has none. We let twelve queries learn, which start in twelve
+# directions around the circle: first from the legs alone, and then from both numbers. The table
+# shows, for each starting direction, the weight that *cat* has in the end.
+
+# %% twelve
+turn = torch.arange(0, 360, 30).deg2rad()
+names = [f"{degrees}°" for degrees in range(0, 360, 30)]
+around = torch.stack([turn.cos(), turn.sin()], dim=-1)  # (12, 2)
+legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
+from_legs = learn(around, legs, correct=4.0)  # (1000, 12, 2): the way of each query
+from_both = learn(around, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
+of_cat = [(path[-1] @ keys.T).softmax(dim=-1)[:, 0] for path in (from_legs, from_both)]
+Table(names, ["cat, from legs", "cat, from both"], torch.stack(of_cat, dim=-1))
+
+# %% twelve-paths jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+
+from attnlab.palette import BLUE, MUTED, ORANGE
+
+_, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained", sharey=True)
+for ax, paths in zip(axes, (from_legs, from_both), strict=True):
+    ax.plot(*paths.unbind(dim=-1), color=ORANGE, linewidth=1.2)
+    ax.scatter(*paths[0].T, s=26, color="white", edgecolor=ORANGE, zorder=3)
+    ax.scatter(*paths[-1].T, s=40, color=ORANGE, edgecolor="white", zorder=4)
+    for animal, (right, up) in zip(animals, keys.tolist(), strict=True):
+        arrow = {"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.6}
+        ax.annotate("", xy=(right, up), xytext=(0, 0), arrowprops=arrow)
+        ax.text(1.45 * right, 1.3 * up, animal, color=BLUE, ha="center", va="center")
+    ax.set(xlim=(-1.9, 2.8), ylim=(-2.2, 1.9), aspect="equal", xlabel="right")
+    ax.set(xticks=range(-1, 3), yticks=range(-2, 2))
+axes[0].axline((0, math.log(2)), slope=-1, color=MUTED, linestyle="--", linewidth=1)
+axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
+axes[1].set(title="legs and wings: all find “cat”")
+show_figure(axes[0].figure, "1.2")
+
+# %% after-twelve [markdown]
+# When the queries learn from the legs alone, all twelve arrive at four legs, but the weight of *cat* ends anywhere between 0.15 and 0.78,
+# depending on where the query started. When they learn from legs and wings, all twelve head for the same place, and *cat* ends with
+# 0.97 of the weight. Nothing told them to choose *cat*. It is simply the only average with four legs and no wings. So a soft
+# lookup learns what its values can tell apart, and the values of a real model are vectors of many numbers.
+#
+# ## A sentence looks up its own words
+#
+# In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and
+# it is the lookup that you have built: each word asks as a query, is found by its key, and hands over its
+# [value](glossary.ipynb#value). Here the same row of numbers plays all three parts. (In lesson 6 each token gets three different rows.) These
+# are the rows of six words, and below them their raw scores.
 
 # %% raw
 from IPython.display import display
 
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
-raw = Q @ K.T  # (L, S)
+raw = Q @ K.T  # (L, S): L queries, S keys
 display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. These are
-# not weights, since the rows do not sum to 1. (The letters in the comments are those of Figure 0.3: L is the number of
-# queries and S the number of keys.)
+# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. We write L for the number
+# of queries and S for the number of keys; here both are 6.
 #
-# Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features. A raw score divided by $\sqrt{E}$ is the
-# [score](glossary.ipynb#score) of lesson 0, and the softmax of a row of scores gives the weights.
-
-# %% scores
-scores = raw / math.sqrt(x.shape[-1])  # divided by the square root of 5
-weights = scores.softmax(dim=-1)  # (L, S): shares within each row
-assert torch.allclose(weights.sum(dim=-1), torch.ones(6))
-Table(tokens, tokens, weights)
-
-# %% before-longer [markdown]
-# Every row sums to 1 now. Look at the row of `on`: the word gives the largest weight, 0.23, to itself, and the next largest, 0.19, to `mat`. Now let us
-# make the key of `mat` twice as long, without turning it. The query and the value of `mat` stay as they are.
-
-# %%
-predict("01/a-longer-key")
+# Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features, here 5. A raw score divided by
+# $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0. The first row below holds the weights of `on`. For the second row
+# we make the key of `mat` twice as long, without turning it.
 
 # %% longer
-# %%answer 01/a-longer-key
 longer = K.clone()
 longer[5] *= 2  # mat: the same direction, twice the length
-new_row = (Q[3] @ longer.T / math.sqrt(5)).softmax(dim=-1)  # Q[3] belongs to “on”
-Table(["on"], tokens, new_row[None])
+two_rows = torch.stack([Q[3] @ K.T, Q[3] @ longer.T]) / math.sqrt(5)  # “on” asks
+Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 
 # %% after-longer [markdown]
-# Now let us return to the keys as they were. The weights are known, and only the average remains to be computed. Here is the new vector of `cat`,
-# token 1, as a sum of six weighted rows, next to row 1 of the matrix product. (In the comment below, Ev is the number of features of a value.)
-
-# %% by-hand
-output = weights @ V  # (L, S) @ (S, Ev) -> (L, Ev)
-by_hand = sum(weights[1, j] * V[j] for j in range(6))
-by_hand, output[1]
-
-# %% formula [markdown]
-# These are the same five numbers as in lesson 0, including the 0.373 for `place`. Written as one formula, attention is
+# At first `on` gives most weight to itself, 0.23. Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
+# cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar. Only if all keys have the
+# same length, as those of the animals do, does a larger dot product mean a closer key. The weights then fall with the distance along a bell
+# curve, and statisticians know the average as kernel regression (Nadaraya and Watson, under “Sources”).
+#
+# Written as one formula, attention is
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
-# under “Sources”). Written as a Python function, attention takes five lines. For one sentence, `.T` would do as the transpose; `transpose(-2, -1)`
-# swaps the last two dimensions and so works for a batch as well. The last line of the cell compares the function with attnlab's own, which can also
-# handle masks. PyTorch's own function is shown under “In torch” below.
+# under “Sources”). For one sentence, `.T` would do as the transpose;
+# `.mT` swaps the last two dimensions and so works for a batch as well. The last line compares the output with PyTorch's own function.
 
 
 # %% attention
 def attention(query, key, value):
-    raw = query @ key.transpose(-2, -1)  # 1. compare every query with every key
-    scores = raw / math.sqrt(query.shape[-1])  # 2. divide by the root of E
-    weights = scores.softmax(dim=-1)  # 3. turn each row into shares
-    output = weights @ value  # 4. average the values
-    return output, weights  # 5. return both
+    scores = query @ key.mT / math.sqrt(query.shape[-1])  # (L, S): compare and divide
+    weights = scores.softmax(dim=-1)  # (L, S): turn each row into shares
+    return weights @ value, weights  # average the values
 
 
-assert torch.allclose(attention(x, x, x)[0], scaled_dot_product_attention(x, x, x))
+output, weights = attention(Q, K, V)
+assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6)
 
 # %% [markdown]
 # ## What is a score of zero worth?
@@ -244,128 +296,118 @@ predict("01/ten-zeros")
 one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
-
-# %% zeros-add-up
-# %%answer 01/ten-zeros
-def single(score, zeros):
-    return torch.tensor([score] + [0.0] * zeros).softmax(dim=-1)[0]
-
-
-n = range(51)  # how many tokens with score 0
-kept = {f"score {s:g}": [single(s, zeros) for zeros in n] for s in (5.0, 3.0, 1.0)}
-ax = plot_sweep(n, kept)
-ax.set(xlabel="tokens with score 0", ylabel="weight of the single token")
-show_figure(ax, "1.2")
-
 # %% after-zeros [markdown]
-# ### The softmax sees differences
+# The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
+# 2.7, so the ten have 10 of the 12.7 parts. A zero on its own gets little, but many zeros add up. In exact arithmetic, only a
+# score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
 #
-# By itself, a score of zero does not tell you the weight. In a row of only two scores, 0 and 5, the zero gets 0.007 of the weight; in
-# a row of 0 and $-5$ it gets 0.993. On paper, only a score of minus infinity gives a weight of exactly 0, and lesson 3
-# uses it to hide words.
-#
-# What the softmax sees is the *difference* between two scores. So what happens to a row if you add 1000 to all of its
-# scores, or multiply all of them by 8?
+# What counts is the *difference* between two scores. In a row with a 5, a zero is far behind; in a row with a $-5$, it is far ahead. So what
+# happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
 
 # %% differences
-row = scores[1]  # of "cat"
+row = raw[1] / math.sqrt(5)  # the scores of "cat"
 changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 changes nothing, apart from rounding: near 1000, a float32 has only about four decimals. The differences
-# stay the same, and on paper the factor $e^{1000}$ appears in both the numerator and the denominator of every weight
-# and cancels. (In floating-point arithmetic, $e^{1000}$ overflows to infinity. How a softmax avoids this is the subject of exercise 4.) Multiplying
-# by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. (A weight shown as 0.00 is
-# small, not zero.) You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it was.
-#
-# Why not divide each score by the sum of its row? Such shares could be negative, and they are undefined where
-# the sum is 0. The softmax is never negative, keeps the order of the scores, changes smoothly, and sees nothing but
-# their differences.
+# Adding 1000 leaves the differences as they were, and the weights as well: the factor $e^{1000}$ appears in both the numerator
+# and the denominator of every weight, and cancels. (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.) Multiplying
+# by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. You have met this knob before: multiplying
+# by 8 lowers the temperature to an eighth of what it was.
 #
 # ## Which axis?
 #
-# The softmax runs over the keys, which lie along the last dimension (`dim=-1`). The scores of one sentence have the shape (L, S), so their last dimension is
-# also dimension 1, and `softmax(dim=1)` gives the same weights. Now let us put two copies of the sentence into a batch.
-
-# %%
-predict("01/softmax-over-dim-1")
+# The softmax runs over the keys, which lie along the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last
+# dimension is also dimension 1, and `softmax(dim=1)` gives the same weights. This stops being true when two copies of the sentence
+# form a batch.
 
 # %% over-dim-1
-# %%answer 01/softmax-over-dim-1
-batch = torch.stack([scores, scores])  # (N, L, S): N = 2 sentences
-over_1 = batch.softmax(dim=1)
-over_1.shape, over_1[0].sum(dim=-1), over_1[0].sum(dim=-2)
-
-# %% both-axes jupyter={"source_hidden": true}
-# %%answer 01/softmax-over-dim-1
-both = torch.stack([batch.softmax(dim=-1)[0], over_1[0]])
+batch = torch.stack([raw, raw]) / math.sqrt(5)  # (N, L, S): N = 2 sentences
+maps = torch.stack([batch.softmax(dim=-1)[0], batch.softmax(dim=1)[0]])
 titles = ["dim=-1", "dim=1"]
-show_figure(plot_heads(both, queries=tokens, keys=tokens, titles=titles), "1.3")
+fig = plot_heads(maps, queries=tokens, keys=tokens, titles=titles)
+sums_of_rows = maps.sum(dim=-1)
+display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
+
+# %% after-axes [markdown]
+# With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
+# each key is shared out among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
+# `dim=-1`, and check that every row sums to 1.
 
 # %% the-answer [markdown]
 # ## A dictionary that answers “almost”
 #
-# Now you have built one: asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`. It does not test
-# whether a key is equal to the question; it measures how well each key matches it. It does not pick one value; it
-# returns an average of all the values, in which each counts in proportion to its weight. It has an answer to every
-# question, and the answer nearly always has a slope, so that keys and questions can be learned. (The slope all but
-# vanishes where one raw score leads the others by many times the temperature.) One thing is still open: why do we
-# divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
+# What if a dictionary could answer “almost”? Now you have built one. Asked for *kitten*, it answers “3.64 legs” instead of raising a
+# `KeyError`. It does not test whether a key is equal to the question; it measures how well each key matches it. It does not pick one
+# value; it returns an average of all the values, in which each counts in proportion to its weight. And because the answer changes a
+# little when the query does, it can learn: told about legs and wings, a query at 60 degrees finds its own way to *cat*.
+#
+# One thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
 
-# %% [markdown]
-# ## Further: three words on paper
+# %% further [markdown]
+# ## Further
+#
+# ### How much slope is there?
+#
+# A soft lookup can learn because it has a slope. How large is it? There is one direction in which the answer rises fastest. The slope in that direction is the
+# length of the gradient. It is measured in legs per unit of distance that the tip of the query travels. For the query at 60 degrees it
+# is 0.872 at temperature 1.
+
+# %% ask-slope
+predict("01/slope-at-a-low-temperature")
+
+# %% slope
+# %%answer 01/slope-at-a-low-temperature
+for temperature in (1.0, 0.2, 0.05, 0.02):
+    query = start.detach().clone().requires_grad_()
+    soft_lookup(query, temperature=temperature).backward()  # fills query.grad
+    print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
+
+# %% after-slope [markdown]
+# The slope becomes larger at first, and then it vanishes. At temperature 0.02 the soft lookup has all but turned into a hard one:
+# *bird* has nearly all the weight and keeps it when the query moves a little, so there is almost nothing to follow. What counts is how
+# far apart the raw scores are, compared with the temperature. Most of lesson 2 is about this.
+#
+# ### Three words on paper
 #
 # This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps that
-# compute one row, and the last step has a line for each feature. Work out a step, then press “Next” and compare. The step called “mask” changes
-# nothing unless you choose a mask; masks are the subject of lesson 3.
-
-# %% three-words
-words, made_up, small = load_table("he_is_awesome.csv")
-Table(words, made_up, small)
+# compute one row, and the last step has a line for each feature. Five steps are done. Work out the next one, then press “Next” and compare. The step called
+# “mask” changes nothing unless you choose a mask; masks are the subject of lesson 3.
 
 # %% row
 from attnlab.explorers import RowExplorer
 
-RowExplorer()
+RowExplorer(step=5)
 
 # %% after-row [markdown]
-# Choose “He” as the query. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
+# The best match of “He” is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
 # the same direction and is the longest of the three vectors.
-#
-# In both example sentences, the queries, keys and values all have the same number of features. In general, only the
-# queries and the keys need the same number of features; the values may have a different number. When we looked up legs,
-# each value was a single number, while each key had two. But there must be one value for each key, or some weights
-# would have nothing to multiply.
-#
-# One choice of values is worth knowing: give each key a value with a 1 in a place of its own and zeros elsewhere. Each
-# feature of the output is then the weight of one key, so the output is the table of weights itself.
-
-# %% wide
-one_hot = torch.eye(3)  # three numbers in each value, and four in each key
-attention(small, small, one_hot)[0]
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a look-up that answers with a weighted average of all values. In each feature, the answer lies within
+# - Attention is a lookup that answers with a weighted average of all values. In each feature, the answer lies within
 #   the range of the values.
-# - A soft answer has a slope, so training can improve it. Where one raw score leads the others by many times the
-#   temperature, the slope all but vanishes.
+# - A soft answer has a slope, so training can improve it. A hard one has none.
+# - Training improves the answer, not the weights. Different weights can give the same answer, and the more numbers a value holds,
+#   the fewer of them do.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
-# - The softmax turns each row of scores into weights. It sees only the differences between scores, and a score of 0 still gets some weight.
+# - The softmax sees only the differences between scores, and a score of 0 still gets some weight.
 # - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare your output with PyTorch's: correct row sums alone
 #   do not prove that the output is correct.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below each task, run it, and then run the check that follows. The first two exercises use the three words from “Further”, so
-# run that section first. In the docstrings the dots stand for any number of batch dimensions.
+# Write your answer in the cell below a task, run it, and then run the check that follows. The last two tasks have no check. The first two exercises use three words
+# with four made-up features each. In the docstrings the dots stand for any number of batch dimensions.
 
-# %%
+# %% three-words
 from attnlab.exercises import check_attention_from_exp, check_mended
 from attnlab.exercises import check_query_for_awesome, check_zero_query
+
+words, made_up, small = load_table("he_is_awesome.csv")
+Table(words, made_up, small)
 
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
@@ -395,7 +437,7 @@ check_zero_query(zero_query_weights_solution)
 # ### 2 · Modify ★★ (8 minutes)
 #
 # With its own query, “He” gives its largest weight to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
-# stay as they are.
+# stay as they are, and the scores are divided by $\sqrt{4}$. You may find the numbers by thinking, or let gradient descent find them.
 #
 # <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”. In which feature
 # is “awesome” larger than the other two words? Then think of what the length of the query does.</details>
@@ -420,7 +462,7 @@ check_query_for_awesome(query_for_awesome_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns a tensor of the correct shape, but it has two bugs. Write `mended`, a version without them. It must work for a batch as well.
+# `broken` returns a tensor of the correct shape, but it has two bugs. Find both, and write `mended`, a version without them. It must work for a batch as well.
 #
 # <details><summary>Hint</summary>Which number belongs under the square root, the number of keys or the number of features? Along which axis do the weights of one query lie? Print
 # the sums of the rows.</details>
@@ -484,54 +526,58 @@ check_attention_from_exp(attention_from_exp_solution)
 # <details><summary>An answer</summary>A score of zero does not mean “no attention”: what counts is how far it lies below the other scores, and if those are not far
 # above zero, many filler words together take most of the weight. To exclude them completely, set their scores to minus infinity before the softmax.</details>
 
+# %% exercise-6 [markdown]
+# ### 6 · Explore ★★ (6 minutes)
+#
+# Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings. The keys and the values stay as they are, and no key has six legs. Which weights
+# do you expect at the end, and will the twelve queries agree? Write down your guess, and then let them learn.
+#
+# <details><summary>An answer</summary>Half <em>cat</em> and half <em>spider</em>, and nearly nothing of <em>bird</em>: that is the only average with six legs and no wings. Use
+# <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>, and take the softmax of the last queries times <code>keys.T</code>.</details>
+
 # %% in-torch [markdown]
 # ## In torch
 #
 # `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query
-# has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`, and the dots stand for any number of
-# batch dimensions. The function returns the output but not the weights. Its option `scale=1.0` switches the division
-# off. `nn.MultiheadAttention` runs several attention computations side by side, with learned matrices before and after
+# has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`. The dots stand for any number of
+# batch dimensions, and Ev, the number of features of a value, may differ from E. The function returns the output but not the weights. Its option
+# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side, with learned matrices before and after
 # them (lessons 6 and 7).
-
-# %% torch-line
-by_torch = torch.nn.functional.scaled_dot_product_attention(Q, K, V)
-assert torch.allclose(by_torch, output)
-by_torch[1]
 
 # %% sources [markdown]
 # ## Sources
 #
 # - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft
-#   look-up in a sentence, trained through its slope.
+#   lookup in a sentence, trained by gradient descent.
 # - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1:
-#   content-based look-up with a “key strength”, by which the scores are multiplied. It corresponds to the reciprocal of
+#   content-based lookup with a “key strength”, by which the scores are multiplied. It corresponds to the reciprocal of
 #   the temperature.
 # - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
-# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a look-up in
-#   a database of keys and values.
+# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a lookup in
+#   a database of keys and values; section 11.2: the kernel regression of Nadaraya and Watson (both 1964) as attention.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison between the softmax of a row and the softmax of
 #   the same row times 8.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table. The tests of this lesson also replay an extended version of one of his examples; `data/README.md` says what is his and what
-#   was added.
+#   row, then the whole table.
 #
 # ## Next
 #
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
 #
-# **45 minutes.** From the dictionary to the average: 9. Dragging, on the projector: 5. Why soft, with the slopes: 8. The sentence, by hand: 10. Zeros and
-# differences: 7. The wrong axis: 6. The exercises and “Further” are homework.
+# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 6. Why soft, and the dictionary that learns: 17. The sentence, the longer key and
+# the formula: 7. Zeros and differences: 6. The wrong axis and the answer: 4. The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. (Suppose that
-# training changes only this query, at temperature 1 and with 4 legs as its only target. Then the output reaches 4 because *spider* gets more weight, not
-# because *cat* is chosen: many different averages are equal to 4. If each value had several numbers, fewer averages
-# would match all of them.) *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. *Why doesn't the query go to cat?* Nobody asked it to: the loss sees legs and not
+# animals. At temperature 1, all queries that answer four legs lie on a straight line, the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
+# *Will more steps make the weight 1?* It comes as close as you like, but never there: with legs and wings the query grows longer and longer.
+# *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
 # dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
-# Here they were typed in; a model computes them with matrices that are learned (lesson 6).
+# Those of the keys were typed in; a model computes queries and keys with matrices that are learned (lesson 6). *Why not divide each score by the sum of its row?* Such
+# shares could be negative, and they are undefined where the sum is 0.
 #
 # **Where a class gets stuck.** If it is not clear why one row plays three parts, give one student three cards: “my question”, “my label” and “my
 # content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the board. If a dot product is mistaken for a measure of the angle,

@@ -30,7 +30,7 @@ import torch
 from attnlab import data_path, effective_keys, gradient_norms, softmax_jacobian
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import DivisorsExplorer
+from attnlab.explorers import ScalingExplorer
 from attnlab.plotting import plot_heads, plot_sweep
 
 lesson_setup()
@@ -282,11 +282,11 @@ table.rename_axis(["d_k", "keys", "divided by"]).round(4)
 # computation of its own, and its queries have 64 features.
 #
 # The explorer labels its map with the six words of lesson 0, but all features are random. Its curves are averages over
-# many queries with 16 keys, and $d_{model}$ is always 512. Try all four divisors with a small and with a large $d_k$,
-# and compare the maps.
+# many queries with 16 keys, and $d_{model}$ is always 1,024. Try all four divisors with a small and with a large $d_k$,
+# and compare the maps. Which divisor keeps the gradient at the same length?
 
-# %% explore-divisors
-DivisorsExplorer(divisor="1", ask=False)
+# %% explore-scaling
+ScalingExplorer(d_k=256, divisor="d_k", ask=False)
 
 # %% only-the-root [markdown]
 # Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$. If we divide by $d_k$, the variance drops to $d_k/d_k^2 =
@@ -294,7 +294,8 @@ DivisorsExplorer(divisor="1", ask=False)
 # Even a key that is identical to the query gains little. Their dot product is a sum of $d_k$ squares, each with mean 1,
 # so it is about $d_k$. So the score is only about 1, and the weight is about 2.7 times that of another key. Dividing by
 # $\sqrt{d_{model}}$ ignores the fact that the sum has only as many terms as the *query* has features. In a layer of
-# width 512 with 8 heads, it leaves a variance of $64/512 = 1/8$.
+# width 512 with 8 heads, it leaves a variance of $64/512 = 1/8$. And only the root keeps the median length of the
+# gradient nearly the same from 4 features to 1,024.
 #
 # ## Does a trained layer keep to the rule?
 #
@@ -353,27 +354,6 @@ show_figure(figure, "2.4")
 # ## Further
 #
 # The topics of this section are optional. If you are tired, go on to **What to remember**.
-#
-# ### Weights and gradients on one slider
-#
-# The explorer shows the weights of six random queries with scaling and without it. ("Scaled" means divided by the
-# root.) The curves next to the maps come from another random draw, with 16 keys for each query. They show the mean and
-# the median length of the queries' gradients. One of the four curves collapses. Move the $d_k$ slider from 1 to 1,024.
-# What happens to the two maps, and why does the other curve without scaling not collapse too?
-
-# %% explore-scaling
-from attnlab.explorers import ScalingExplorer
-
-ScalingExplorer(d_k=1, ask=False)
-
-# %% one-exception [markdown]
-# <details><summary>The answer</summary>
-#
-# Without scaling, most rows of the map end up choosing a single key. The scaled map changes too, but every row still
-# averages over several keys. The curve that collapses is the median without scaling. From 2 to 64 features it lies
-# above the median with scaling, at 128 the two are nearly equal, and from 256 on it is far lower. The mean without
-# scaling does not collapse, because a few queries get very large gradients.
-# </details>
 #
 # ### Trained heads without the division
 #
@@ -442,25 +422,7 @@ final.round(3)
 # a single task at a single size, so it does not prove a general law. Here, the division made learning faster and the
 # choice of the learning rate less critical.
 
-# %% temperature [markdown]
-# ### A temperature
-#
-# In lesson 1 you divided raw scores by a [temperature](glossary.ipynb#temperature) $\tau$. So $\sqrt{d_k}$ is a temperature
-# that is set by the number of features. What happens to the ratio of the first two weights if you halve $\tau$ from 1
-# to 0.5?
-
-# %% explore-temperature
-from attnlab.explorers import TemperatureExplorer
-
-TemperatureExplorer(ask=False)
-
-# %% halved [markdown]
-# <details><summary>The answer</summary>
-#
-# Halving the temperature doubles all differences, so it squares the ratio: 2.7 becomes 7.4. Key 0 wins at every
-# temperature, because dividing keeps the order of the scores.
-# </details>
-#
+# %% assumptions [markdown]
 # ### When the assumptions fail
 #
 # We derived the rule from three assumptions: the features have mean 0, have variance 1, and are independent. Let us
@@ -552,27 +514,6 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # the first step with SGD moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
 # where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
 # trained with Adafactor.
-
-# %% own-experiments [markdown]
-# ### Random experiments of your own
-#
-# Every cell above that draws random numbers sets torch's global seed itself, so it shows the same numbers whenever you
-# run it. A function that other code calls should leave the global random state alone and draw from a generator of its
-# own. Here is such a function, with a check that calls it several times. See what the check says if you let the
-# function call `torch.manual_seed(seed)` and leave out `generator=own`.
-
-# %% repeatable
-from attnlab.exercises import check_repeatable_experiment
-
-
-def one_random_weight(seed):
-    own = torch.Generator().manual_seed(seed)
-    query = torch.randn(1, 4, 8, generator=own)
-    key = torch.randn(1, 4, 8, generator=own)
-    return (query @ key.mT / 8**0.5).softmax(dim=-1)[0, 1, 1].item()
-
-
-check_repeatable_experiment(one_random_weight)
 
 # %% remember [markdown]
 # ## What to remember

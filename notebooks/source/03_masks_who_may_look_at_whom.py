@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from attnlab import causal_mask, load_table, sequence_mask, sliding_window_mask
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import AfterSoftmaxExplorer, MaskExplorer
+from attnlab.explorers import MaskExplorer
 from attnlab.plotting import plot_attention, plot_mask, plot_scores
 
 lesson_setup()
@@ -179,22 +179,22 @@ real.int()
 #
 # ### Your experiment: before the softmax or after it?
 #
-# Is it really not enough to erase the weights afterwards? Here you can try four rules on random scores for "The cat
-# sat" and two `<pad>` tokens. One uses no mask. Two change the scores of `<pad>` before the softmax, to $-\infty$ or to
-# 0, and one changes its weights to 0 after it. Answer the question above the picture, and then raise the scores of
-# `<pad>` by 6. Under which rules do the weights stay the same?
+# Is it really not enough to erase the weights afterwards? Here is a mask editor with random scores for "The cat sat" and
+# two `<pad>` tokens. Four rules change the scores of `<pad>` before the softmax, and "0 after softmax" changes its
+# weights after it. Under which rules does `<pad>` get no weight? Under which of these does every row add up to 1?
 
 # %% explore-rules
-AfterSoftmaxExplorer()
+padded_words = "The cat sat pad pad".split()
+MaskExplorer(padded_words, mask="none", padding=[3, 4], fill="0", ask=False)
 
 # %% combine [markdown]
 # <details><summary>The answers</summary>
 #
-# The weights stay the same under the two rules that overwrite the scores, because these rules do not depend on the
-# scores of `<pad>`. But of the two only $-\infty$ keeps the weight away from `<pad>`. Filling with 0 is even worse than
-# using no mask if the scores of `<pad>` are below 0. Erasing the weights afterwards leaves rows that no longer add up
-# to 1, because `<pad>` had already taken its share. It also leaks: the scores of `<pad>` are still in the sum by which
-# the softmax divides, so every output moves with them.
+# Under all of them but 0 before the softmax: 0 is a score like any other. It is even worse than using no mask if the
+# scores of `<pad>` are below 0. Erasing the weights afterwards leaves rows that no longer add up to 1, because `<pad>`
+# had already taken its share. It also leaks: the scores of `<pad>` are still in the sum by which the softmax divides,
+# so every output moves with them. Three rules do both, $-\infty$, the large negative number -1e9, which some programs
+# use instead, and attnlab's own rule. They differ in a row that may look at nothing, as you will see.
 # </details>
 #
 # ## Masks combine with *and*
@@ -252,10 +252,9 @@ masked_attention(first, first, first, left_mask)
 #
 # ### Your experiment: what should an empty row be?
 #
-# You have to decide what an empty row should be. In this mask editor you can compare three rules for a blocked score:
-# $-\infty$, the large negative number -1e9, which some programs use instead, and attnlab's own rule. Click a word to
-# turn it into padding, or a cell to open or close it. Close the whole row of *on*. What do its weights become under
-# each of the three rules?
+# You have to decide what an empty row should be. In the mask editor you can compare the three rules for a blocked
+# score: $-\infty$, -1e9 and attnlab's own. Click a word to turn it into padding, or a cell to open or close it. Close the
+# whole row of *on*. What do its weights become under each of the three rules?
 
 # %% explore-masks
 MaskExplorer(mask="window", window=2, ask=False)

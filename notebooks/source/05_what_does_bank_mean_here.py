@@ -1,29 +1,26 @@
 # %% opening [markdown]
 # # 5 · What does “bank” mean here?
 #
-# "She sat on the bank of the river." "She walked to the bank to deposit the money." You know at once which bank is
-# meant, because you also read the other words. Attention looks at the other words too: it gives "bank" a new vector,
-# which is a weighted average over its sentence. So people often say that it finds out what a word means. Does it?
+# “She sat on the bank of the river.” “She walked to the bank to deposit the money.” You know at once which bank is meant, because you also read the
+# other words. Attention uses the other words too: it gives “bank” a new vector, which is a weighted average of the words of its sentence. So people often
+# say that attention finds out what a word means. Does it?
 #
-# To answer this, we have to keep two things apart. In any average, a word gets **mixed** with its sentence. It takes
-# more to **select**, that is, to give large weights to certain words because of what they are. Whether these are the
-# words that show the meaning is a further question.
+# To answer this, we have to keep three things apart. In any average, a word gets **mixed** with its sentence. It takes more to **select**, that
+# is, to give large weights to certain words because of what they are. And whether the selected words are those that show the meaning is a
+# further question.
 #
-# **You need** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and,
-# from lesson 4, uniform attention and the idea of comparing a pattern with chance.
+# **You need:** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and, from lesson 4, uniform
+# attention and the idea of comparing a pattern with chance.
 #
-# **You will be able to**
-# - design a control for an experiment on attention,
-# - tell selecting from mixing,
-# - test whether what a head does depends on the word that asks,
-# - say what a score in the first layer of a model can depend on, and what it cannot.
+# **You will be able to:** design a control for an experiment on attention, tell selecting from mixing, test whether what a head does depends on the
+# word that asks, and say what a score in the first layer of a model can depend on, and what it cannot.
 #
-# **Time:** 50 minutes in class, 80 alone.
+# **Time:** 50 minutes in class, or 85 on your own, which include “Further” and the exercises.
 
 # %% setup
 import pandas as pd
 import torch
-from attnlab import data_path, load_table
+from attnlab import Table, data_path, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import BankExplorer, RealHeadsExplorer
@@ -34,9 +31,8 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of "bank". Its author types in four tokens
-# with four features. One bank lends money, and the other is the shore of a river. The queries, keys and values are the
-# typed vectors themselves.
+# Suppose a tutorial wants to show that attention can separate two meanings of “bank”. Its author types in four tokens with four features. One bank
+# lends money, and the other is the shore of a river. The typed vectors serve as queries, keys and values.
 
 # %% typed-banks
 two_banks = load_table("two_banks.csv")
@@ -49,59 +45,56 @@ ax = plot_attention(bank_weights, queries=tokens, keys=tokens, colorbar=True)
 show_figure(ax, "5.1")
 
 # %% read-map [markdown]
-# The bottom row belongs to the river bank. Apart from itself, it attends most to River, because both have the features
-# *nature* and *shore*. But [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four
-# tokens, and the 0.28 of River is hardly more than that. Water gets a little less, and 0.15 goes to the other bank.
+# The bottom row belongs to the river bank. Apart from itself, it attends most to River. But
+# [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four tokens, and 0.28 is hardly more than that.
 #
-# What does that do to the vectors? We compare them by the **cosine** of the angle between them. It is 1 for two vectors
-# that point in the same direction and 0 for two at right angles to each other.
+# What does that do to the vectors? We compare the two banks by the **cosine** of the angle between them. It is 1 for two vectors that point in the same
+# direction, and 0 for two at right angles. The last column is the cosine before attention. The others are for the outputs of attention, with all
+# scores multiplied by a factor; our heatmap has the factor 1.
 
 
-# %% cosine
+# %% factors
 def cosine(a, b):
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
-cosine(x[2], x[3])  # the two banks, before attention
-
-# %% ask-alike
-predict("05/two-banks-after-attention")
-
-# %% see-alike
-# %%answer 05/two-banks-after-attention
-bank_output = bank_weights @ x  # (L, E)
-print(bank_output)
-cosine(bank_output[2], bank_output[3])
+factors, alike = [0, 1, 2, 4, 8], []
+for factor in factors:
+    output = (factor * x @ x.T / 4**0.5).softmax(dim=-1) @ x
+    alike.append(cosine(output[2], output[3]))
+alike.append(cosine(x[2], x[3]))
+columns = [*(f"factor {factor}" for factor in factors), "before attention"]
+Table(["cosine of the banks"], columns, torch.stack(alike)[None])
 
 # %% fair-test [markdown]
-# Whatever the result, the demonstration has a flaw. The two banks went in as different vectors, so their meanings had
-# already been separated by the person who typed the table.
+# With the factor 1 the cosine rises from 0.06 to 0.74: the two banks have become much more alike. Each output is an average of the same four vectors, so
+# each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**, and the cosine is 1. So
+# attention mixes less than a plain average does, and how much less depends on how far apart the scores are.
+#
+# But this cannot show that attention finds a meaning: the two banks went in as different vectors, already separated by the person who typed the table.
 #
 # ## A fair test
 #
-# A model looks each word up in a list, so at the start "bank" has the same vector in every sentence (apart from the
-# effect of its position). We therefore give it a single vector and let attention move it.
-#
-# If it moves towards one of the two meanings, do the weights deserve the credit? To find out, an experiment needs a
-# [**control**](glossary.ipynb#control): the same experiment without the ingredient that is thought to cause the effect.
-# Our ingredient is the weights. So the control is a **plain average** of the same vectors, in which all of them count
-# equally.
-#
-# The table `bank_words.csv` holds 53 words with the four features from above and a fifth one, which we will need later.
-# Below are the vector of "bank" and its cosines with the two banks of the first table.
+# A model looks each word up in a table, so at the start “bank” has the same vector in every sentence (apart from the effect of its position). We
+# therefore give it a single vector and let attention move it.
 
 # %% one-bank
-names, _, rows = load_table("bank_words.csv")
-typed = dict(zip(names, rows, strict=True))
+names, columns, rows = load_table("bank_words.csv")
 
 
 def vectors(words):
     """Return one row per word, (S, 5); a word that is not in the table gets zeros."""
+    typed = dict(zip(names, rows, strict=True))
     return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
 
 
-bank = typed["bank"][:4]
-bank, cosine(bank, x[2:])
+five = ["bank", "river", "water", "money", "loan"]
+Table(five, columns[:4], vectors(five)[:, :4])
+
+# %% the-control [markdown]
+# First “bank” attends to “river”, “water” and itself, and then to “money”, “loan” and itself. If its vector moves towards the correct bank each time, the
+# weights may have done it, or something else may. To find out, an experiment needs a [**control**](glossary.ipynb#control): the same experiment without
+# the ingredient that is thought to cause the effect. Ours is the weights, so the control is a plain average of the same three vectors.
 
 # %% ask-average
 predict("05/the-plain-average")
@@ -112,20 +105,25 @@ predict("05/the-plain-average")
 def new_vectors(context):
     """Return "bank" after attention and after a plain average: (2, 4)."""
     words = vectors([*context, "bank"])[:, :4]  # (S, 4)
-    weights = (bank @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
+    weights = (words[-1] @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
     return torch.stack([weights @ words, words.mean(dim=0)])
 
 
 moved = torch.cat([new_vectors(["river", "water"]), new_vectors(["money", "loan"])])
-fair = cosine(moved[:, None], x[2:])  # (4, 2)
-ways = ["river, water: attention", "plain", "money, loan: attention", "plain"]
-pd.DataFrame(fair, ways, ["cosine with money bank", "with shore"]).round(2)
+ways = [
+    "river, water: attention",
+    "plain average",
+    "money, loan: attention",
+    "plain average",
+]
+Table(ways, ["cosine with money bank", "with shore"], cosine(moved[:, None], x[2:]))
 
 # %% draw-average jupyter={"source_hidden": true}
 # %%answer 05/the-plain-average
 import matplotlib.pyplot as plt
 
 _, ax = plt.subplots(figsize=(5.4, 3.8), layout="constrained")
+bank = vectors(["bank"])[0]
 look = {
     "width": 0.008,
     "angles": "xy",
@@ -149,51 +147,45 @@ ax.legend(loc="upper right")
 show_figure(ax, "5.2")
 
 # %% disagree [markdown]
+# The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. The words next to “bank” decide where it
+# goes, and the weights, which are nearly equal here, add next to nothing. This experiment shows mixing and no selection.
+#
 # ## When the words disagree
 #
-# In these two examples, all the words point the same way. Real sentences are not so kind: "The thief sailed to the bank
-# with the gold." "Thief" and "gold" go with money, but you know that this is a river bank, because the thief *sailed*
-# to it. Such a word is the **clue** of its sentence. The fifth feature of our table is 1 for some words that make good
-# clues, and 0 for all the others.
+# In these two examples all the words point the same way. Real sentences are not so kind: “The thief sailed to the bank with the gold.” “Thief” and “gold”
+# go with money, but this is a river bank, because the thief *sailed* to it. Such a word is the **clue** of its sentence. The table has a fifth
+# feature, which is 1 for some words that make good clues, and 0 for all the others.
 #
-# A query that asks for this feature, and for nothing else, should find the clue. So we do not let "bank" ask with its
-# own vector. We type in a query of this kind instead, and the output is the new vector of "bank". The number `strength`
-# says how hard it asks. In our second sentence, the clue is "borrowed": "The farmer on the island borrowed gold for his
-# horses from the bank." That bank lends money.
+# A query that asks for this feature alone should find the clue. So we type in such a query and let it ask in place of “bank”. The number
+# `strength` sets how strongly it asks.
 
 
 # %% ask-for-clue
-def ask_for_clue(words, strength):
+def ask_for_clue(sentence, clue, strength):
+    """Return the weight of the clue, and the cosines of the output with both banks."""
+    words = sentence.split()
     keys = vectors(words)  # (S, 5), and also the values
     query = torch.tensor([0.0, 0.0, 0.0, 0.0, strength])
     weights = (query @ keys.T / 5**0.5).softmax(dim=-1)  # (S,)
-    return weights, (weights @ keys)[:4]
+    new = (weights @ keys)[:4]
+    return torch.stack([weights[words.index(clue)], *cosine(new, x[2:])])
 
 
 thief = "the thief sailed to the bank with the gold"
-farmer = "the farmer on the island borrowed gold for his horses from the bank"
-asked = {}
-for clue, words in {"sailed": thief.split(), "borrowed": farmer.split()}.items():
-    for strength in (0, 4, 8):
-        weights, new = ask_for_clue(words, strength)
-        of_clue = weights[words.index(clue)].item()
-        asked[clue, f"strength {strength}"] = [of_clue, *cosine(new, x[2:]).tolist()]
-columns = ["weight of the clue", "cosine with money bank", "with shore"]
-pd.DataFrame(asked, columns).T.round(2)
+asked = torch.stack([ask_for_clue(thief, "sailed", strength) for strength in (0, 4, 8)])
+measured = ["weight of “sailed”", "cosine with money bank", "with shore"]
+Table(["strength 0", "strength 4", "strength 8"], measured, asked)
 
 # %% selecting [markdown]
-# With strength 0, all scores are 0 and all weights are equal, so these two rows are the control. The plain average is
-# closer to the *wrong* bank in both sentences. The harder the query asks, the more weight the clue gets, and "bank"
-# moves to the correct side. Here the weights do what the plain average cannot: they select.
-#
-# But we typed in the query and the column of clues by hand, knowing which sentences they had to work for.
+# With strength 0 all weights are equal, so this row is the control. It is closer to the *wrong* bank. The more strongly the query asks, the more weight the
+# clue gets, and “bank” moves to the correct side. Here the weights do what the plain average cannot: they select. But we typed in the query and the
+# column of clues by hand, knowing what they had to work for.
 #
 # ### Your experiment: drag a meaning
 #
-# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. "River" and
-# "loan" are mirror images of each other, so "bank" ends up in the middle. Answer the question above the picture, and
-# drag "river" **straight down**. Then put it back and push it to the right, past the middle. After which of the two
-# moves do attention and the plain average end up in different zones?
+# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. “River” and “loan” are mirror images of each
+# other, so “bank” ends up in the middle. The shaded areas are called nature, undecided and money. Drag “river” **straight down**. Then
+# put it back and push it to the right, past the middle. After which of the two moves do attention and the plain average end up in different areas?
 
 # %% explore-bank
 BankExplorer()
@@ -201,56 +193,34 @@ BankExplorer()
 # %% trained-layer [markdown]
 # <details><summary>The answer</summary>
 #
-# When you drag "river" straight down, it gets little weight, so attention turns to "loan". The plain average moves down
-# too, but not to the right: it stays between nature and money. In this move the weights decide. Pushed past the middle,
-# "river" takes the plain average along, so mixing is enough.
+# After the first. When you drag “river” straight down, it gets little weight, so attention turns to “loan”. The plain average moves down too, but not to
+# the right: it stays between nature and money. In this move the weights decide. Pushed past the middle, “river” takes the plain average
+# along, so mixing is enough.
 # </details>
 #
 # ## A trained layer
 #
-# The numbers in a trained layer were learned, not typed in. We take the one that you know from lesson 2: the first
-# attention layer of all-MiniLM-L6-v2, with twelve [heads](glossary.ipynb#head). It puts a token before each sentence,
-# `[CLS]`, and one after it, `[SEP]`.
+# The numbers in a trained layer were learned, not typed in. We take the one that you know from lesson 2: the first attention layer of all-MiniLM-L6-v2,
+# with twelve [heads](glossary.ipynb#head). It puts the token `[CLS]` before each sentence and `[SEP]` after it.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
 
 layer = load_layer()
 sat = layer.read("she sat on the bank of the river")
-sat.tokens, sat.weights.shape  # (H, L, S)
-
-# %% ask-heads
-predict("05/heads-that-attend-to-river")
-
-# %% see-heads
-# %%answer 05/heads-that-attend-to-river
 of_bank = sat.weights[:, sat.tokens.index("bank")]  # (H, S): the row of "bank"
 ax = plot_attention(of_bank, keys=sat.tokens, colorbar=True)
 ax.set_ylabel("head")
 show_figure(ax, "5.3")
 
-# %% look-through [markdown]
-# ### Your experiment: look through the heads
-#
-# Now the layer reads "this bank by the river gave a loan". In which of the twelve heads does "bank" attend most to
-# "river", and in which to "loan"? Then type in a sentence of your own.
-#
-# <details><summary>The answer</summary>
-#
-# "River" comes first in heads 4 and 10, and "loan" in heads 0 and 3.
-# </details>
-
-# %% explore-heads
-sentence_of_both = "this bank by the river gave a loan"
-RealHeadsExplorer(sentence=sentence_of_both, head=2, word=2, ask=False)
-
 # %% who-asks [markdown]
+# In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64. In seven heads it attends most to `[CLS]`, which is not a word of the
+# sentence at all; lesson 10 shows what that is good for.
+#
 # ## Does it matter which word asks?
 #
-# Among twelve maps, one nearly always looks nice. So we test all twelve heads, on fresh sentences. We wrote 35
-# sentences with "bank" and named the clue of each before the layer read it, except for three that we had used to
-# explore the layer. If we leave out these and seven others with the same clues, 25 sentences remain. (A head that we
-# noticed because of "river" would do well on every sentence that contains "river".)
+# Of any twelve maps, one is nearly sure to look convincing. So we test all twelve heads on fresh sentences. We wrote 35 sentences with “bank” and named the
+# clue of each before the layer read it, except for three that we had used to explore the layer. We leave these out, and seven others with the same clues.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -259,33 +229,30 @@ fresh = sentences[~sentences.clue.isin(known.clue)]
 fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 
 # %% uniform-shares [markdown]
-# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is three
-# times that, or **three [uniform shares](glossary.ipynb#uniform-share)**. In general, we multiply the weight by the
-# number of tokens.
+# How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is **three [uniform
+# shares](glossary.ipynb#uniform-share)**: we multiply the weight by the number of tokens.
 #
-# The function below does this for the clue of every fresh sentence. It can also put another word in place of "bank", so
-# that the layer reads "we swam to the chair". Then "chair" is the **query word**. `attend_as` computes the rows of many
-# query words at once.
+# The function below does this for the clue of every fresh sentence. It can also put another **query word** in place of “bank”, so that the layer reads “we
+# swam to the chair”. The method `attend_as` computes the rows of many query words at once.
 
 
 # %% clue-shares
 def clue_shares(query_words):
-    """Return the uniform shares of the clue, averaged over the sentences: (H, W)."""
-    total = torch.zeros(12, len(query_words))
+    """Return the uniform shares of the clue of each sentence: (25, H, W)."""
+    found = []
     for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
         tokens = layer.tokens(sentence)
-        place = tokens.index("bank")
-        weights = layer.attend_as(query_words, tokens, place)  # (H, W, S)
-        total += weights[:, :, tokens.index(clue)] * len(tokens)
-    return total / len(fresh)
+        weights = layer.attend_as(query_words, tokens, tokens.index("bank"))
+        found.append(weights[:, :, tokens.index(clue)] * len(tokens))
+    return torch.stack(found)
 
 
-clue_shares(["bank"])[:, 0]  # (H,)
+clue_shares(["bank"]).mean(dim=0)[:, 0]  # (H,)
 
 # %% many-askers [markdown]
-# In four heads, the clue gets more than 1.7 uniform shares from "bank", and in head 4 it gets 3.3. But is "bank" the
-# reason? Perhaps these heads favour the clue words no matter which word asks. So we let 5,000 words ask in place of
-# "bank": the first 5,000 in the layer's vocabulary with at least three letters, which are roughly the most common ones.
+# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. But is “bank” the reason? Perhaps this
+# head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first 5,000 in the
+# layer's vocabulary with at least three letters, which are roughly the most common ones.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -293,37 +260,87 @@ predict("05/rank-of-bank")
 # %% see-rank
 # %%answer 05/rank-of-bank
 query_words = layer.common_words(5000)
-shares = clue_shares(query_words)  # (H, W)
-by_bank = shares[:, query_words.index("bank"), None]
-ranks = 1 + (shares > by_bank).sum(dim=1)  # rank 1 is the largest share
-len(query_words), ranks
+shares = clue_shares(query_words)  # (25, H, W)
+mean, at_bank = shares.mean(dim=0), query_words.index("bank")
+1 + (mean > mean[:, at_bank, None]).sum(
+    dim=1
+)  # one rank per head; 1 is the largest share
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 05/rank-of-bank
 import seaborn as sns
 
-_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-sns.boxplot(shares.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
-ax.plot(range(12), by_bank, "D", color="#c8500a", ms=8, label="“bank” asks", zorder=5)
-ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares given to the clue", ylim=(-0.2, 5.2))
-ax.set_title("What each query word gives to the clue")
-ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "5.4")
+fig, axes = plt.subplots(
+    1, 2, figsize=(7.4, 3), layout="constrained", sharex=True, sharey=True
+)
+for ax, head in zip(axes, (4, 3), strict=True):
+    sns.histplot(mean[head].numpy(), bins=40, binrange=(0, 4), color="#c6dcef", ax=ax)
+    of_this = mean[head, at_bank].item()
+    ax.axvline(of_this, color="#c8500a", lw=2)
+    ax.text(of_this, 560, f"“bank”, {of_this:.1f} ", color="#a03f08", ha="right")
+    ax.set(
+        title=f"head {head}",
+        xlabel="uniform shares given to the clue",
+        ylabel="query words",
+    )
+show_figure(fig, "5.4")
+
+# %% two-groups [markdown]
+# In head 4 “bank” comes first: no other query word gives the clue as much, on average over the 25 sentences. In each of the other heads it ranks 72nd or
+# worse. Head 3, on the right of the figure, gives the clue nearly as much, but it does so for most words that ask. So head 4 selects, and what it selects
+# depends on the word that asks.
+#
+# ## One query for two meanings
+#
+# Eleven of the 25 sentences are about a river bank and fourteen about a money bank. Next we rank the 5,000 words on each of the two groups by itself.
+
+# %% ask-groups
+predict("05/each-meaning-by-itself")
+
+# %% see-groups
+# %%answer 05/each-meaning-by-itself
+is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
+groups = {
+    "river": shares[is_river, 4],
+    "money": shares[~is_river, 4],
+}  # (11, W), (14, W)
+for meaning, group in groups.items():
+    best = group.mean(dim=0).argsort(descending=True).tolist()
+    print(f"{meaning}: “bank” is number {best.index(at_bank) + 1} of", len(best))
+    print("   the first ten:", ", ".join(query_words[i] for i in best[:10]))
+
+# %% why-first [markdown]
+# “Bank” comes first in neither group. Seven words give the clue more in the river sentences, and two in the money sentences. But the words that beat it are
+# good at one kind of sentence only. “Bank” is the only word among the first ten of both, and that is why it wins on average. (In single sentences
+# it is far from first: its median rank over the 25 is 219.)
+#
+# The keys tell the same story. Below, “bank” asks from position 5 of a sentence, and 5,000 words offer themselves at position 3. These are the twenty with
+# the highest scores in head 4.
+
+# %% favourite-keys
+in_head_4 = slice(4 * 32, 5 * 32)
+query = layer.attention.q_proj(layer.embed(["bank"], positions=[5]))[0, 0, in_head_4]
+scores = []
+for start in range(0, 5000, 500):
+    offered = layer.embed(query_words[start : start + 500], positions=[3] * 500)
+    scores.append(layer.attention.k_proj(offered)[0, :, in_head_4] @ query)
+favourites = torch.cat(scores).argsort(descending=True)[:20]
+print(", ".join(query_words[i] for i in favourites))
 
 # %% which-meaning [markdown]
-# ## Does the head select by meaning?
+# Words of water, such as “lakes”, “harbor” and “ocean”, stand side by side with words of money, such as “account” and “commerce”, and with some that
+# have little to do with either, such as “grade” and “restaurants”. In this layer “bank” has the same query in every sentence, apart from the effect of its
+# position. So it can only ask for everything that goes with any bank. It cannot ask for the half that fits the sentence. Nor does it always find the clue:
+# in “the money went from the bank to the restaurants”, it gives 0.76 to “restaurants” and 0.01 to “money”.
+
+# %% thief [markdown]
+# ## Can a score depend on a third word?
 #
-# In head 4, no other query word gives the clue as much as "bank" does, on average over the 25 sentences. In each of the
-# other heads, "bank" ranks 72nd or worse. So here is a trained head that selects, and what it selects depends on the
-# word that asks.
+# “The thief saw the bank by the river” is probably about a river bank. If we replace “saw” with “robbed”, it is about a money bank, and “river” is no longer a
+# clue. What happens to the score of “bank” for “river”?
 #
-# But not all of its favoured words go with banks. In the sentence "in america the bank kept my money", it gives 0.86 to
-# "america" and 0.01 to "money".
-#
-# Even a word that goes with banks need not show which bank is meant in a given sentence. "The thief saw the bank by the
-# river" is probably about a river bank. If we replace "saw" with "robbed", it is about a money bank, and "river" is no
-# longer a clue. What happens to the score of "bank" for "river"?
+# The layer gives us weights. The logarithm of a weight is its score minus a number that is the same in the whole row (lesson 2), so only differences of
+# scores can be read off a row. We take the score for “river” minus the score that “bank” gives to itself.
 
 # %% ask-robbed
 predict("05/robbed-instead-of-saw")
@@ -333,44 +350,46 @@ predict("05/robbed-instead-of-saw")
 compared = {}
 for verb in ("saw", "robbed"):
     reading = layer.read(f"the thief {verb} the bank by the river")
-    at, river = (reading.tokens.index(word) for word in ("bank", "river"))
-    to_itself, to_river = reading.weights[:, at, at], reading.weights[:, at, river]
-    # the log of a weight is its score plus a constant of the row (lesson 2);
-    # in a difference it drops out: the score for "river" minus that for "bank"
-    compared[verb, "score: river - bank"] = (to_river / to_itself).log()
-    compared[verb, "weight of river"] = to_river
+    at, river = reading.tokens.index("bank"), reading.tokens.index("river")
+    row = reading.weights[:, at]  # (H, S)
+    compared[verb, "score: river - bank"] = (row[:, river] / row[:, at]).log()
+    compared[verb, "weight of river"] = row[:, river]
 pd.DataFrame(compared).rename_axis("head").round(2)
 
-# %% what-a-score-sees [markdown]
-# ## What does the output know?
+# %% the-answer [markdown]
+# The difference of the scores is the same in all twelve heads. A score of a first layer is computed from the vectors of two words at their positions, and
+# neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10 the weight of “river” falls from 0.54
+# to 0.23.
 #
-# In a first layer, a score is computed from the vectors of two words and their positions. So no score of this layer can
-# depend on whether the river matters here. But the output collects the values of the whole sentence, "robbed" included.
+# ## So does attention find the meaning?
 #
-# We choose twelve water words (such as "ocean") and ten money words (such as "cash"), none of which occurs in our
-# sentences. In each head, we average the values of the water words (each read alone) and subtract the average for the
-# money words. The difference is a direction that points from money to water. The dot product of the output of "bank"
-# with it says how far "bank" leans towards water. For all heads together, we add up the twelve numbers.
+# In this layer it does not, as far as we could see. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”, and it does so because the word
+# “bank” asks: that is selection, and it was learned. But “bank” asks for lakes, accounts and restaurants alike, whatever its sentence is about. And what
+# “river” tells us about the bank depends on a third word, “saw” or “robbed”, on which no score of this layer can depend.
 #
-# Besides the three known ones, we have 16 **clear** sentences, with words of one kind only, and 16 **mixed** ones. Half
-# of each kind are about a river. We compare every river sentence with every money sentence, which makes 8 × 8 = 64
-# pairs of each kind. A pair counts as correct if the output of "bank" lies further towards water in its river sentence
-# than in its money sentence.
-#
-# The helper `count_pairs` does this for attention and, as a control, for a plain average of the same values. When we
-# pick the head that does best with attention, we give the control the same freedom and pick the head that does best
-# with it.
+# From the second layer on, the vectors that are compared are mixtures themselves, so there a score can depend on any word of the sentence. Lesson 10 asks
+# the same of other words with two meanings, and lesson 14 follows these 35 sentences through all six layers
+# of the model.
 
-# %% count-pairs jupyter={"source_hidden": true}
+# %% further [markdown]
+# ## Further
+#
+# ### Does the output know more than a plain average?
+#
+# No score depends on whether the river matters, but the output collects the values of the whole sentence, “robbed” included. (In the whole model the output
+# is then *added* to the vector of “bank”.) Does it lean to the correct side? We choose twelve water words and ten money words, none of which occurs
+# in our sentences. The mean value of the first, minus the mean value of the second, is a direction from money to water in each head. The dot product of
+# an output with it says how far the output leans to water; we add up the twelve heads.
+
+# %% direction
 from attnlab import split_heads
 
-WATER = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
-MONEY = "finance cash credit market business tax company trade cost income".split()
+water = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
+money = "finance cash credit market business tax company trade cost income".split()
 
 
 def values_of(tokens):
-    """Return the values of every head, (H, S, 32)."""
-    return split_heads(layer.attention.v_proj(layer.embed(tokens)[0]), 12)
+    return split_heads(layer.attention.v_proj(layer.embed(tokens)[0]), 12)  # (H, S, 32)
 
 
 def mean_value(words):
@@ -378,102 +397,97 @@ def mean_value(words):
     return torch.stack(alone).mean(dim=0)  # (H, 32)
 
 
-direction = mean_value(WATER) - mean_value(MONEY)
+direction = mean_value(water) - mean_value(money)
 
 
+# %% leans
 def leans(sentence):
-    """Return how far "bank" leans to water, by attention and by a plain average."""
+    """Return how far “bank” leans to water, by attention and by plain average."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
     row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
-    both = torch.stack([(row * lean).sum(dim=-1), lean.mean(dim=-1)])  # (2, H)
-    return torch.cat([both, both.sum(dim=-1, keepdim=True)], dim=-1)  # (2, 13)
+    return torch.stack([(row * lean).sum(), lean.mean(dim=-1).sum()])
 
 
-def count_pairs(kind):
-    """Count the correct pairs, with attention and plain average: (2, 13)."""
+sailed = leans("the thief sailed to the bank with the gold")
+robbed = leans("the thief robbed the bank by the river")
+ways = ["attention", "plain average"]
+Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
+
+# %% pairs-told [markdown]
+# A pair of a river sentence and a money sentence counts as correct if “bank” lies further towards water in the river sentence. This one is: the output
+# leans further to water with “sailed” than with “robbed”, in both columns. Besides the three known sentences we have 16 **clear** ones, with words of one
+# kind only, and 16 **mixed** ones. Half of each kind are about a river, which makes 8 × 8 = 64 pairs of each kind.
+
+# %% count-pairs
+correct = []
+for kind in ("clear", "mixed"):
     of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
-    river, money = (
-        torch.stack([leans(one) for one in of_kind.get_group(meaning)])
-        for meaning in ("river", "money")
-    )
-    return (river[:, None] > money).sum(dim=(0, 1))
+    river_ones = torch.stack(
+        [leans(one) for one in of_kind.get_group("river")]
+    )  # (8, 2)
+    money_ones = torch.stack([leans(one) for one in of_kind.get_group("money")])
+    correct.append((river_ones[:, None] > money_ones).sum(dim=(0, 1)))
+ways = ["attention", "plain average"]
+pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
 
-
-# %% ask-pairs
-predict("05/best-plain-average")
-
-# %% see-pairs
-# %%answer 05/best-plain-average
-clear, mixed = count_pairs("clear"), count_pairs("mixed")  # (2, 13) each
-kinds = pd.MultiIndex.from_product([["clear", "mixed"], ["attention", "plain"]])
-pd.DataFrame(torch.cat([clear, mixed]), kinds, columns=[*range(12), "all heads"])
-
-# %% the-answer [markdown]
-# ## So does attention find the meaning?
-#
-# Nothing that we tried shows that it does so here. In clear sentences mixing is enough: a plain average gets all 64
-# pairs right too. In mixed sentences all heads together do better than guessing, but a plain average does equally well.
-#
-# What one head has learned is to select, and what it selects depends on the word that asks. But this head also favours
-# words that say nothing about banks. And what "river" says about the bank depends on a third word, "saw" or "robbed".
-# But no score in this layer can depend on a third word.
-#
-# From the second layer on, the vectors that are compared are mixtures themselves, so a score can depend on any word of
-# the sentence. In whole models, the senses of a word do end up in different places (Reif et al., under Sources).
-
-# %% further [markdown]
-# ## Further
+# %% pairs-read [markdown]
+# In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences
+# are few: if we draw them again at random from themselves 10,000 times, the difference between the two lies between 10 pairs fewer and 11 pairs more in
+# 95% of the cases. So an advantage of up to about ten pairs would not have shown.
 #
 # ### Would a random head do it?
 #
-# Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained
-# ones, we shuffle the numbers inside each parameter of the attention. The vectors of the words stay as they are. We do
-# this twenty times and let "bank" ask. The three results below are uniform shares of the clue: the mean over all 240
-# heads, the mean of the twenty best heads (the best one of each layer), and the best of all 240.
+# Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained ones, we shuffle the
+# numbers inside each of the parameters that make queries and keys. The vectors of the words stay as they are. We do this 300 times, let “bank” ask in all
+# 25 sentences, and keep the best of the twelve heads each time.
 
+# %% read-once
+inputs = []  # for each sentence its vectors and the positions of "bank" and of the clue
+for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
+    pieces = layer.tokens(sentence)
+    inputs.append((layer.embed(pieces), pieces.index("bank"), pieces.index(clue)))
+
+
+def best_share(attention):
+    """Return the share of the clue in the best head, averaged over the sentences."""
+    rows = [attention(z).weights[0, :, at, to] * z.shape[1] for z, at, to in inputs]
+    return torch.stack(rows).mean(dim=0).max()
+
+
+best_share(layer.attention)
 
 # %% shuffled-layers
-def shuffled_layer(seed):
+from copy import deepcopy
+
+by_chance = []
+for seed in range(300):
     generator = torch.Generator().manual_seed(seed)
-    shuffled = load_layer()
-    for numbers in shuffled.attention.parameters():
-        order = torch.randperm(numbers.numel(), generator=generator)
-        numbers.copy_(numbers.flatten()[order].view_as(numbers))
-    return shuffled
-
-
-def share_in(some_layer):
-    readings = [some_layer.read(sentence) for sentence in fresh.sentence]
-    found = [
-        one.weights[:, one.tokens.index("bank"), one.tokens.index(clue)]
-        * len(one.tokens)
-        for one, clue in zip(readings, fresh.clue, strict=True)
-    ]
-    return torch.stack(found).mean(dim=0)  # (H,)
-
-
-by_chance = torch.stack([share_in(shuffled_layer(seed)) for seed in range(20)])
-by_chance.mean(), by_chance.amax(dim=1).mean(), by_chance.max()
+    shuffled = deepcopy(layer.attention)
+    for part in (shuffled.q_proj, shuffled.k_proj):
+        for numbers in part.parameters():
+            order = torch.randperm(numbers.numel(), generator=generator)
+            numbers.copy_(numbers.flatten()[order].view_as(numbers))
+    by_chance.append(best_share(shuffled))
+by_chance = torch.stack(by_chance)
+by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 
 # %% shuffled-reading [markdown]
-# If you may choose the best of twelve, chance gives you 2.0 uniform shares. So if the best head of our layer had been
-# head 0, 3 or 10, a share of 1.8 to 2.3 would not have been unusual. What is unusual is to find four such heads in one
-# layer: none of the twenty shuffled layers has four heads with more than 1.7 uniform shares. And the 3.3 of head 4 is
-# unusual by itself, for none of the 240 random heads reaches it.
+# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares. So a head with 1.8 to 2.3 of them, such as heads 0, 3
+# and 10 of our layer, would be nothing unusual. The 3.3 of head 4 are: in only one of the 300 shuffled layers does any head reach it.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes. Two banks that had almost nothing in common, with a cosine of 0.06, came out with a cosine of 0.74.
-# - Compare every experiment on attention with a plain average, and give the average the same freedom: the same values,
-#   and its own best head if you report attention's best head.
+# - Attention mixes, and how strongly it does so depends on how far apart the scores are. With our typed vectors, two banks with a cosine of 0.06 came out with
+#   one of 0.74; a plain average would have made them equal.
+# - Compare every experiment on attention with a plain average of the same values.
 # - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
-# - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve
-#   heads, none of 4,999 other words gives the clue as much weight as "bank" does, on average over our sentences. But
-#   what this head favours is not always a word that goes with banks.
-# - In a first layer, a score depends on the two words and their positions, and on nothing else. If a third word is
-#   replaced and the positions stay, it can only compete for the weight and add its own value.
+# - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve heads, none of 4,999 other words gives
+#   the clue as much weight as “bank” does, on average over our sentences.
+# - In a first layer a word has one query for all its meanings. It asks for the words that go with any of them.
+# - In a first layer, a score depends on the two words and their positions, and on nothing else. If a third word is replaced and the positions stay, it can
+#   only compete for the weight and add its own value.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -547,7 +561,7 @@ check_plain_average(plain_average_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# A report says: "One head gives the clue many uniform shares." Its author looked for the best head on the very
+# A report says: “One head gives the clue many uniform shares.” Its author looked for the best head on the very
 # sentences that the report is about. A result found in this way looks better than it is, either by luck or because a
 # head happens to favour these particular words. On our three known sentences, for example, head 10 is the best of the
 # twelve, with 5.7 uniform shares. On the seven other sentences with the same clues it gets 5.8, but on the 25 fresh
@@ -594,18 +608,22 @@ check_tested_head(tested_head_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Build ★★ (10 minutes)
 #
-# When "robbed" took the place of "saw", "bank" in head 10 turned away from "river" and attended most to "robbed"
-# instead. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
+# When “robbed” took the place of “saw”, the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and
+# “robbed” got more than that. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
 # differ in **one** word only. The first must be about a river bank and the second about a money bank, but in both of
-# them "bank" must attend most to the same **water word** in head 10. The check measures the weights. The meaning is for
+# them “bank” must attend most to the same **water word** in head 10. The check measures the weights. The meaning is for
 # you to judge.
 #
 # <details><summary>Hint</summary>
 #
-# Find a sentence with a water word to which "bank" gives a large weight in head 10, such as "sailed". Then add one more
-# word that shows that a river bank is meant, and replace that word with one that shows that a money bank is meant. You
-# can try your sentences in the explorer above.
+# Find a sentence with a water word to which “bank” gives a large weight in head 10, such as “sailed”. Then add one more
+# word that shows that a river bank is meant, and replace that word with one that shows that a money bank is meant.
 # </details>
+#
+# Try your sentences here before you write them down.
+
+# %% explore-heads
+RealHeadsExplorer(sentence="they sailed to the bank", head=10, word=5, ask=False)
 
 
 # %% tags=["exercise"]
@@ -627,17 +645,17 @@ check_minimal_pair(minimal_pair_solution).ok  # so that our sentences are not pr
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
 #
-# A blog shows a single heatmap: in "I put my money in the bank", in one head, "bank" attends most to "money". "So the
-# model knows that this is not a river bank", it says. Which experiments of this lesson would you ask for?
+# A blog shows a single heatmap: in “I put my money in the bank”, in one head, “bank” attends most to “money”. “So the
+# model knows that this is not a river bank”, it says. Which experiments of this lesson would you ask for?
 #
 # <details><summary>An answer</summary>
 #
-# - The control: does "bank" end up as close to money with a plain average?
+# - The control: does “bank” end up as close to money with a plain average?
 # - All heads, and fresh sentences, among them some with words of both kinds.
-# - Other words in place of "bank": does the head attend to "money" for them as well?
-# - A pair of sentences in which "money" stays and the meaning changes, such as "I left my money on the bank of the
-#   lake". Does the score of "bank" for "money" change, compared with its score for itself? (The weight changes anyway,
-#   because "lake" takes a share of the row.)
+# - Other words in place of “bank”: does the head attend to “money” for them as well?
+# - A pair of sentences in which “money” stays and the meaning changes, such as “I left my money on the bank of the
+#   lake”. Does the score of “bank” for “money” change, compared with its score for itself? (The weight changes anyway,
+#   because “lake” takes a share of the row.)
 # </details>
 
 # %% in-torch [markdown]
@@ -674,12 +692,12 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Two banks: 8. The fair test: 7. When the words disagree, with the first explorer: 10. The trained
-# layer, with the second: 9. Who asks: 8. The thief: 4. The pairs and the answer: 4.
+# **50 minutes.** Two banks: 8. The fair test: 8. When the words disagree, with the explorer: 10. The trained layer: 3.
+# Who asks: 8. One query for two meanings: 7. The thief and the answer: 6.
 #
-# **Where a class stalls.** *"But the model does understand":* agree that a whole model may, and ask which cell shows
-# it. *"The plain average is only lucky":* let the class write six sentences, three of each kind, and count. *The tie:*
-# let two students play "river" and "loan" and pull on a rope tied to "bank", while a third plays "the".
+# **Where a class stalls.** *“But the model does understand”:* agree that a whole model may, and ask which cell shows
+# it. *“The plain average is only lucky”:* let the class write six sentences, three of each kind, and count. *The tie:*
+# let two students play “river” and “loan” and pull on a rope tied to “bank”, while a third plays “the”.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -696,11 +714,11 @@ assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e
 # **3.** A query asks with strength 0. What comes out? **The plain average.** *Zeros:* this takes the scores for the
 # weights. *The word itself:* this assumes that a query that asks for nothing gets nothing new.
 #
-# **4.** Someone inspects 144 heads and finds one in which "bank" attends most to "river". What next? **Test it on fresh
+# **4.** Someone inspects 144 heads and finds one in which “bank” attends most to “river”. What next? **Test it on fresh
 # sentences, and with other query words.** *It understands:* this forgets the other 143. *It is chance:* that has to be
 # measured as well.
 #
-# **5.** In the first layer, "saw" is replaced with "robbed". What happens to the score of "bank" for "river"? **It
+# **5.** In the first layer, “saw” is replaced with “robbed”. What happens to the score of “bank” for “river”? **It
 # stays the same.** *It falls:* this confuses the score with the weight. *That depends on the head:* in every head, a
 # score depends only on two words and their positions.
 # </details>

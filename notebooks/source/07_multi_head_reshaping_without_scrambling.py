@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from attnlab import MultiHeadAttention, influence_map
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import HeadsExplorer, ManyHeadsExplorer
+from attnlab.explorers import HeadsExplorer
 
 lesson_setup()
 
@@ -360,7 +360,7 @@ round_trip
 # token $i$ with token $j$, using the features of that head. For how many of the 48 is this true?
 
 # %% explore-heads
-HeadsExplorer(ask=False)
+HeadsExplorer(step="transpose", ask=False)
 
 # %% would-training [markdown]
 # <details><summary>The answers</summary>
@@ -446,17 +446,18 @@ pd.DataFrame(found).replace({True: "passes", False: "caught"}).T
 #
 # ## More heads, same price?
 #
-# We went from one head to two and then to four, and the number of parameters stayed the same. Does anything grow? In
-# the explorer, six words have queries and keys with 12 random features. Move the slider from 1 head to 12 and watch the
-# table. Then set it to 12 heads and compare the six rows of one head. In how many different orders do they rank the
-# words, and why?
+# We went from one head to two and then to four, and the number of parameters stayed the same. Does anything grow? Here
+# is a layer of 12 features that reads six words, with 1 head and with more.
 
-# %% explore-many-heads
-ManyHeadsExplorer(heads=1, ask=False)
+# %% count-many-heads
+words, costs = torch.randn(1, 6, 12), {}
+for count in (1, 2, 3, 4, 6, 12):
+    layer = MultiHeadAttention(12, count, bias=False)
+    parameters = sum(p.numel() for p in layer.parameters())
+    costs[count] = parameters, layer(words).weights.numel()
+pd.DataFrame(costs, index=["parameters", "attention weights"])
 
 # %% the-answer [markdown]
-# <details><summary>The answers</summary>
-#
 # What grows is the number of attention weights, and with it the memory that they take if they are stored, because every
 # head has a table of its own. The parameters stay the same, and so do the [**FLOPs**](glossary.ipynb#FLOPs) of the
 # matrix products, that is, the number of their additions and multiplications. (Equal FLOPs do not mean equal time:
@@ -465,7 +466,6 @@ ManyHeadsExplorer(heads=1, ask=False)
 #
 # With 12 heads, each head has a single feature, so a score is one number times another. All rows then rank the words in
 # the same order or, if the query has the opposite sign, in exactly the reverse order.
-# </details>
 #
 # ## So what can two heads do that one cannot?
 #

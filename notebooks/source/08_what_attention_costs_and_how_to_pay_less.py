@@ -28,7 +28,7 @@ import torch.nn.functional as F
 from attnlab import PeakMemory, data_path, load_table, tiled_attention
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import CostExplorer
+from attnlab.explorers import CostExplorer, PiecesExplorer
 
 lesson_setup()
 
@@ -96,7 +96,7 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # those of a single head?
 
 # %% explore-cost
-CostExplorer(n=64, ask=False)
+CostExplorer(n=16_384, ask=False)
 
 # %% plain-heading [markdown]
 # <details><summary>The answers</summary>
@@ -292,6 +292,15 @@ for keys, values in zip(x.split(2), x.split(2), strict=True):
     state = add_piece(state, x[5:] @ keys.T / 5**0.5, values)
 _, total, output = state
 print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
+
+# %% cut-a-row [markdown]
+# ### Your experiment: cut a row
+#
+# The explorer cuts a row of eight scores wherever you like and joins the two pieces: with the correct factor, without
+# any, or with the wrong sign. At which cuts would a test not notice the mistake?
+
+# %% explore-pieces
+PiecesExplorer(cut=1, factor="forgotten")
 
 # %% tiles [markdown]
 # ## Tiles

@@ -31,7 +31,7 @@ import torch.nn.functional as F
 from attnlab import data_path, merge_heads, split_heads
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import YourAttentionExplorer
+from attnlab.explorers import MaskExplorer
 
 lesson_setup()
 
@@ -300,15 +300,22 @@ diagnose(patient_b)
 # $E$, and the factor is 1 over our divisor.) Then come a repair and the lesson that explains it. The folded list at the
 # end shows what was checked and found to hold.
 #
-# ### Your experiment: a function, drawn and checked
+# ### Your experiment: a function, drawn
 #
-# This explorer uses probe 1 to draw the weights of patient E, at first without a mask, and lists what the clinic
-# checked with inputs of its own. At first every row sums to 1. Click a word to turn it into padding. The sentence below
-# then names the first three rows that no longer sum to 1. Then put a function of your own in place of `patient_e`, with
-# or without a mask in which True means "may attend".
+# The mask editor of lesson 3 can draw what a function makes of given scores and a mask. For patient E we use probe 1:
+# with the scores as queries and unit vectors as keys and values, the output is the weights. Here "cat" is padding, and
+# the sentence above the map names the first three rows that do not sum to 1. Click the word, and every row does. Then
+# put a function of your own in place of `patient_e`.
+
 
 # %% explore
-YourAttentionExplorer(patient_e, mask="none", ask=False)
+def drawn(scores, mask):
+    one = torch.eye(len(scores))[None]  # (1, n, n): a batch of one
+    undivided = scores[None] * len(scores) ** 0.5  # the patient divides again
+    return patient_e(undivided, one, one, mask[None])[0]
+
+
+MaskExplorer(function=drawn, mask="none", padding=[1], ask=False)
 
 # %% a-function-of-your-own [markdown]
 # ## A function of your own

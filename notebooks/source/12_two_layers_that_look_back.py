@@ -280,7 +280,6 @@ figure = plot_heads(
     titles=["first layer", "second layer"],
     annotate=False,
 )
-figure.set_size_inches(8, 4.4)
 show_figure(figure, "12.3")
 
 # %% average-hides [markdown]

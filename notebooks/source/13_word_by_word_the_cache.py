@@ -147,7 +147,7 @@ write_with_cache("KQZBMTARK", 23)
 # with and without a cache.
 
 # %% explorer
-CacheExplorer()
+CacheExplorer(cache=True, step=3)
 
 # %% time-text [markdown]
 # ## Does it save time?

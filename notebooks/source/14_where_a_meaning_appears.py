@@ -285,7 +285,7 @@ pd.DataFrame(torch.stack(by_change), changed, places).drop(columns="before")
 # the end?
 
 # %% explorer
-LayersExplorer(layer=0, ask=False)
+LayersExplorer(layer=3, ask=False)
 
 # %% heads [markdown]
 # <details><summary>The answer</summary>

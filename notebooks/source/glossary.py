@@ -33,7 +33,7 @@
 #
 # ### attention
 #
-# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may look at. The
+# A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may attend to. The
 # [weights](#weight) come from comparing its [query](#query) with their [keys](#key). [Lesson 0](00_start_here.ipynb)
 #
 # ### attention sink
@@ -149,9 +149,9 @@
 # 13](13_word_by_word_the_cache.ipynb)
 
 # %% [markdown]
-# ### hard look-up
+# ### hard lookup
 #
-# A look-up that returns the value of the key with the largest score and ignores all others. [Lesson
+# A lookup that returns the value of the key with the largest score and ignores all others. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### head
@@ -220,7 +220,7 @@
 # %% [markdown]
 # ### mask
 #
-# A table that says which token may look at which. In this series True means *may look*; some libraries mean the opposite. Shape
+# A table that says which token may attend to which. In this series True means *may attend*; some libraries mean the opposite. Shape
 # (L, S). [Lesson 0](00_start_here.ipynb)
 #
 # ### merge
@@ -340,9 +340,9 @@
 # A [mask](#mask) that lets each query look only at keys near its own position. Shape (L, S). [Lesson
 # 3](03_masks_who_may_look_at_whom.ipynb)
 #
-# ### soft look-up
+# ### soft lookup
 #
-# A look-up that takes a share of every value and returns their sum. Attention is a soft look-up. [Lesson
+# A lookup that takes a share of every value and returns their sum. Attention is a soft lookup. [Lesson
 # 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### softmax

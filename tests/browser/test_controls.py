@@ -6,15 +6,16 @@ from attnlab.explorers import (
     BankExplorer,
     CostExplorer,
     CrossExplorer,
-    ManyHeadsExplorer,
     MaskExplorer,
     OrderExplorer,
+    RealHeadsExplorer,
     RotaryExplorer,
     RowExplorer,
     ScalingExplorer,
     SoftLookupExplorer,
 )
 from attnlab.explorers.scaling import DRAWS
+from tests.browser.pages import barriers
 
 
 @pytest.fixture
@@ -33,14 +34,14 @@ def look(card):
     [
         (ScalingExplorer, "slider", None, "ArrowRight"),
         (ScalingExplorer, "button", "d_k = 1024", "Enter"),
-        (ScalingExplorer, "button", "New random draw", "Space"),
+        (ScalingExplorer, "button", "New draw", "Space"),
         (CostExplorer, "button", "Double n", "Space"),
         (RowExplorer, "button", "Next ▶", "Enter"),
         (RowExplorer, "button", "6 ÷ sum", "Enter"),
         (MaskExplorer, "radio", "none", "ArrowLeft"),
         (MaskExplorer, "button", "cat", "Space"),
         (CrossExplorer, "button", "where?", "Enter"),
-        (ManyHeadsExplorer, "button", "head 2", "Enter"),
+        (RealHeadsExplorer, "button", "head 2", "Enter"),
         (OrderExplorer, "button", "Shuffle", "Enter"),
         (BankExplorer, "radio", "river", "ArrowRight"),
         (SoftLookupExplorer, "button", "zero", "Enter"),
@@ -74,7 +75,7 @@ def test_every_draw_is_reached_and_the_first_comes_again(open_card):
     card, seen = open_card(ScalingExplorer(ask=False)), []
     for _ in range(DRAWS + 1):
         seen.append(tuple(card.locator("td").all_inner_texts()))
-        card.get_by_role("button", name="New random draw").press("Enter")
+        card.get_by_role("button", name="New draw").press("Enter")
     assert len({*seen}) == DRAWS
     assert seen[-1] == seen[0]
 
@@ -117,7 +118,7 @@ def test_a_cell_picks_its_row(open_card):
 
 def test_pointing_at_a_curve_previews_and_a_click_keeps(open_card):
     card = open_card(ScalingExplorer(ask=False, d_k=1024))
-    curve = card.locator("svg.pickable")
+    curve = card.locator("svg.pickable").first
     box = curve.bounding_box()
 
     def point(share):
@@ -125,7 +126,7 @@ def test_pointing_at_a_curve_previews_and_a_click_keeps(open_card):
 
     def shown_and_kept():
         said = card.locator(".say").inner_text()
-        return said.partition(":")[0], card.locator("output").inner_text()
+        return said.partition(",")[0], card.locator("output").inner_text()
 
     curve.hover(position=point(0.15))
     assert shown_and_kept() == ("d_k = 1", "1024")
@@ -135,18 +136,18 @@ def test_pointing_at_a_curve_previews_and_a_click_keeps(open_card):
     card.locator("h3").hover()
     assert shown_and_kept() == ("d_k = 1", "1")
     curve.hover(position=point(0.8))
-    card.locator("input").press("ArrowRight")  # the keyboard wins over a pointer at rest
+    card.get_by_role("slider").press("ArrowRight")  # the keyboard wins over a pointer at rest
     assert shown_and_kept() == ("d_k = 2", "2")
 
 
 def test_pointing_at_a_map_previews_and_a_click_keeps(open_card):
-    card = open_card(ManyHeadsExplorer(ask=False))
-    title, third = card.locator("section").nth(1).locator("h4"), card.locator(".map").nth(2)
-    for act, head in ((third.hover, 2), (card.locator("h3").hover, 0), (third.click, 2)):
+    card = open_card(RealHeadsExplorer(ask=False))
+    title, third = card.locator("h4.scaled"), card.locator(".map").nth(2)
+    for act, head in ((third.hover, 2), (card.locator("h3").hover, 4), (third.click, 2)):
         act()
-        assert title.inner_text().startswith(f"head {head}")
+        assert title.inner_text().startswith(f"Head {head}")
     card.locator("h3").hover()
-    assert title.inner_text().startswith("head 2")
+    assert title.inner_text().startswith("Head 2")
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -156,10 +157,23 @@ def test_a_prediction_comes_first(open_card):
     card = open_card(ScalingExplorer())
     gate, veiled = card.get_by_role("group", name="Predict first"), card.locator(".picture")
     assert veiled.evaluate("e => e.inert && getComputedStyle(e).filter !== 'none'")
+    controls = card.locator(".bar, .picture").locator("button, input")
+    resting = (
+        "all => all.map(e => [e.ariaDisabled, e.matches(':disabled') || !!e.closest('[inert]')])"
+    )
+    assert {tuple(one) for one in controls.evaluate_all(resting)} == {("true", True)}
+    assert barriers(card.page, ".attnlab-explorer") == []
+    start = look(card)
+    card.page.keyboard.press("Tab")
+    for _ in range(12):  # no control of the veil is ever reached
+        card.page.keyboard.press("ArrowRight")
+        card.page.keyboard.press("Tab")
+    assert look(card) == start
     gate.get_by_role("button", name="flatter").press("Enter")
     assert "You predicted: flatter" in gate.inner_text()
     assert gate.evaluate("gate => gate.contains(gate.getRootNode().activeElement)")
     assert not veiled.evaluate("e => e.inert || getComputedStyle(e).filter !== 'none'")
+    assert {one for one, _ in controls.evaluate_all(resting)} == {None}
 
 
 @pytest.mark.parametrize(

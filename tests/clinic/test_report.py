@@ -75,8 +75,9 @@ def test_the_text_of_a_report_with_a_finding():
     assert text.startswith(
         "mine (attention function): 1 finding\n\n1. Every call prints.  [remembers]"
     )
-    for part in ("b    NaN", "Fix: compute from the arguments", "See lesson 9.", "Follows from it: And NaN.",
-                 "Good to know:\n- A note.", "found to hold:\n- It holds."):  # fmt: skip
+    for part in ("b    NaN", "Fix: compute from the arguments", "See lesson 9.",
+                 "Follows from it: And NaN.", "Good to know:\n- A note.",
+                 "found to hold:\n- It holds."):  # fmt: skip
         assert part in text
     assert not report.ok
     assert report.summary == "Every call prints."

@@ -74,10 +74,17 @@ def test_what_is_compared(name):
     if form.read is _answers.tensor:
         advice = form.otherwise if isinstance(form.otherwise, str) else ""
         refused(check, changed(otherwise), advice)
-        refused(check, changed(lambda result: result[None]), "must be (", "got (1, ")
-        refused(check, giving((torch.ones(2), 1)), "a tuple of 2; return the output alone, as")
+        refused(
+            check,
+            changed(lambda result: result[None]),
+            " the shape (1, ",
+            "should have the shape (",
+        )
+        refused(
+            check, giving((torch.ones(2), 1)), "a tuple of length 2. Return the output alone, as"
+        )
     if form.keeps_inputs:
-        refused(check, spoils, "it changes its arguments in place")
+        refused(check, spoils, "your function changes its arguments in place")
 
 
 def test_these_checks_keep_what_the_learner_reads_on():
@@ -93,9 +100,13 @@ def test_a_number(name):
         for answer in (right, [right], torch.tensor([right]).requires_grad_(), giving(right)):
             accepted(check, answer)
     refused(check, 12345.75, form.otherwise if isinstance(form.otherwise, str) else "")
-    refused(check, [1.0, 2.0], "One number is asked for, and it gives the shape (2,).")
-    refused(check, math.inf, "It gives inf, which is not a finite number.")
-    refused(check, "2", "It gives a str, and numbers are asked for.")
+    refused(check, [1.0, 2.0], "Your answer is a list of length 2. It should be one number.")
+    refused(
+        check,
+        math.inf,
+        "Your answer is inf, which is not a finite number. It should be one number.",
+    )
+    refused(check, "2", "Your answer is a string. It should be one number.")
 
 
 # --- stubs and forgotten returns ------------------------------------------------------------------
@@ -129,7 +140,7 @@ STUBS = [
 def test_a_stub_is_told_apart_from_a_wrong_answer(check):
     for stub in (only_a_docstring, None):
         assert "not done yet" in repr(check(stub))
-    refused(check, without_return, "returns None: is a `return` missing?")
+    refused(check, without_return, "returns None. Is a `return` missing?")
     refused(check, raising(ValueError("no idea")), "no idea")
     assert check.form.answer in check.__doc__
 
@@ -139,8 +150,10 @@ def test_all_stubs_of_all_forms(check):
     for stub in STUBS:
         verdict = check(stub)
         assert (verdict.done, verdict.ok) == (False, False)
-    refused(check, torch.no_grad()(without_return), "returns None: is a `return` missing?")
-    refused(check, lambda *inputs: print(1), "prints", "use return instead of print")
+    refused(check, torch.no_grad()(without_return), "returns None. Is a `return` missing?")
+    refused(
+        check, lambda *inputs: print(1), "prints something and returns None. Use `return` instead"
+    )
 
 
 # --- hostile answers ------------------------------------------------------------------------------
@@ -233,7 +246,7 @@ def test_whatever_is_handed_in_it_answers_in_words(check):
 def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch):
     monkeypatch.setattr(_answers, "TIME_LIMIT", 0.05)
     before = state_of_torch()
-    refused(check, endless, "did not come back within 0.05 seconds of computing: a loop?")
+    refused(check, endless, "did not finish within 0.05 seconds of computing")
     assert state_of_torch() == before
     with pytest.raises(KeyboardInterrupt):
         check(raising(KeyboardInterrupt()))
@@ -243,7 +256,7 @@ def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
     monkeypatch.setattr(_bounded, "WAIT", 0.1)
     verdict = exercises.check_normed_scores(lambda query, key: time.sleep(9))
     assert (verdict.done, verdict.ok, verdict.headline) == (True, None, "Not checked")
-    assert "of which it computed for 0.0: does it wait" in verdict.message
+    assert "though it computed for only 0.0. Does it wait" in verdict.message
     assert f"dotted {ORANGE}" in verdict._repr_html_()
 
 
@@ -253,12 +266,15 @@ def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (raising(ValueError("no luck.")), "key (2, 7, 11) it raises ValueError: no luck."),
+        (
+            raising(ValueError("no luck.")),
+            "key (2, 7, 11), your function raises ValueError: no luck.",
+        ),
         (raising(ValueError("a" * 300)), "a..."),
-        (lambda query, key: query.mT.view(-1), "This is correct advice if the axes are in"),
-        (lambda query, key: query if query else key, "`.all()` makes one True or False"),
+        (lambda query, key: query.mT.view(-1), "That advice is right only if the axes are in"),
+        (lambda query, key: query if query else key, "whole tensor, call `.all()`"),
         (raising(NotImplementedError("'exp' not implemented for 'Bool'")), "for 'Bool'."),
-        (torch.ones(2), "the function itself"),
+        (torch.ones(2), "your function itself"),
     ],
 )
 def test_an_error_is_told_and_explained(function, words):

@@ -7,14 +7,14 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from attnlab import _folds
-from attnlab.exercises import check_is_distribution, hand_in
+from attnlab.exercises import check_new_vector, hand_in
 from attnlab.exercises._hand_in import ASK_NAME
 from attnlab.exercises._verdict import latest
 from tools.grade._submissions import lesson_of, read_submissions
 
 SOURCES = [
-    "def is_distribution(weights):\n    return True",
-    "from attnlab.exercises import check_is_distribution\ncheck_is_distribution(is_distribution)",
+    "def new_vector(query, x):\n    return query",
+    "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)",
 ]
 
 
@@ -42,7 +42,7 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
         "lesson": "00",
         "name": "Ada / é",
         "predictions": {"00/mat": "cat"},
-        "verdicts": {"check_is_distribution": "Not yet correct"},
+        "verdicts": {"check_new_vector": "Not yet correct"},
     }
     (submission,) = read_submissions(tmp_path)
     assert submission.cells == SOURCES
@@ -51,7 +51,7 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
 
 
 def test_a_stub_is_no_verdict(shell, tmp_path, capsys):
-    check_is_distribution(None)
+    check_new_vector(None)
     hand_in("00", name="a")
     told = json.loads((tmp_path / "handin_00_a.ipynb").read_text())["metadata"]["attnlab"]
     assert told["verdicts"] == {}

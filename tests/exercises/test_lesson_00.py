@@ -1,47 +1,51 @@
 """The check of lesson 0: what it accepts, and what it says of wrong answers that are not slips."""
 
+import pytest
 import torch
+import torch.nn.functional as F
 
-from attnlab.exercises import check_is_distribution
-from tests.exercises.verdicts import accepts, names, refused
-
-
-def is_distribution(row):
-    return bool((row >= 0).all() and abs(row.sum() - 1) < 1e-5)
+from attnlab.exercises import check_new_vector
+from tests.exercises.verdicts import accepts, names
 
 
-def without_else(row):
-    if is_distribution(row):
-        return True
+def by_hand(query, x):
+    powers = [float(row @ query / len(query) ** 0.5) for row in x]
+    powers = torch.tensor(powers).exp()
+    return sum(power * row for power, row in zip(powers / powers.sum(), x, strict=True))
 
 
 test_accepts = accepts({
-    check_is_distribution: [
-        is_distribution,
-        lambda row: (row >= 0).all() and torch.isclose(row.sum(), torch.tensor(1.0)),
-        lambda row: ((row >= 0).all() & ((row.sum() - 1).abs() < 1e-6)).numpy(),
+    check_new_vector: [
+        by_hand,
+        lambda query, x: F.scaled_dot_product_attention(query[None], x, x)[0],
+        lambda query, x: (query @ x.mT / x.shape[-1] ** 0.5).softmax(-1) @ x,
     ]
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_is_distribution: {
-        "sums to 0.9999998": lambda row: bool((row >= 0).all() and row.sum() == 1),
-        "may be exactly 0": lambda row: bool((row > 0).all() and abs(row.sum() - 1) < 1e-5),
-        ("[0.8, 0.7, -0.5]", "-0.5 is negative: every entry"): (
-            lambda row: bool((row <= 1).all() and abs(row.sum() - 1) < 1e-5)
+    check_new_vector: {
+        "has the shape (7,), but it should have the shape (5,). These are the weights": (
+            lambda query, x: (x @ query / len(query) ** 0.5).softmax(-1)
         ),
-        "without `abs`": lambda row: bool(abs(row.abs().sum() - 1) < 1e-5),
-        "narrow the tolerance": lambda row: bool((row >= 0).all() and abs(row.sum() - 1) < 0.1),
-        ("the shape (3,); return one", "`.all()` makes one"): lambda row: row >= 0,
-        "a Tensor of torch.float32; return True or False": lambda row: row.sum(),
-        "returns None: return False": without_else,
+        ("x (7, 5)", "is wrong. The scores are not divided"): (
+            lambda query, x: (x @ query).softmax(-1) @ x
+        ),
+        ("x (3, 11)", "always divided by the square root of 5"): (
+            lambda query, x: (x @ query / 5**0.5).softmax(-1) @ x
+        ),
+        "is `weights @ x`": lambda query, x: (x @ query).softmax(0) * x,
+        "a single vector": lambda query, x: F.scaled_dot_product_attention(query[None], x, x),
+        "runs over a single number": (
+            lambda query, x: ((x @ query[:, None]).softmax(-1) * x).sum(dim=0)
+        ),
+        "One of three steps is wrong": lambda query, x: x.amax(dim=0),
     }
 })  # fmt: skip
 
 
-def test_a_wrong_distribution_is_shown_with_all_rows():
-    verdict = refused(check_is_distribution, without_else)
-    assert verdict.evidence.columns == ("its sum", "correct", "yours")
-    assert "NaN" in repr(verdict)
-    shown = refused(check_is_distribution, lambda row: True).evidence
-    assert shown.values[3].tolist() == [0.4, False, True]  # [0.2, 0.2]
+@pytest.mark.parametrize("seed", range(4))
+def test_the_right_answer_is_attention(seed):
+    generator = torch.Generator().manual_seed(seed)
+    query, x = (torch.randn(size, generator=generator).double() for size in ((5,), (7, 5)))
+    right = check_new_vector.form.right(query, x)
+    torch.testing.assert_close(right, F.scaled_dot_product_attention(query[None], x, x)[0])

@@ -66,26 +66,32 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_zero_query: {
-        "four is the number of features": [0.25] * 4,
+        "Four is the number of features": [0.25] * 4,
         "in percent?": [100 / 3] * 3,
         "yours sum to 0.900": [0.3, 0.3, 0.3],
         "No weight can be negative": [0.5, 0.6, -0.1],
         "not all equal. Does any key": [0.4, 0.3, 0.3],
-        "NaN": [math.nan] * 3,
+        "a list of length 3 that contains NaN. It should": [math.nan] * 3,
     },
     check_query_for_awesome: {
         (
-            "gets 0.867 of the weight. It has the largest weight already",
+            "gets 0.867 of the weight. That is the largest weight",
             "so the direction is good. Make the query longer",
         ): [10.0, 0, 0, 0],
-        "but “He” gets the largest. A longer query will not help": [-5.0, 0, 0, 0],
-        "will not help, so choose another direction.": [5.0, 5, 0, 0],
-        "choose another direction; the opposite": -20 * (X[2] - X[1]),
+        "and “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
+        "will not help. Choose another direction.": [5.0, 5, 0, 0],
+        "Choose the opposite direction": -20 * (X[2] - X[1]),
         "prefers none": torch.zeros(4),
-        "for each feature, not each word": [0, 0, 1],
+        "for each feature, not for each word": [0, 0, 1],
         "too large for": [1e308] * 4,
     },
     check_mended: {
+        ("value (2, 7, 13), the output is wrong", "divided by √2, and 2 is the batch size"): (
+            lambda q, k, v: (q @ k.mT / math.sqrt(len(k))).softmax(dim=-1) @ v
+        ),
+        "raise e to the power of each score": from_scores(shared),
+        "These are the weights. Multiply": lambda q, k, v: scores_of(q, k).softmax(dim=-1),
+        "such as `relu`": from_scores(lambda scores: shared(scores.relu())),
         "runs over the sequences of the batch": broken,
         ("query (5, 11)", "Count the dimensions from the end"): (
             from_scores(lambda s: s.softmax(dim=2))
@@ -93,15 +99,27 @@ test_names_the_mistake = names({
         ("query (2, 5, 11)", "transpose(-2, -1)"): (
             lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
         ),
-        "value (7, 13) it runs, but it returns None": (
+        "value (7, 13), your function runs, but it returns None": (
             lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
         ),
-        "an ndarray": lambda q, k, v: attention(q, k, v).detach().numpy(),
+        "a NumPy array of shape (2, 5, 13). Return the output "
+        "alone": lambda q, k, v: attention(q, k, v).detach().numpy(),
     },
     check_attention_from_exp: {
-        "e to the power of 1000 is infinite": from_scores(lambda s: shared(s.exp())),
+        ("raw scores of 100 and 200", "e to the power of 100 is infinite"): (
+            from_scores(lambda s: shared(s.exp()))
+        ),
+        ("raw scores of 300 and 600", "subtract the mean of the row"): (
+            from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
+        ),
+        ("raw scores of 1000 and 2000", "float64 only moves the limit"): (
+            from_scores(lambda s: shared(s.double().exp()).float())
+        ),
+        "take `.values`, or call `amax`": (
+            from_scores(lambda s: shared((s - s.max(dim=-1, keepdim=True)).exp()))
+        ),
         "the largest score of each row": from_scores(lambda s: shared((s - s.max()).exp())),
-        ("finite, but wrong", "No score may be cut off"): (
+        ("finite, but wrong", "because scores were cut off"): (
             from_scores(lambda s: shared(s.clamp(-80, 80).exp()))
         ),
     },
@@ -110,12 +128,12 @@ test_names_the_mistake = names({
 
 @pytest.mark.parametrize("softmax", SOFTMAXES)
 def test_a_softmax_is_noticed_under_every_name(softmax):
-    refused(check_zero_query, lambda: softmax(torch.zeros(1, 3))[0], "Find them without it")
-    refused(check_attention_from_exp, from_scores(softmax), "calls softmax")
+    refused(check_zero_query, lambda: softmax(torch.zeros(1, 3))[0], "Find them without one")
+    refused(check_attention_from_exp, from_scores(softmax), "calls a softmax")
 
 
 def test_a_wrong_attention_is_shown_with_the_report():
-    verdict = refused(check_mended, broken, "Tried with query (2, 5, 11)")
+    verdict = refused(check_mended, broken, "from the clinic, which chooses sizes")
     assert verdict.report.findings[0].name == "softmax-axis"
     assert verdict.evidence is not None
 

@@ -53,6 +53,16 @@ def saying(**words):
     return lambda attend, x: words.get(said := causal_test(attend, x), said)
 
 
+def last_token_only(attend, x):
+    """Change the last token alone."""
+    changed = x.clone()
+    changed[-1] = 99.0
+    moved = (attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5
+    if moved[:-1].any():
+        return "leaks"
+    return "correct" if moved[-1] else "too tight"
+
+
 def test_causal_test_must_look_at_every_cell():
     def blind(attend, x):
         found = table_of(attend, x)
@@ -116,6 +126,13 @@ def test_what_is_said_to_spare_the_words_spares_them(mask):
     assert (mask(lengths) != decoder_mask(lengths)).any()
 
 
+def test_the_mask_of_the_first_wrong_sentence_is_shown():
+    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & ~square(n).tril(-4))
+    assert verdict.evidence.caption.startswith("Your mask for sentence 0")
+    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & real_of(n).mT)
+    assert verdict.evidence.caption.startswith("Your mask for sentence 1")
+
+
 def test_who_fails_at_once_gets_no_credit():
     verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
     assert verdict.message.startswith("With one sentence, 3 heads")
@@ -152,11 +169,6 @@ def by_exp(scores, allowed):
     return exps / exps.sum(dim=-1, keepdim=True).clamp_min(1e-6)
 
 
-def empty_when_any(scores, allowed):
-    weights = filled_with(-torch.inf)(scores, allowed)
-    return torch.zeros_like(weights) if (~allowed).all(dim=-1).any() else weights
-
-
 def counted_from_the_front(scores, allowed):
     some = allowed.any(1, keepdim=True)
     weights = scores.masked_fill(~allowed & some, -torch.inf).softmax(-1)
@@ -185,10 +197,11 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_causal_test: {
+        ("a mask without its diagonal", "Outputs 0 and 1 do not move"): last_token_only,
         "Output i must move with tokens 0 to i": saying(correct="leaks", leaks="correct"),
-        "leaks come first": tightness_first,
-        '"fine"; return one of': lambda attend, x: "fine",
-        "returns None: return 'correct'": saying(correct=None),
+        "a leak must be reported first": tightness_first,
+        '“fine”. Return "leaks"': lambda attend, x: "fine",
+        "Return “correct”: every path": saying(correct=None),
     },
     check_decoder_mask: {
         "query 4 and key 0 must be open, because the key is an earlier word": (
@@ -200,30 +213,35 @@ test_names_the_mistake = names({
         "query 2 and key 2 must be open, because the key is the token itself": (
             lambda n: decoder_mask(n) & ~diagonal_without_one(n)
         ),
-        "would be lined up with that of the heads": lambda n: decoder_mask(n)[:, 0],
-        "must be bool, got torch.float32": lambda n: decoder_mask(n).float(),
+        "so use lengths.max()": lambda n: real_of(n) & causal_mask(5),
+        "would line up the axis of the sentences": lambda n: decoder_mask(n)[:, 0],
+        "dtype torch.float32, but it should have torch.bool": lambda n: decoder_mask(n).float(),
     },
     check_safe_softmax: {
+        "read the wrong way round": lambda s, m: s.masked_fill(m, -torch.inf).softmax(-1),
         "divides 0 by 0": filled_with(-torch.inf),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
-        "An empty row changes the others": empty_when_any,
-        "the gradient is NaN": covered_up,
-        "No gradient": lambda s, m: safe(s.detach(), m),
+        "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),
+        "masked_fill replaces it": covered_up,
+        "no gradient comes back": lambda s, m: safe(s.detach(), m),
         ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
         ("Scores of 100 or -110 break it", "overflows or rounds to 0"): by_exp,
-        ("from -111 to 101", "A blocked key is still read"): erase_empty(-20.0),
-        ("to -99899", "only -inf lies below everything"): erase_empty(-150.0),
+        ("from -111 to 101", "A blocked key still gets weight"): erase_empty(-20.0),
+        ("to -99899", "only -inf lies below every score"): erase_empty(-150.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
         "sums to 1.0000010, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
         "A blocked key gets the weight 1e-08": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     check_padded_batch: {
-        ("With one sentence the numbers are correct", "one axis is missing"): (
+        "multiplied by the mask": lambda q, k, v, m: (
+            F.scaled_dot_product_attention(q, k * m[:, None, :, None], v)
+        ),
+        ("With one sentence the numbers are correct", "so one axis is missing"): (
             attend(lambda m: m[:, None] == 1)
         ),
         "4 queries and 5 keys": square_mask,
         "raises": attend(lambda m: m[:, None, None]),
-        "NaN comes out": nan_rows,
+        "contains NaN, although every query has a word": nan_rows,
     },
 })  # fmt: skip

@@ -58,32 +58,37 @@ test_names_the_mistake = names({
         "0.505 of the weight. That is too much": 2.1,
     },
     check_plain_average: {
-        "It gives NaN: a query": lambda value, mask: divided(value, mask, least=0),
-        "must be torch.float64, got torch.float32": lambda v, mask: divided(v.float(), mask),
-        "turn it into value.dtype": (
+        "It contains NaN, from 0 / 0. A query": lambda value, mask: divided(value, mask, least=0),
+        "dtype torch.float32, but it should have "
+        "torch.float64": lambda v, mask: divided(v.float(), mask),
+        "needs keepdim=True": lambda v, mask: mask / mask.sum(dim=-1) @ v,
+        "turn the mask into value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
     },
     check_tested_head: {
-        "It chooses head 3, the best with": best_of_both,
-        "It chooses head 0; on the known ones alone head 1": lambda known, fresh: (0, 0.0),
-        "two numbers; it gives a Tensor": lambda known, fresh: report(known, fresh)[0],
+        "It chooses head 3, which is best on the fresh": best_of_both,
+        "It chooses head 0. On the known sentences alone, head "
+        "1": lambda known, fresh: (0, 0.0),
+        "a tensor of shape (). Return two numbers, the head and its "
+        "mean": lambda known, fresh: report(known, fresh)[0],
     },
     check_minimal_pair: {
-        "“river” (0.537) in the first and to “robbed” (0.585)": (
+        "“river” (0.537) in the first sentence, but to “robbed” (0.585)": (
             bank("saw the bank by the river|robbed the bank by the river", "the thief")
         ),
         "are the same": (SAILED[0], SAILED[0]),
-        "Only one word may differ; 2 do": (SAILED[0], "they walked to the bank for a loan"),
+        "Only one word may differ, but 2 words "
+        "do": (SAILED[0], "they walked to the bank for a loan"),
         "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
-        "has it 0 times": ("they sailed to the shore", SAILED[1]),
-        "has it 2 times": ("a bank is no bank", SAILED[1]),
+        "shore” does not contain it": ("they sailed to the shore", SAILED[1]),
+        "contains it 2 times": ("a bank is no bank", SAILED[1]),
         "which says nothing about banks": bank("is open|is closed"),
-        "the word that you changed, “river” and “lake”": (
+        "the word that you changed, to “river” and to “lake”": (
             bank("by the river was wet|by the lake was wet")
         ),
-        "cannot read it: text must hold at least one word": ("", SAILED[1]),
-        "one is an int": (SAILED[0], 3),
+        "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
+        "a pair that contains an integer. It should be": (SAILED[0], 3),
         "does not know the word “snorkel”": bank("snorkel|withdraw", "he rowed to the bank to"),
         "“.” is a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },

@@ -25,6 +25,12 @@ def with_weight(weight, matrix):
     return layer
 
 
+def exchanged(matrix):
+    layer = nn.Linear(*matrix.shape[::-1], bias=False)
+    layer.weight = nn.Parameter(matrix.T.clone())
+    return layer
+
+
 def untransposed_if_square(matrix):
     return linear_with(matrix.T if matrix.shape[0] == matrix.shape[1] else matrix)
 
@@ -79,36 +85,42 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_parameter_count: {
-        "100 is not the number. Count each projection: inputs times outputs": lambda: 100,
-        "9 words need no more than one": 9 * 247,
+        "9 words need no more parameters": 9 * 228,
     },
     check_linear_from: {
-        "has a bias": lambda m: linear_with(m, bias=True),
+        "must not have a bias, so pass": lambda m: linear_with(m, bias=True),
         "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
-        "must be (3, 5), got (5, 3)": lambda m: with_weight(m, m),
-        "a matrix (4, 4) the layer is wrong. The weight must hold": untransposed_if_square,
+        "the shape (5, 3), but it should have the shape (3, 5)": lambda m: with_weight(m, m),
+        "a matrix (4, 4), the layer is wrong. The weight must hold": untransposed_if_square,
         "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
+        "two sizes exchanged": exchanged,
+        "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
+        "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),
-        "an nn.Linear is asked for": lambda m: m.T,
+        "a tensor of shape (3, 5). Return an nn.Linear": lambda m: m.T,
     },
     check_other_pair: {
         "W_query has not changed": lambda q, k: (q, k),
         "W_key has not changed": lambda q, k: (2 * q, k),
-        "must lose": lambda q, k: (2 * q, 2 * k),
-        "multiplied on the right": lambda q, k: (rotation(len(q)) @ q, rotation(len(q)) @ k),
-        "the inverse of A": lambda q, k: (q @ sheared(q), k @ sheared(q).inverse()),
-        "must be (8, 4), got (8, 2)": lambda q, k: (q[:, :2], k[:, :2]),
+        "the other must lose": lambda q, k: (2 * q, 2 * k),
+        "Change the sign of both": lambda q, k: (-2 * q, k / 2),
+        "old table transposed": lambda q, k: (k, q),
+        "Multiply the matrices on the "
+        "right": lambda q, k: (rotation(len(q)) @ q, rotation(len(q)) @ k),
+        "You multiplied W_key by the inverse of "
+        "A": lambda q, k: (q @ sheared(q), k @ sheared(q).inverse()),
+        "the shape (8, 2), but it should have the shape (8, 4)": lambda q, k: (q[:, :2], k[:, :2]),
         "of floats": lambda q, k: (q.int(), k.int()),
     },
     check_layer_test: {
-        "Is the threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
-        "After `changed = x` both names mean one tensor": (
+        "Is your threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
+        "After `changed = x`, both names mean one tensor": (
             lambda layer: layer_test(layer, changes=lambda x: x)
         ),
         ("all three matrices", "Every output is 0"): lambda layer: layer(X).shape == (1, 5, 4),
-        "W_value is zero. Every output is 0.": lambda layer: bool(layer.W_query.any()),
+        "W_value is zero. Every output is 0 there.": lambda layer: bool(layer.W_query.any()),
         "the same average": lambda layer: bool(layer(X).any()),
-        "its own value. It sees no other token": lambda layer: apart(*layer(X)[0, :2]),
+        "its own value. No token receives": lambda layer: apart(*layer(X)[0, :2]),
         # it is curved, as attention is, and so is a small network for each token alone
         "a small network of its own": lambda layer: apart(layer(2 * X), 2 * layer(X)),
     },

@@ -97,51 +97,48 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_tokens_in_head: {
-        "The list is empty": [],
-        "your list holds 6": [6, 7],
-        "Tokens are whole numbers, counted": lambda: [math.nan],
+        "an empty list. It should be": [],
+        "a list that contains 6": [6, 7],
+        "tokens, which are whole numbers": lambda: [math.nan],
         "These are the tokens. Name each of them once": [3, 3, 4],
     },
     check_by_letters: {
-        "With head_dim 6 it is correct. Is a size fixed?": lambda q, k, v: by_axes(q, k, v, 6),
+        "With head_dim 6 it is correct. Does your code contain a fixed "
+        "size?": lambda q, k, v: by_axes(q, k, v, 6),
         "Which letter is summed over": lambda q, k, v: attention(q, k[:, :5], v[:, :5]),
     },
     check_mended_heads: {
-        "With 3 heads it is correct. Is a size fixed?": lambda x, num_heads: mended(x, 3),
-        "Follow one number": lambda x, num_heads: x,
-        ("RuntimeError: view size", "This is correct advice if the axes are in"): merged_by_view,
+        "With 3 heads it is correct. Does your code contain a fixed "
+        "size?": lambda x, num_heads: mended(x, 3),
+        "one after the other": lambda x, num_heads: x,
+        ("RuntimeError: view size", "in the order that you intend"): merged_by_view,
     },
     check_pair_test: {
         "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,
-        "but not all of them: look into a head": lambda split, merge: (
+        "but not every wrong pair. Look into a head": lambda split, merge: (
             split(NUMBERED, 3).shape == (2, 3, 5, 4)
         ),
-        "look into a head as well": same_in(..., x=torch.ones(2, 5, 12)),
-        "test a batch of two": same_in(..., x=NUMBERED[:1]),
+        "Look into a head as well": same_in(..., x=torch.ones(2, 5, 12)),
+        "Test a batch of two": same_in(..., x=NUMBERED[:1]),
         "“correct split, reshaped merge”. A round trip": lambda split, _: same_split(split, ...),
-        "Look into a head: it must hold its slice": in_one_head,
+        "Look into a head, which must hold its slice": in_one_head,
         "“merge correct only after a split”. Its round trip": same_in(...),
+        "Test the merge right after the split": lambda split, merge: (
+            merges_anew(split, merge) and same_split(split, ...)
+        ),
         "“last two heads swapped”": same_in(ALL, 0),
-        "“first and last head swapped”": same_in(ALL, 1),
-        "“first two heads swapped”": same_in(ALL, 2),
-        "“first and last token swapped”": same_in(ALL, ALL, 1),
-        "“tokens 0 and 1 swapped”": anew_at_tokens(-1),
         "“tokens 1 and 2 swapped”": anew_at_tokens(0, -1),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
-        "“merge wrong in the last token”": split_and_first_row,
-        "False of the correct pair “chunk and cat”. Compare numbers": lambda split, merge: (
+        "“merge wrong in the last "
+        "token”": split_and_first_row,
+        "False for the correct pair “chunk and cat”. It splits and merges "
+        "correctly": lambda split, merge: (
             is_right(split, merge) and not split(NUMBERED, 3).is_contiguous()
         ),
-        ("“reshaped split, correct merge” it raises", "AssertionError"): by_assert,
+        ("“reshaped split, correct merge”, your function raises", "AssertionError"): by_assert,
     },
 })  # fmt: skip
-
-
-def test_the_table_of_tokens_does_not_give_the_answer_away():
-    verdict = refused(check_tokens_in_head, [0, 1, 2, 3, 4, 5], "order of memory")
-    assert verdict.evidence.values.tolist() == [[0, 11]]
-    assert verdict.evidence.rows == ("head 0",)
 
 
 def test_the_pairs_are_what_they_are_called_and_counted():
@@ -151,4 +148,4 @@ def test_the_pairs_are_what_they_are_called_and_counted():
         assert split(NUMBERED, 3).shape == (2, 3, 5, 4)
         assert merge(split(NUMBERED, 3)).shape == NUMBERED.shape
     evidence = refused(check_pair_test, round_trip).evidence
-    assert evidence.values.tolist() == [[3, 12], [3, 0]]
+    assert evidence.values.tolist() == [[3, 8], [3, 0]]

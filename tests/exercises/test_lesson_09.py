@@ -126,47 +126,46 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_hiding_sizes: {
-        "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 3) `patient_x` is off": (
+        "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 3), `patient_x` is off": (
             lambda: (2, 5, 7, 11, 3)
         ),
-        "With one key its weight is 1": (2, 5, 1, 11, 3),
-        "at least 2, and the smallest is 1": (1, 5, 11, 11, 3),
-        "Five numbers are asked for, N, L, S, E, Ev; got 4": (2, 5, 11, 11),
-        "whole numbers": (2, 5, 11.5, 11.5, 3),
+        "With one key, its weight is 1": (2, 5, 1, 11, 3),
+        "of at least 2, but one is 1.": (1, 5, 11, 11, 3),
+        "a tuple of length 4. It should be five whole numbers": (2, 5, 11, 11),
+        "but one is 11.5": (2, 5, 11.5, 11.5, 3),
         "too large for a quick check": (2, 5, 10**6, 10**6, 3),
     },
     check_mended_mask: {
-        ("not by its root", "mask (2, 5, 7)", "Something else is wrong as well"): two_bugs,
-        "True blocks a key in this mask": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
-        "mask (2, 5, 7) it raises": lambda q, k, v: v,
+        ("mask (2, 5, 7)", "not by its root. Besides, they are multiplied"): two_bugs,
+        "True must mean that a query may attend": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
     },
     check_learning_probe: {
-        "It never calls the function": lambda attend: True,
-        "only that some input gets one": lambda attend: attend(*fresh()).requires_grad,
-        "False of attnlab's attention. No input asks for a gradient": (
+        "Your probe never calls the function": lambda attend: True,
+        "as soon as some input gets one": lambda attend: attend(*fresh()).requires_grad,
+        "False for attnlab's attention. None of your inputs asks": (
             lambda attend: attend(*(leaf.detach() for leaf in fresh())).requires_grad
         ),
-        "so they cannot show it": lambda attend: attend(*drawn()).isfinite().all(),
-        "One tensor plays query, key and value": probe(lambda: 3 * leaves_of((2, 5, 11))),
+        "the output alone cannot show": lambda attend: attend(*drawn()).isfinite().all(),
         "0 everywhere": probe(good=lambda gradient: gradient is not None),
-        "single gradients of 0 are healthy": (
+        "some of the gradients may be 0": (
             probe(good=lambda gradient: gradient is not None and bool((gradient != 0).all()))
         ),
-        "True of frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
+        "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
         "in a second call. Gradients add up in `.grad`": with_old(0),
-        "is None, not a tensor": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
-        ("a detached output", "return False before backward()"): probe(guard=False),
-        "on all three inputs": lambda attend: attend(*drawn()).sum().backward(),
-        "returns None: return False": lambda attend: probe()(attend) or None,
+        "has None for a gradient": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
+        ("detaches its output", "return False before backward()"): probe(guard=False),
+        "If all three inputs ask for a gradient": lambda attend: attend(*drawn()).sum().backward(),
+        "Return False: every path": lambda attend: probe()(attend) or None,
     },
     check_disguise: {
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
-        ("weak_check notices it. With", "is off by up to", "Make it correct at exactly"): (
+        ("weak_check notices it. With", "the output is wrong", "Make it correct at exactly"): (
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
-        "got torch.float64": lambda q, k, v: attention(q, k, v).double(),
+        "dtype torch.float64, but it should have "
+        "torch.float32": lambda q, k, v: attention(q, k, v).double(),
         "the clinic finds nothing wrong either": talkative,
         ("the clinic could not examine it", "picky(query: (2, 5, 11)"): picky,
     },
@@ -176,14 +175,15 @@ test_names_the_mistake = names({
 def test_wrong_answers_are_shown_in_numbers():
     evidence = refused(check_hiding_sizes, (2, 5, 7, 11, 3)).evidence
     assert evidence.rows == ("patient_x", "correct")
-    evidence = refused(check_learning_probe, with_old(1), "a frozen key").evidence
+    evidence = refused(check_learning_probe, with_old(1), "freezes the key").evidence
     assert evidence.rows == ("query (2, 5, 11)", "key (2, 7, 11)", "value (2, 7, 13)")
     assert evidence.values.isnan().flatten().tolist() == [False, True, False]
 
 
 def test_the_report_of_the_clinic_comes_with_the_verdict():
     verdict = refused(check_mended_mask, two_bugs)
-    assert verdict.report.findings[0].evidence is verdict.evidence is not None
+    assert verdict.report.findings
+    assert refused(check_mended_mask, lambda q, k, v: v).message.endswith("4 were given.")
     verdict = accepted(check_mended_mask, lambda q, k, v, mask: weigh(q, k, mask) @ v)
     assert verdict.report.ok
     assert "no allowed key gives NaN" in " ".join(verdict.remarks)

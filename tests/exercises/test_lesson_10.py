@@ -64,19 +64,20 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_third_word: {"0.5 is not the weight. Both scores": lambda: 0.5},
-    check_sink_share: {"One number per head": lambda weights: share(weights).mean()},
+    check_sink_share: {
+        "include the row of a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
+        "Return 12 numbers, one for each head": lambda weights: share(weights).mean()},
     check_mended_ablation: {
-        "It changes the layer that it is given (attention.out_proj.weight)": careless,
-        "lacks head 3: heads are counted from 0": (
+        "changes the layer that it is given (attention.out_proj.weight)": careless,
+        "lacks head 3 instead. Heads are counted from 0": (
             on_a_copy(lambda matrix, head: matrix[:, columns(head - 1)].zero_())
         ),
         "Which 32 columns": on_a_copy(lambda matrix, head: matrix.zero_()),
-        "is a tensor (L, 384)": lambda layer, text, head: layer.read(text),
+        "Return the output alone, as a tensor": lambda layer, text, head: layer.read(text),
     },
     check_own_word: {
         "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
-        "where is the other meaning": ("club", GOLF, GOLF),
+        "Where is the other meaning": ("club", GOLF, GOLF),
         ("In head 2, 2,961 of 5,000 other words give “golf” more", "fewer than 100"): (
             ("club", ("the golf club", "golf", 2), DANCED)
         ),
@@ -85,8 +86,8 @@ test_names_the_mistake = names({
         "“vexing” must occur once": ("club", GOLF, ("the vexing club", "vexing", 10)),
         "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
         "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
-        "must be texts": ("club", (3, "golf", 1), DANCED),
-        "Return a word and two examples": ("club", GOLF),
+        "must be strings": ("club", (3, "golf", 1), DANCED),
+        "It should be a word and two examples": ("club", GOLF),
     },
 })  # fmt: skip
 

@@ -53,9 +53,14 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_angle_of_pair: {"The 2 is missing": 12.6491},
+    check_angle_of_pair: {"The 2 in the exponent": 12.6491},
+    check_mended_rotary: {
+        "turned along the axis of the heads": lambda q, k, v: F.scaled_dot_product_attention(
+            *(rotate(one.transpose(1, 2)).transpose(1, 2) for one in (q, k)), v, is_causal=True
+        ),
+    },
     check_rotate_at: {
-        ("The first case is correct", "the base 100", "It always takes the base 10,000"): (
+        ("The first case is correct", "the base 100", "It always uses the base 10,000"): (
             lambda x, places, base=1e4: as_points(x, places)
         ),
     },

@@ -48,8 +48,15 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_place_to_look: {"7 is not the place. Find the earlier copy of the last letter": 7},
+    check_mended_stream: {
+        "One bug is left": lambda x, first, second: (
+            (found := first(norm(x))) + second(norm(x + found))
+        ),
+        "the output of the first alone": lambda x, first, second: (
+            x + (found := first(norm(x))) + second(norm(found))
+        ),
+    },
     check_followers: {
-        "must be torch.bool, got torch.float32": lambda t: by_loops(t).float(),
+        "dtype torch.float32, but it should have torch.bool": lambda t: by_loops(t).float(),
     },
 })  # fmt: skip

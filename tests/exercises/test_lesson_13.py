@@ -60,8 +60,15 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_bytes_of_a_token: {"7 is not the number. Multiply: key and value": 7, "all 64": 2560},
+    check_bytes_of_a_token: {"all 64": 2560},
+    check_windowed_keys: {
+        "Append the new ones first": lambda kept, new, window: (
+            torch.cat([kept[..., -window:, :], new], dim=-2)
+        ),
+    },
+    check_mended_decoding: {"First repeat the kv heads": F.scaled_dot_product_attention},
     check_window_with_sinks: {
-        "must be torch.bool, got torch.float32": lambda *sizes: by_loops(*sizes).float(),
+        "dtype torch.float32, but it should have "
+        "torch.bool": lambda *sizes: by_loops(*sizes).float(),
     },
 })  # fmt: skip

@@ -51,20 +51,26 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     check_needed_sentences: {
         "The interval still reaches below 0.9": 20,
-        "Fewer sentences are enough": lambda: 100,
+        "A smaller number of sentences": lambda: 100,
         "one too few": 34,
     },
+    check_left_out: {
+        "dtype torch.bool, but they should have": lambda v, is_first: by_sums(v, is_first) > 0,
+    },
     check_removed_head: {
-        ("layer = 1", "Nothing is removed"): lambda layer, w: w,
+        "-inf belongs in scores": lambda layer, w: (
+            w.index_fill(1, torch.tensor(3), -torch.inf) if layer == 1 else w
+        ),
+        ("layer 1", "Nothing is removed"): lambda layer, w: w,
     },
     check_fooling_sentence: {
         "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
         "one of the 35": ("We swam to the bank.", "money"),
-        "Return a sentence and its meaning": "the bank",
-        "for example": lambda: ("the bank", 3),
-        "must be “river” or “money”": ("the bank", "shore"),
-        "must hold the word 'bank' once": ("the shore", "river"),
-        "cannot use it": ("", "river"),
+        "It should be a sentence and its meaning": "the bank",
+        "not “3”": lambda: ("the bank", 3),
+        "must be “river” or “money”, not “shore”": ("the bank", "shore"),
+        "the word “bank” once, not 0 times": ("the shore", "river"),
+        "cannot use this sentence": ("", "river"),
     },
 })  # fmt: skip
 

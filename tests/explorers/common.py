@@ -11,7 +11,9 @@ from torch import Tensor
 from attnlab import explorers
 from attnlab.explorers import Explorer
 
-KINDS = [getattr(explorers, name) for name in explorers.__all__ if name != "Explorer"]
+KINDS = [
+    getattr(explorers, name) for name in explorers.__all__ if name not in ("Explorer", "HeadView")
+]
 NUMBER = re.compile(r"(?<![\w.])(−?\d+(?:,\d{3})*(?:\.\d+)?)(?: ([KMGT]iB|[MGT])\b|(%))?")
 UNITS = {"": 1, "%": 0.01, "M": 1e6, "G": 1e9, "T": 1e12}
 UNITS |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

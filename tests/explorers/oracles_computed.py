@@ -70,30 +70,23 @@ def mask_of(explorer: Explorer) -> tuple[Tensor, list[str], list[int]]:
 
 def masks(explorer: Explorer) -> Truth:
     n, fill, (may, lines, empty) = len(explorer.tokens), explorer.fill, mask_of(explorer)
-    weights = explorer.scores.double().masked_fill(~may, -torch.inf).softmax(-1)
-    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "attnlab": 0}[fill]
+    scores = explorer.scores.double()
+    weights = scores.masked_fill(~may, 0 if fill == "0" else -torch.inf).softmax(-1)
+    weights = weights if fill != "0 after" else scores.softmax(-1) * may
+    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "0": 1 / n}.get(fill, 0)
     named = empty * (len(empty) < n)  # or all
+    numbers = [*named, *[0, 0] * (fill != "-1e9")] if empty else [1]
+    if fill.startswith("0") and not may.all():
+        kept = (weights * may).sum(-1)
+        named = [int(kept.argmin())]
+        numbers = {"0": [0, 1, *named, 1 - kept.min()], "0 after": [*named, kept.min()]}[fill]
     return Truth(
         {"weights": weights, "mask": may, "empty_rows": empty},
-        [*named, *[0, 0] * (fill != "-1e9")] if empty else [1],
+        numbers,
         said=[f"“{explorer.tokens[i]}” (row {i})" for i in named],
         code="\n".join([*lines, explorer.data["words"]["code"][fill]]),
         given={"n": n, "scores": explorer.scores},
         made={"weights": weights},
-    )
-
-
-def your_attention(explorer: Explorer) -> Truth:
-    (may, lines, empty), words = mask_of(explorer), explorer.data["words"]
-    query, key = (one.double() for one in (explorer.query, explorer.key))
-    weights = F.scaled_dot_product_attention(query, key, torch.eye(len(key)).double(), may)
-    return Truth(
-        {"weights": weights, "mask": may, "empty_rows": empty},
-        [1, 12, 12],
-        code="\n".join([*lines, words["code"]["values"], explorer.answer["call"]]),
-        given={"n": len(key), "query": query[None].float(), "key": key[None].float()}
-        | {explorer.answer["name"]: explorer.function},
-        made={"weights": weights[None]},
     )
 
 

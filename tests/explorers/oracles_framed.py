@@ -3,7 +3,6 @@
 import csv
 import itertools
 import math
-from collections.abc import Callable, Mapping
 from functools import cache as remember
 
 import torch
@@ -82,39 +81,42 @@ def row(explorer: Explorer) -> Truth:
     )
 
 
+DIVISORS = {"1": lambda d_k: 1, "sqrt(d_k)": math.sqrt, "d_k": float, "sqrt(d_model)": lambda _: 32}
+
+
 @remember
-def gradients(d_k: int) -> list[list[float]]:
-    """Return variance, and mean, median and share of short gradients: not scaled, and scaled."""
+def measured(d_k: int, divisor: str) -> list[float]:
+    """Return variance, effective keys, and median, mean and share of short gradients."""
     stream = torch.Generator().manual_seed(7)
     sizes = (400, d_k, 1), (400, 16, d_k), (400, 16, 1)
     query, key, value = (torch.randn(size, generator=stream).double() for size in sizes)
     query.requires_grad_()
-    found = []
-    for divisor in (1, d_k**0.5):
-        scores = key @ query / divisor
-        output = (scores.softmax(dim=1) * value).sum()
-        lengths = torch.autograd.grad(output, query)[0].flatten(1).norm(dim=1)
-        dead = (lengths < lengths.mean() / 1000).double().mean()
-        found.append([one.item() for one in (scores.var(), lengths.mean(), lengths.median(), dead)])
-    return found
+    scores = key @ query / DIVISORS[divisor](d_k)
+    weights = scores.softmax(dim=1)
+    lengths = torch.autograd.grad((weights * value).sum(), query)[0].flatten(1).norm(dim=1)
+    dead = (lengths < lengths.mean() / 1000).double().mean()
+    spread = [keys_used(weights.mT), lengths.median(), lengths.mean()]
+    return [one.item() for one in (scores.var(), *spread, dead)]
 
 
 def scaling(explorer: Explorer) -> Truth:
-    d_k = explorer.d_k
+    d_k, divisor = explorer.d_k, explorer.divisor
+    number = DIVISORS[divisor](d_k)
     query, key = drawn(explorer.seed, 2, 6, 1024).double()
     scores = query[:, :d_k] @ key[:, :d_k].T
-    raw, scaled = scores.softmax(-1), (scores / d_k**0.5).softmax(-1)
-    (spread, *lengths, dead), (spread_scaled, *others, _) = gradients(d_k)
-    mean, median = (one / other for one, other in zip(lengths, others, strict=True))
-    told = [one for r in (median, mean) for one in ([r] if r >= 0.095 else [1, 1 / r])]
+    raw, divided = scores.softmax(-1), (scores / number).softmax(-1)
+    spread, keys, *lengths, dead = measured(d_k, divisor)
+    all_keys, all_medians = zip(*(measured(d_k, one)[1:3] for one in DIVISORS), strict=True)
+    written = [number] * divisor.startswith("sqrt")
     return Truth(
-        {"raw": raw, "scaled": scaled},
-        [d_k, spread, spread_scaled, *told, *[dead] * (dead >= 0.05)],
-        {"raw.cells": raw, "scaled.cells": scaled, "bad": median < 0.5},
-        {"raw.under": [keys_used(raw), 6], "scaled.under": [keys_used(scaled), 6]},
-        {"gradients": [*lengths, *others]},
+        {"raw": raw, "divided": divided},
+        [d_k, *written, spread, keys, 16, *lengths, *[dead] * (dead >= 0.05)],
+        {"raw.cells": raw, "divided.cells": divided, "bad": not 1 / 1.5 <= spread <= 1.5},
+        {"raw.under": [keys_used(raw), 6], "divided.under": [number, keys_used(divided), 6]},
+        {"keys": all_keys, "gradients": all_medians},
+        said=["sharp" if spread > 1.5 else "flat"] * (not 1 / 1.5 <= spread <= 1.5),
         given={"query": query, "key": key},
-        made={"raw": raw, "scaled": scaled},
+        made={"raw": raw, "divided": divided},
     )
 
 
@@ -237,6 +239,41 @@ def cost(explorer: Explorer) -> Truth:
     )
 
 
+def pieces(explorer: Explorer) -> Truth:
+    cut, sign = explorer.cut, {"right": 1, "forgotten": 0, "wrong sign": -1}[explorer.factor]
+    scores = torch.tensor([1, 3, 0, 2, -1, 3, 0.5, 2]).double()
+    values = torch.tensor([6, 1, 8, 2, 4, 0, 9, 5]).double()
+    parts = [(scores[:cut], values[:cut]), (scores[cut:], values[cut:])]
+    tops = torch.stack([one.max() for one, _ in parts])
+    totals = torch.stack([one.logsumexp(0) for one, _ in parts]) - tops
+    outputs = torch.stack([one.softmax(0) @ value for one, value in parts]) * totals.exp()
+    factors = (sign * (tops - 3)).exp()
+    weights, far = scores.softmax(-1), bool(tops.min() < 3)
+    right, wrong = weights @ values, far and sign < 1
+    own = [one.softmax(0) * total for (one, _), total in zip(parts, totals.exp(), strict=True)]
+    shrunk = torch.cat([one * factor for one, factor in zip(own, factors, strict=True)])
+    whole, total, output = (scores - 3).exp().sum(), factors @ totals.exp(), factors @ outputs
+    cells = torch.stack([torch.cat(own), shrunk, shrunk / shrunk.sum(), weights])
+    assert (output / total).allclose(right) != wrong
+    numbers = [tops.min(), 3, (tops.min() - 3).exp()] if far else [3, 1]
+    numbers += [factors.max()] * (far and sign < 0) + [output / total]
+    return Truth(
+        {"tops": tops, "totals": totals.exp(), "outputs": outputs, "factors": factors}
+        | {"top": 3.0, "total": total, "output": output / total, "terms": cells[:3]},
+        [cut, *numbers, *[right] * wrong],
+        {"row.cells": torch.cat([cells[:, :cut], torch.zeros(4, 1), cells[:, cut:]], dim=1)}
+        | {"bad": wrong},
+        {
+            "kept.body": [
+                *(*tops, 3, 3, *factors, *totals.exp(), total, whole),
+                *(*outputs, output, right * whole, output / total, right),
+            ]
+        },
+        said=["No error is raised" if wrong else "as for the whole row"],
+        made={"output": output / total},
+    )
+
+
 @remember
 def read(text: str) -> tuple[str, float, Tensor]:
     """Return what comes next, how likely, and the weights of the last token: no cache."""
@@ -313,28 +350,3 @@ def looking_back(explorer: Explorer) -> Truth:
         said=[f"{TEXT[i].replace('|', 'bar')} at place {i}" for i in (place, target, source)]
         + [f"guesses {guess}", right],
     )
-
-
-# --- explorers of few words -----------------------------------------------------------------------
-
-
-def by_its_lines(place: str, given: Mapping[str, Tensor]) -> Callable[[Explorer], Truth]:
-    """Return the oracle of an explorer whose own lines of PyTorch compute all that it shows."""
-
-    def oracle(explorer: Explorer) -> Truth:
-        names = {"torch": torch, **given}
-        exec(explorer.frame_now()["code"], names)
-        weights = names["weights"].double()
-        return Truth({"weights": weights}, None, {place: weights})
-
-    return oracle
-
-
-def query_and_key(*shape: int) -> dict[str, Tensor]:
-    return dict(zip(("query", "key"), drawn(*shape), strict=True))
-
-
-after_softmax = by_its_lines("weights.cells", {"scores": drawn(42, 5, 5)})
-divisors = by_its_lines("weights.cells", query_and_key(1, 2, 6, 512))
-many_heads = by_its_lines("maps.maps", query_and_key(0, 2, 6, 12))
-temperature = by_its_lines("weights.weights", {})

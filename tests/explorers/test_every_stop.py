@@ -23,7 +23,6 @@ from tests.explorers.words import Text, at_state, forms_of, introduction
 OWN = "the bat sat on the river bank with a nervous seal"  # typed, and no choice
 
 ORACLES = {**vars(framed), **vars(computed)}  # by the names of modules
-MASKED = {"window": (1, 2, 10), "padding": [(), (0,)], "toggled": [(), ((2, 0), (5, 1))]}
 STOPS = {  # of what takes more values than a slider has, and of what has too many
     ex.BankExplorer: {
         "moved": [
@@ -37,8 +36,11 @@ STOPS = {  # of what takes more values than a slider has, and of what has too ma
         "layer": (0, 1, 4, 6),
         "head": ("mean", 7),
     },
-    ex.MaskExplorer: {**MASKED, "padding": [(), (0,), (0, 1, 2), range(6)]},
-    ex.YourAttentionExplorer: {**MASKED, "window": (2,)},
+    ex.MaskExplorer: {
+        "window": (1, 2, 10),
+        "padding": [(), (0,), (0, 1, 2), range(6)],
+        "toggled": [(), ((2, 0), (5, 1))],
+    },
     ex.OrderExplorer: {
         "order": [range(6), (5, 4, 3, 2, 1, 0), (4, 5, 2, 3, 0, 1), (4, 1, 2, 3, 0, 5)]
     },

@@ -1,20 +1,10 @@
 """The learner's own function draws the weights: what is said of it, and its errors."""
 
 import math
-import re
 
 import pytest
-import torch
-import torch.nn.functional as F
 
-from attnlab.clinic.broken import BROKEN, RIGHT
-from attnlab.explorers import MaskExplorer, YourAttentionExplorer
-from attnlab.palette import GREEN, ORANGE
-from tests.explorers import oracles_computed as computed
-from tests.explorers.common import assert_same
-from tests.explorers.test_every_stop import run
-
-CASES = {case.name: case for case in (*BROKEN, *RIGHT)}
+from attnlab.explorers import MaskExplorer
 
 
 def mine(scores, mask):
@@ -71,44 +61,3 @@ def test_two_to_ten_tokens_are_drawn_and_no_window_is_wider():
         (window,) = (one for one in explorer.data["controls"] if one.get("name") == "window")
         assert window["values"] == [*range(1, count + 1)]
         assert explorer.figure()
-
-
-# --- the clinic's list ----------------------------------------------------------------------------
-
-
-def turned_round(value, key, query, d_k, mask):
-    return F.scaled_dot_product_attention(query, key, value, mask)
-
-
-def of_one_sequence(query, key, value, mask):
-    weights = (query @ key.T / 2).masked_fill(~mask, -1e9).softmax(-1)
-    return torch.einsum("lk,kv->lv", weights, value)
-
-
-@pytest.mark.parametrize("function", [turned_round, of_one_sequence])
-def test_an_attention_is_called_as_it_wants_and_a_page_knows_its_answers(function):
-    explorer = YourAttentionExplorer(function)
-    assert_same(explorer._shown().weights, explorer.result.weights.double(), "drawn", digits=1e-4)
-    if function is turned_round:
-        truth = computed.your_attention(explorer)
-        run(truth, truth.code, "call")
-    others = explorer.answer_to_store()["others"]
-    assert [one["state"]["padding"] for one in others[:3]] == [(), (0,), (1,)]
-
-
-@pytest.mark.parametrize(
-    ("case", "crosses", "told"),
-    [
-        ("plain.unscaled", 1, "not scaled at all.*See lesson 2"),
-        ("masked.weights_multiplied_by_the_mask", 1, "comes after the softmax.*See lesson 3"),
-        ("causal.fused", 0, ""),
-    ],
-)
-def test_each_finding_has_a_cross(case, crosses, told):
-    explorer = YourAttentionExplorer(CASES[case].make())
-    failing = [check for check in explorer.checks if check.mark == "no"]
-    assert len(failing) == crosses == explorer.answer["question"]["right"]
-    assert (" 1 fails" in explorer.say()) == bool(crosses)
-    colours = {one.get_text()[0]: one.get_color() for one in explorer.figure().axes[1].texts}
-    assert (colours["✓"], colours.get("✗", ORANGE)) == (GREEN, ORANGE)
-    assert all(re.search(told, cross.told()) for cross in failing)

@@ -1,43 +1,45 @@
 """`make grade`: a correct table, whatever the submissions do."""
 
+import ast
+import contextlib
 import csv
+import io
 import json
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
-import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import exercises
 from tools.grade import __main__ as grading
 from tools.grade import _fence
 from tools.grade._run import run_cells
-from tools.grade._submissions import Submission, exercises_of, lesson_of, lessons, read_submissions
+from tools.grade._submissions import Submission, exercises_of, lesson_of, lessons
 from tools.notebooks import ROOT, read_notebook, tags
 
 FIRST = lessons()[0]
 (TITLE,) = (one.title for one in exercises_of(FIRST))
+(STUB,) = (one.source for one in read_notebook(FIRST).cells if "exercise" in tags(one))
 RIGHT = """
-import torch
-def is_distribution(weights):
-    weights = torch.as_tensor(weights)
-    return bool((weights >= 0).all()) and abs(float(weights.sum()) - 1) < 1e-6
+def new_vector(query, x):
+    return (x @ query / query.shape[-1] ** 0.5).softmax(dim=-1) @ x
 """
-WRONG = "def is_distribution(weights):\n    return True"
-CHECK = (
-    "from attnlab.exercises import check_is_distribution\ncheck_is_distribution(is_distribution)"
-)
+WRONG = "def new_vector(query, x):\n    return query"
+CHECK = "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)"
 OVERWRITE = """
 import attnlab.exercises, attnlab.exercises._answers as a, attnlab.exercises._forms as f, torch
-verdict = attnlab.exercises.Verdict("is_distribution", True, True, "Correct.")
+verdict = attnlab.exercises.Verdict("new_vector", True, True, "Correct.")
 for name in attnlab.exercises.__all__:
     setattr(attnlab.exercises, name, lambda answer: verdict)
 a.judge = f.judge = lambda *answer: verdict
 torch.allclose = lambda *numbers, **near: True
 """
+BY_LAMBDA = CHECK.replace("(new_vector)", "(lambda *given: mine(*given))")
+BY_NAME = CHECK.replace("(new_vector)", "(mine)")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
     "while True: pass",
     "huge = bytearray(8 * 2**30)",
@@ -48,24 +50,36 @@ SURVIVOR = [  # every cell of it does harm, and the answer is right
     "print('me  correct')",
     RIGHT,
 ]
-(STUB,) = (one.source for one in read_notebook(FIRST).cells if "exercise" in tags(one))
 CLASS = {  # what is handed in, and the verdict
-    "survivor": (SURVIVOR, "correct: The function accepts both test rows"),
+    "survivor": (SURVIVOR, "correct: The new vector is right"),
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
     "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
-    "stub": ([STUB], "missing"),  # as it was handed out, so nothing runs
+    "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
+    "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
+    "name": ([STUB, RIGHT.replace("new_vector", "mine"), BY_NAME], "correct: "),
 }
+NOT_GRADED = {
+    "broken.ipynb": "This file cannot be read as a notebook.",
+    "none (lesson.ipynb)": "It contains no exercise of any lesson.",
+    "full (lesson.ipynb)": "Grading it failed: OSError: no space is left on the disk",
+}
+CLAIMS = {"00/mat": "cat", "00/share": 0.25, "00/long": "x" * 9999}
 
 
-def write_notebook(path, *sources, **told):
+def write_notebook(path, *sources):
+    """Write a notebook whose sources are lists of lines, as in Jupyter's own files."""
     path.parent.mkdir(exist_ok=True, parents=True)
-    cells = [new_code_cell(source) for source in sources]
-    nbformat.write(new_notebook(cells=cells, metadata={"attnlab": told}), path)
+    cells = [
+        {"cell_type": "code", "source": one.splitlines(True), "metadata": {}, "outputs": []}
+        for one in sources
+    ]
+    told = {"attnlab": {"predictions": CLAIMS}}
+    path.write_text(json.dumps({"cells": cells, "metadata": told, "nbformat": 4}))
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """Grade one submission of each kind, side by side, as `make grade` does."""
+    """Grade one submission of each kind, side by side; return the folder and what is printed."""
     home = tmp_path_factory.mktemp("home")
     (home / "mine.txt").write_text("mine")
     write = f"""
@@ -77,96 +91,68 @@ shutil.rmtree({str(home)!r}, ignore_errors=True)"""
     folder = home / "submissions"
     for name, (cells, _) in CLASS.items():
         write_notebook(folder / name / "lesson.ipynb", write, *cells, CHECK)
+    write_notebook(folder / "survivor" / ".ipynb_checkpoints" / "lesson.ipynb", RIGHT, CHECK)
+    write_notebook(folder / "none" / "lesson.ipynb", "print(1)", "def f(:")
+    write_notebook(folder / "full" / "lesson.ipynb", "full = 1", CHECK)
     (folder / "broken.ipynb").write_text("{")
-    with pytest.MonkeyPatch.context() as patch:
+    parse, judged = ast.parse, grading.judged
+
+    def parse_here(*code, **options):
+        assert threading.current_thread() is threading.main_thread()  # two at once fail at times
+        return parse(*code, **options)
+
+    def judge(cells, wanted):
+        if "full = 1" in cells:
+            raise OSError("no space is left\non the disk")
+        return judged(cells, wanted)
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
         patch.setattr(grading, "CELL", 1)
+        patch.setattr(grading, "judged", judge)
+        patch.setattr(ast, "parse", parse_here)
         patch.setattr(sys, "argv", ["grade", str(folder)])
         grading.main()
-    return folder
+    return folder, said.getvalue()
 
 
-def rows(folder):
+def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
+    folder, said = graded
     with (folder / "grades_00.csv").open(encoding="utf-8", newline="") as file:
-        return {row["learner"]: row for row in csv.DictReader(file)}
-
-
-@pytest.mark.parametrize("name", CLASS)
-def test_every_submission_has_its_verdict(graded, name):
-    assert rows(graded)[name][TITLE].startswith(CLASS[name][1])
+        rows = {row.pop("learner"): row for row in csv.DictReader(file)}
+    names = [name if name.isalpha() else "'=1+1 [31m" for name in CLASS]  # which is no formula
+    assert sorted(rows) == sorted(names)
+    for name, (_, verdict) in zip(names, CLASS.values(), strict=True):
+        assert rows[name][TITLE].startswith(verdict), name
+        kind = verdict.partition(":")[0]
+        row = re.escape(name.removeprefix("'")) + f" +{kind}$"
+        assert re.search(rf"^{row}", said, re.MULTILINE), said
+        claims = rows[name]["predictions (unverified)"]
+        assert claims.startswith("00/mat: cat; 00/share: 0.25; 00/long: xx")
+        assert len(claims) < 9999
+    for name, why in NOT_GRADED.items():
+        assert f"\n{name} was not graded. {why}\n" in said
+    assert f"The explanations are in {folder / 'grades_00.csv'}." in said
 
 
 @pytest.mark.skipif(not _fence.can_fence(), reason="this system has no Landlock")
-def test_nothing_outside_a_temporary_folder_changes(graded):
-    assert {path.name for path in graded.parent.iterdir()} == {"mine.txt", "submissions"}
-    assert (graded.parent / "mine.txt").read_text() == "mine"
+def test_nothing_outside_a_temporary_folder_changes_and_no_process_is_left(graded):
+    folder, _ = graded
+    assert {path.name for path in folder.parent.iterdir()} == {"mine.txt", "submissions"}
+    assert (folder.parent / "mine.txt").read_text() == "mine"
     assert not (ROOT / "new").exists()
-    written = {path.name for path in graded.iterdir()} - set(CLASS)
-    assert written == {"broken.ipynb", "grades_00.csv"}
-
-
-def test_no_process_is_left(graded):
+    files = {path.name for path in folder.iterdir() if path.is_file()}
+    assert files == {"broken.ipynb", "grades_00.csv"}
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 98765" not in running.stdout
 
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     checks = [one.check for path in lessons() for one in exercises_of(path)]
-    others = {"check_recovered_weights", "check_repeatable_experiment", "check_sequence_first"}
-    assert sorted([*checks, *others]) == sorted(n for n in exercises.__all__ if "check_" in n)
+    assert sorted(checks) == sorted(n for n in exercises.__all__ if "check_" in n)
     for path in lessons():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path
-    assert lesson_of(Submission(Path("x"), "x", ["print(1)", "def f(:"])) is None
-
-
-def test_sources_as_lines_are_read_and_a_learner_has_a_name(tmp_path):
-    for name in ("ada.ipynb", "bob/02.ipynb", "bob/.ipynb_checkpoints/02.ipynb"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        cell = {"cell_type": "code", "source": ["x = 1\n", "y = 2"], "metadata": {}, "outputs": []}
-        path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}))
-    found = [(one.learner, one.cells) for one in read_submissions(tmp_path)]
-    assert found == [("ada", ["x = 1\ny = 2"]), ("bob", ["x = 1\ny = 2"])]
-
-
-def test_what_a_learner_writes_stays_on_one_line_and_is_no_formula():
-    assert grading._one_line("a\n\x1b[31mb\u202e" + "x" * 999)[:10] == "a [31mbxxx"
-    assert len(grading._one_line("x" * 999)) == grading.LENGTH
-    assert grading._safe("=1+1") == "'=1+1"
-
-
-def test_what_is_not_graded_is_said_and_the_table_tells_what_was_predicted(
-    tmp_path, monkeypatch, capsys
-):
-    def verdict(submission, lesson):
-        if submission.learner == "Cleo":
-            raise OSError("no space is left\non the disk")
-        return {"check_is_distribution": ("missing", "")}
-
-    monkeypatch.setattr(grading, "grade", verdict)
-    monkeypatch.setattr(grading, "can_fence", lambda: False)
-    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
-    (tmp_path / "ada.ipynb").write_text("{")
-    write_notebook(tmp_path / "Bob" / "02.ipynb", "print(1)")
-    write_notebook(tmp_path / "Cleo" / "00.ipynb", RIGHT, CHECK)
-    write_notebook(tmp_path / "dan.ipynb", RIGHT, CHECK, predictions=7)
-    claims = {"00/mat": "cat", "00/share": 0.25}
-    write_notebook(tmp_path / "eve.ipynb", RIGHT, CHECK, predictions=claims)
-    write_notebook(tmp_path / "fay.ipynb", RIGHT, CHECK, predictions={"=1+1": ["a\n"] * 999})
-    grading.main()
-    said = capsys.readouterr().out
-    assert said.startswith("This system cannot stop a submission from reading or changing your")
-    for name, why in {
-        "ada.ipynb": "This file cannot be read as a notebook.",
-        "Bob (02.ipynb)": "It contains no exercise of any lesson.",
-        "Cleo (00.ipynb)": "Grading it failed: OSError: no space is left on the disk",
-        "dan.ipynb": "This file cannot be read as a notebook.",
-    }.items():
-        assert f"\n{name} was not graded. {why}\n" in said
-    assert f"The explanations are in {tmp_path / 'grades_00.csv'}." in said
-    told = {name: row["predictions (unverified)"] for name, row in rows(tmp_path).items()}
-    assert told.pop("fay")[:4] == "'=1+"
-    assert told == {"eve": "00/mat: cat; 00/share: 0.25"}
+    assert lesson_of(Submission(Path("x"), "x", [RIGHT])) == FIRST  # and no check is called
 
 
 def test_a_cell_that_runs_too_long_is_said():
@@ -177,7 +163,11 @@ def test_a_cell_that_runs_too_long_is_said():
     assert errors == {"answer": "This cell computed for more than 0.3 seconds."}
 
 
-def test_an_empty_folder_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path / "none")])
+def test_an_empty_folder_and_a_system_without_a_fence_are_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
     with pytest.raises(SystemExit, match=r"No notebooks were found in .* make grade DIR=FOLDER"):
         grading.main()
+    (tmp_path / "ada.ipynb").write_text("{")
+    monkeypatch.setattr(grading, "can_fence", lambda: False)
+    grading.main()
+    assert capsys.readouterr().out.startswith("This system cannot stop a submission from reading")

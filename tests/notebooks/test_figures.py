@@ -4,63 +4,39 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import nbformat
-import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from attnlab.display import show_figure
-from tools.extract_figures import (
-    FIGURES,
-    KEPT,
-    captions_in,
-    extract,
-    figures_of,
-    wanted_files,
-)
+from tools.extract_figures import FIGURES, KEPT, captions_in, extract, figures_of, wanted_files
 from tools.notebooks import find_notebooks
 
 
-@pytest.fixture
-def lesson(tmp_path):
-    """A notebook that shows one figure."""
-    fig, ax = plt.subplots(figsize=(2, 1))
-    ax.plot([1, 3, 2])
-    shown = show_figure(fig, "1.2", alt='a "line" & more', caption="Up | down, 1 < 3.")
-    output = new_output("display_data", data={"text/html": shown._repr_html_()})
-    path = tmp_path / "01_lesson.ipynb"
-    nbformat.write(new_notebook(cells=[new_code_cell("", outputs=[output])]), path)
-    return path, shown
-
-
-def test_figures_are_up_to_date() -> None:
+def test_figures_and_their_captions_are_up_to_date() -> None:
     there = {path.name: path.read_bytes() for path in FIGURES.iterdir() if path.name not in KEPT}
     wanted = wanted_files(find_notebooks())
     assert sorted(there) == sorted(wanted)
     assert [name for name in there if there[name] != wanted[name]] == []
-
-
-def test_the_captions_are_those_of_the_lessons() -> None:
     figures = [figure for path in find_notebooks() for figure in figures_of(path)]
     told = {number: (one["caption"], one["alt"]) for number, one in captions_in(FIGURES).items()}
     assert told == {one.number: (one.caption, one.alt) for one in figures}
 
 
-def test_a_figure_is_read_as_it_was_shown(lesson) -> None:
-    path, shown = lesson
-    (figure,) = figures_of(path)
-    assert figure == ("1.2", "Up | down, 1 < 3.", 'a "line" & more', shown.png)
-
-
-def test_extracting_writes_picture_and_index_and_clears_the_rest(lesson, tmp_path) -> None:
-    path, shown = lesson
-    folder = tmp_path / "figures"
+def test_extracting_writes_picture_and_index_and_clears_the_rest(tmp_path) -> None:
+    fig, ax = plt.subplots(figsize=(2, 1))
+    ax.plot([1, 3, 2])
+    shown = show_figure(fig, "1.2", alt='a "line" & more', caption="Up | down, 1 < 3.")
+    output = new_output("display_data", data={"text/html": shown._repr_html_()})
+    path, folder = tmp_path / "01_lesson.ipynb", tmp_path / "figures"
+    nbformat.write(new_notebook(cells=[new_code_cell("", outputs=[output])]), path)
+    assert figures_of(path) == [("1.2", "Up | down, 1 < 3.", 'a "line" & more', shown.png)]
     folder.mkdir()
     (folder / "figure_9_9.png").write_bytes(b"old")
     (folder / "captions.toml").write_text('["1.2"]\ntitle = "Up & away."')
     assert extract(folder, [path]) == 1
     assert (folder / "figure_1_2.png").read_bytes() == shown.png
+    names = {one.name for one in folder.iterdir()}
+    assert names == {"captions.toml", "figure_1_2.png", "README.md"}
     index = (folder / "README.md").read_text(encoding="utf-8")
     assert "## [01_lesson](../notebooks/01_lesson.ipynb)" in index
     assert '<img src="figure_1_2.png" alt="a &quot;line&quot; &amp; more"' in index
     assert "**Figure 1.2. Up &amp; away.** Up | down, 1 &lt; 3.\n" in index
-    assert (folder / "captions.toml").exists()
-    assert not (folder / "figure_9_9.png").exists()

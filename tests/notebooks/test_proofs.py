@@ -9,7 +9,7 @@ import pytest
 
 from tools.build_notebooks import build
 from tools.notebooks import LessonError
-from tools.proofs import faults, proofs_of, read_proofs, run_in_kernel
+from tools.proofs import proofs_of, run_in_kernel
 
 SOURCE = """# %% opening [markdown]
 # # 1 · A title
@@ -29,9 +29,8 @@ x
 # %% drawn
 random.random(), float(np.random.rand())
 """
-BLOCK = """# %% after: three
-{}
-"""
+CELLS = [{"id": name} for name in ("opening", "start", "three", "drawn")]
+PROOF = "# %% after: three  numbers: 2017, 4.5\n{}\n"
 
 
 def write(folder: Path, proofs: str) -> Path:
@@ -42,35 +41,14 @@ def write(folder: Path, proofs: str) -> Path:
 
 
 def test_a_block_says_what_it_follows_and_declares(tmp_path) -> None:
-    text = "# Proofs.\n\n# %% after: a-cell  numbers: 2017, 4.5\nassert x == 3\n"
-    more = "\n\n# %% after: b  numbers: -1e9\n\n# %% after: c\n"
-    first, second, third = read_proofs(write(tmp_path, text + more))
-    assert (first.cell, first.numbers) == ("a-cell", "2017, 4.5")
-    assert (first.line, first.code) == (3, "assert x == 3")
-    assert (second.cell, second.numbers, second.code) == ("b", "-1e9", "")
-    assert (third.line, third.cell, third.numbers) == (9, "c", "")
-
-
-def test_a_lesson_without_a_proof_file_has_no_proofs(tmp_path) -> None:
-    assert read_proofs(tmp_path / "01_lesson.ipynb") == []
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("import torch\n# %% after: a\nassert x\n", "01_lesson.py:1: this line comes before"),
-        ("# %% may-look\nassert x\n", "01_lesson.py:1: '# %% may-look' is not of the form"),
-        ("# %% after: a  shows: 3\nassert x\n", "01_lesson.py:1: .* is not of the form"),
-        ("# %% after: a\nassert x\n\n# %% after: b\nassert (\n", "01_lesson.py:5: .* never closed"),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_refused(tmp_path, text, words) -> None:
-    with pytest.raises(LessonError, match=words):
-        read_proofs(write(tmp_path, text))
-
-
-def faults_in(folder: Path, text: str) -> list[tuple[int, str]]:
-    return list(faults(read_proofs(write(folder, text)), ["opening", "three"]))
+    assert proofs_of(tmp_path / "01_lesson.ipynb", CELLS) == {}  # there is no file
+    more = "\n\n# %% after: opening  numbers: -1e9\n# a comment, for it only declares\n"
+    found = proofs_of(write(tmp_path, f"# Proofs.\n\n{PROOF.format('assert x == 3')}{more}"), CELLS)
+    told = [(one.line, one.cell, one.numbers, one.code) for one in found.values()]
+    assert told == [
+        (3, "three", "2017, 4.5", "assert x == 3"),
+        (7, "opening", "-1e9", "# a comment, for it only declares"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,31 +61,40 @@ def faults_in(folder: Path, text: str) -> list[tuple[int, str]]:
     ],
 )
 def test_what_can_fail_is_a_proof(tmp_path, statement) -> None:
-    assert faults_in(tmp_path, BLOCK.format(statement)) == []
+    assert "three" in proofs_of(write(tmp_path, PROOF.format(statement)), CELLS)
 
 
-def test_a_block_that_declares_needs_no_statements(tmp_path) -> None:
-    assert faults_in(tmp_path, "# %% after: three  numbers: 2017\n# a comment\n") == []
+FAULTS = [
+    ("import torch\n# %% after: three\nassert x\n", "1: this line comes before"),
+    ("# %% three\nassert x\n", "1: '# %% three' is not of the form"),
+    ("# %% after: three  shows: 3\nassert x\n", "1: .* is not of the form"),
+    (f"{PROOF}# %% after: start\nassert (\n", "4: .* never closed"),
+    (PROOF.format("assert x == 3").replace("three", "thre"), "1: no cell has the name 'thre'"),
+    (PROOF.format("assert x == 3") * 2, "3: the cell 'three' has a block already"),
+    ("# %% after: three\n", "1: no statement of this block can fail"),
+    (PROOF.format("y = x + 3"), "1: no statement of this block can fail"),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("# %% after: thre\nassert x == 3\n", 1, "no cell has the name 'thre'."),
-        (BLOCK.format("assert x == 3") * 2, 3, "the cell 'three' has a block already."),
-        (BLOCK.format(""), 1, "no statement of this block can fail."),
-        (BLOCK.format("y = x + 3"), 1, "no statement of this block can fail."),
-        ("# %% after: three  numbers: 7\nprint(x)\n", 1, "no statement of this block can fail."),
-    ],
-)
-def test_a_block_that_proves_nothing_is_found(tmp_path, text, line, words) -> None:
-    assert (line, words) in faults_in(tmp_path, text)
-    cells = [{"id": "three"}, {"id": "opening"}]
-    with pytest.raises(LessonError, match=rf"^01_lesson.py:{line}: "):
-        proofs_of(tmp_path / "01_lesson.ipynb", cells)
+@pytest.mark.parametrize(("text", "words"), FAULTS)
+def test_what_is_no_proof_is_refused_with_its_line(tmp_path, text, words) -> None:
+    with pytest.raises(LessonError, match=f"^01_lesson.py:{words}"):
+        proofs_of(write(tmp_path, text), CELLS)
 
 
-# --- in a kernel ----------------------------------------------------------------------------------
+FAILURES = [
+    ("assert x == 5, 'x is 3'", r":2: assert x == 5, 'x is 3'\nAssertionError: x is 3$"),
+    ("assert nowhere == 3", r":2: assert nowhere == 3\nNameError: name 'nowhere'"),
+    ("def check():\n    assert x == 5\n\ncheck()", r":3: assert x == 5\nAssertionError$"),
+    ("for y in []:\n    assert x == y", ":3: this assert never runs$"),
+]
+
+
+@pytest.mark.parametrize(("statements", "words"), FAILURES)
+def test_a_proof_fails_at_a_line(monkeypatch, statements, words) -> None:
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns={"x": 3}))
+    with pytest.raises(AssertionError, match=f"^proofs/01.py{words}"):
+        run_in_kernel("proofs/01.py", 1, statements)
 
 
 def build_with(folder: Path, proofs: str) -> bytes:
@@ -117,8 +104,7 @@ def build_with(folder: Path, proofs: str) -> bytes:
     return build(source, folder).read_bytes()
 
 
-def test_proofs_change_nothing_of_what_is_stored(tmp_path) -> None:
-    bare = build_with(tmp_path, "")
+def test_proofs_change_nothing_of_what_is_stored_and_a_failing_one_is_named(tmp_path) -> None:
     proofs = """# %% after: opening
 assert "random" not in globals()
 
@@ -138,26 +124,7 @@ assert now() == 8
 assert x == 3 and "now" not in globals() and "sys" not in globals() and "proof" not in globals()
 assert set(globals()) >= {"random", "x"}
 """
-    assert build_with(tmp_path, proofs) == bare
-
-
-def test_a_failing_proof_names_cell_file_and_line(tmp_path) -> None:
+    assert build_with(tmp_path, proofs) == build_with(tmp_path, "")
     words = r"the proof of the cell 'three' fails. 01_lesson.py:3: assert x == y\nAssertionError$"
     with pytest.raises(LessonError, match=words):
-        build_with(tmp_path, BLOCK.format("y = 5\nassert x == y"))
-
-
-@pytest.mark.parametrize(
-    ("statements", "words"),
-    [
-        ("assert x == 5, 'x is 3'", r":2: assert x == 5, 'x is 3'\nAssertionError: x is 3$"),
-        ("assert nowhere == 3", r":2: assert nowhere == 3\nNameError: name 'nowhere'"),
-        ("def check():\n    assert x == 5\n\ncheck()", r":3: assert x == 5\nAssertionError$"),
-        ("def check():\n    assert x == 3", ":3: this assert never runs$"),
-        ("for y in []:\n    assert x == y", ":3: this assert never runs$"),
-    ],
-)
-def test_a_proof_fails_at_a_line(monkeypatch, statements, words) -> None:
-    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(user_ns={"x": 3}))
-    with pytest.raises(AssertionError, match=f"^proofs/01.py{words}"):
-        run_in_kernel("proofs/01.py", 1, statements)
+        build_with(tmp_path, PROOF.format("y = 5\nassert x == y"))

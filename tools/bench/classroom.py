@@ -84,7 +84,7 @@ class Learner:
         """Move a slider, with pauses; return the seconds until each new picture arrives."""
         opened = (one for one in self.run([LIVE]) if one["msg_type"] == "comm_open")
         states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
-        comm = next(name for name, state in states.items() if "places" in state)
+        comm = next(name for name, state in states.items() if "place_d_k" in state)
         found = []
         for place in ([*NEW, *OLD] * 2)[:STEPS]:
             time.sleep(random.uniform(0, 2 * pause))
@@ -92,7 +92,7 @@ class Learner:
         return found
 
     def _step(self, comm: str, place: int) -> float:
-        state = {"method": "update", "state": {"places": {"d_k": place}}, "buffer_paths": []}
+        state = {"method": "update", "state": {"place_d_k": place}, "buffer_paths": []}
         message = self.client.session.msg("comm_msg", {"comm_id": comm, "data": state})
         start = time.monotonic()
         self.client.shell_channel.send(message)
@@ -102,7 +102,7 @@ class Learner:
             except Empty:
                 raise TimeoutError("A kernel has not answered a step of a slider.") from None
             data = told["content"].get("data", {})
-            if ["picture"] in data.get("buffer_paths", []):
+            if "answer" in data.get("state", {}):
                 return time.monotonic() - start
 
     def leave(self) -> None:

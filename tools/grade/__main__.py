@@ -17,27 +17,20 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.grade._fence import SECONDS, WAIT, can_fence
 from tools.grade._judge import UNREADABLE
 from tools.grade._run import TOO_LATE
-from tools.grade._submissions import (
-    Exercise,
-    Submission,
-    exercises_of,
-    lesson_of,
-    read_submissions,
-)
-from tools.notebooks import ROOT, read_notebook
+from tools.grade._submissions import Submission, exercises_of, lesson_of, read_submissions
+from tools.notebooks import ROOT
 
 Verdict = tuple[str, str]  # correct, not yet, missing or failed to run; and a sentence
+Graded = dict[Submission, dict[str, Verdict]]  # the verdicts on each, by the names of the checks
 CELL = 30  # seconds of computing for one cell
 PATIENCE = 30  # seconds more than a process may take, until it is killed from outside
 LENGTH = 300  # letters of a sentence
-SHOWN = 30  # predictions of one learner
 KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
 UNFENCED = (
     "This system cannot stop a submission from reading or changing your files, or from using the "
@@ -57,18 +50,10 @@ NO_EXERCISE = "It contains no exercise of any lesson."
 # --- one submission -------------------------------------------------------------------------------
 
 
-def grade(submission: Submission, lesson: Path) -> dict[str, Verdict]:
-    """Return the verdict on each exercise of a lesson, by the name of its check."""
-    notebook, exercises = read_notebook(lesson), exercises_of(lesson)
-    verdicts = {one.check: ("missing", "") for one in exercises}
-    wanted = {one.check: one.answer for one in exercises if submission.touched(one, notebook)}
-    if wanted:
-        verdicts |= _judged(submission.cells, wanted)
-    return verdicts
-
-
-def _judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
+def judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
     """Run cells and judge the answers, by the names of the checks, in two processes."""
+    if not wanted:
+        return {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder, job = Path(name), {"cells": cells, "seconds": CELL, "answers": wanted}
         (folder / "job.json").write_text(json.dumps(job))
@@ -106,40 +91,45 @@ def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]
     return process.returncode, printed or ""
 
 
-def _one_line(words: object) -> str:
+def _one_line(words: object, most: int = LENGTH) -> str:
     """Return a sentence without control characters: a part of it may come from a learner."""
-    text = " ".join(str(words)[: 2 * LENGTH].split())
+    text = " ".join(str(words)[: 2 * most].split())
     shown = "".join(letter for letter in text if letter.isprintable())
-    return shown if len(shown) <= LENGTH else f"{shown[: LENGTH - 3]}..."
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
 # --- a class --------------------------------------------------------------------------------------
 
 
-def grade_class(
-    submissions: list[Submission],
-) -> dict[Path | None, dict[Submission, dict[str, Verdict]]]:
+def grade_class(submissions: list[Submission]) -> dict[Path | None, Graded]:
     """Return the verdicts on each submission, by lesson.
 
     None holds those that are not graded, with one verdict each, which says why.
     """
 
-    def one(submission: Submission) -> tuple[Path | None, dict[str, Verdict]]:
-        try:
-            lesson = None if submission.trouble else lesson_of(submission)
-            why = submission.trouble or NO_EXERCISE
-            verdicts = grade(submission, lesson) if lesson else {"": ("not graded", why)}
-        except Exception as error:  # of one submission, and the others are not lost
-            why = f"Grading it failed: {type(error).__name__}: {error}"
-            lesson, verdicts = None, {"": ("not graded", _one_line(why))}
-        print(f"{_named(submission)}: {_counted(verdicts)}", flush=True)
-        return lesson, verdicts
+    def one(job: tuple[Submission, Path | None, dict[str, str]]) -> dict[str, Verdict]:
+        submission, lesson, wanted = job
+        verdicts = {"": ("not graded", submission.trouble or NO_EXERCISE)}
+        if lesson is not None:
+            try:
+                missing = {one.check: ("missing", "") for one in exercises_of(lesson)}
+                verdicts = missing | judged(submission.cells, wanted)
+            except Exception as error:  # of one submission, and the others are not lost
+                why = f"Grading it failed: {type(error).__name__}: {error}"
+                verdicts = {"": ("not graded", _one_line(why))}
+        counts = Counter(kind for kind, _ in verdicts.values())
+        told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        print(f"{_named(submission)}: {told}", flush=True)
+        return verdicts
 
-    found: dict[Path | None, dict] = {}
+    jobs = []  # here, and not in the threads: some Pythons fail when two threads parse at once
+    for submission in submissions:
+        lesson = lesson_of(submission)
+        jobs.append((submission, lesson, submission.answers_to(lesson) if lesson else {}))
+    found: dict[Path | None, Graded] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        graded = pool.map(one, submissions)
-        for submission, (lesson, verdicts) in zip(submissions, graded, strict=True):
-            found.setdefault(lesson, {})[submission] = verdicts
+        for (submission, lesson, _), verdicts in zip(jobs, pool.map(one, jobs), strict=True):
+            found.setdefault(None if "" in verdicts else lesson, {})[submission] = verdicts
     return found
 
 
@@ -149,43 +139,33 @@ def _named(submission: Submission) -> str:
     return _one_line(path.name if learner == path.stem else f"{learner} ({path.name})")
 
 
-def _counted(verdicts: dict[str, Verdict]) -> str:
-    if "" in verdicts:
-        return "not graded"
-    counts = Counter(kind for kind, _ in verdicts.values())
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
-
-
-def table(exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]) -> str:
+def table(lesson: Path, graded: Graded) -> str:
     """Return a table of learners and exercises, in words."""
-    rows = [["learner", *(one.title for one in exercises)]]
+    rows = [["learner", *(one.title for one in exercises_of(lesson))]]
     for submission, verdicts in graded.items():
-        rows.append([_one_line(submission.learner), *(verdicts[one.check][0] for one in exercises)])
+        rows.append([_one_line(submission.learner), *(kind for kind, _ in verdicts.values())])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
 
 
-def write_table(
-    path: Path, exercises: Sequence[Exercise], graded: dict[Submission, dict[str, Verdict]]
-) -> None:
+def write_table(path: Path, lesson: Path, graded: Graded) -> None:
     """Write the same table with all sentences, for a spreadsheet."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        titles = (one.title for one in exercises)
+        titles = (one.title for one in exercises_of(lesson))
         writer.writerow(["learner", "file", *titles, "predictions (unverified)"])
         for submission, verdicts in graded.items():
-            told = (": ".join(filter(None, verdicts[one.check])) for one in exercises)
-            names = (submission.learner, submission.path.name)
-            claimed = [*submission.predictions.items()][:SHOWN]
-            predicted = "; ".join(_one_line(f"{key}: {said}") for key, said in claimed)
-            named = (_safe(_one_line(name)) for name in names)
-            writer.writerow([*named, *told, _safe(predicted)])
+            told = (": ".join(filter(None, verdict)) for verdict in verdicts.values())
+            claimed = "; ".join(f"{key}: {said}" for key, said in submission.predictions.items())
+            learner, file_name = (_safe(one) for one in (submission.learner, submission.path.name))
+            writer.writerow([learner, file_name, *told, _safe(claimed, 10 * LENGTH)])
 
 
-def _safe(name: str) -> str:
-    """Return a name that no spreadsheet takes for a formula."""
-    return f"'{name}" if name.startswith(("=", "+", "-", "@")) else name
+def _safe(text: str, most: int = LENGTH) -> str:
+    """Return what a learner wrote so that no spreadsheet takes it for a formula."""
+    line = _one_line(text, most)
+    return f"'{line}" if line.startswith(("=", "+", "-", "@")) else line
 
 
 def main() -> None:
@@ -207,8 +187,8 @@ def main() -> None:
         print(f"\n{_named(submission)} was not graded. {why}")
     for lesson, verdicts in graded.items():
         path = folder / f"grades_{lesson.stem[:2]}.csv"
-        write_table(path, exercises_of(lesson), verdicts)
-        print(f"\n{lesson.stem}\n\n{table(exercises_of(lesson), verdicts)}\n")
+        write_table(path, lesson, verdicts)
+        print(f"\n{lesson.stem}\n\n{table(lesson, verdicts)}\n")
         print(f"The explanations are in {path}.")
 
 

@@ -1,15 +1,15 @@
 """Run the code of a submission, and ask its answers: ``make grade`` starts this in a folder.
 
-The folder holds ``job.json``, with the code of all cells and the name of the answer that each check
-is about. ``notes.pt`` is written into it: what became of the cells and what the answers gave. This
-process and its children are fenced in, and nothing that it says of itself decides anything.
+The folder holds ``job.json``, with the code of all cells and what each check is to be given, as a
+name or as code. ``notes.pt`` is written into it: what became of the cells and what the answers
+gave. This process and its children are fenced in, and nothing that it says of itself decides
+anything.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -19,7 +19,6 @@ from tools.grade._fence import limit, run_apart
 TOO_LATE = 3  # exit status: time was up
 TOO_SLOW = "This cell computed for more than {} seconds."
 WAITED = "This cell was stopped after {:.0f} seconds, in which it hardly computed."
-DEFINED = re.compile(r"^(?:(?:async )?def |class )?(\w+)(?=\(| *[=:])", re.MULTILINE)
 
 
 def play(folder: Path) -> None:
@@ -35,14 +34,16 @@ def play(folder: Path) -> None:
     checks = {check: (getattr(exercises, check), name) for check, name in job["answers"].items()}
     names, errors = run_cells(job["cells"], job["seconds"])
     notes = {}
-    for key, (check, name) in checks.items():
-        if name in names:
-            answer = Recorder(names[name])
-            verdict = check(answer)
-            said = verdict.done, verdict.ok, verdict.message
-            notes[key] = ("asked", name, answer.notes, said)
-        else:
-            notes[key] = ("missing", name, errors.get(name, ""), None)
+    for key, (check, code) in checks.items():
+        try:
+            given = names[code] if code.isidentifier() else eval(code, names)
+        except Exception:  # a name is missing, here or in an answer such as a lambda
+            notes[key] = ("missing", code, errors.get(code, ""), None)
+            continue
+        answer = Recorder(given)
+        verdict = check(answer)
+        said = verdict.done, verdict.ok, verdict.message
+        notes[key] = ("asked", answer.name, answer.notes, said)
     (folder / "notes.pt").write_bytes(pack(notes))
     os._exit(0)
 
@@ -55,6 +56,7 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
     from IPython.core.interactiveshell import InteractiveShell
 
     from attnlab._bounded import WAIT, Outcome, call
+    from attnlab.exercises._older import DEFINED
 
     shell = InteractiveShell.instance()
     shell.history_manager.enabled = False

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from nbformat import NotebookNode
-
 from tools.lint.lesson import defined_names, headings, parse_code
 from tools.notebooks import NOTEBOOKS, find_notebooks, is_lesson, read_notebook, tags
 
@@ -33,11 +31,26 @@ class Submission:
     predictions: dict[str, object] = field(default_factory=dict)  # as the file tells them
     trouble: str = ""
 
-    def touched(self, exercise: Exercise, lesson: NotebookNode) -> bool:
-        """Return whether the learner changed a cell that defines the answer."""
-        given = {cell.source.strip() for cell in lesson.cells}
-        defining = [one for one in self.cells if exercise.answer in defined_names(one)]
-        return not defining or any(one.strip() not in given for one in defining)
+    def answers_to(self, lesson: Path) -> dict[str, str]:
+        """Return the answers by their checks, as names or as code, without untouched stubs.
+
+        A cell that defines the name of the lesson counts first, if the learner changed it; then
+        whatever else a cell of the learner's own gives to the check.
+        """
+        given = {cell.source.strip() for cell in read_notebook(lesson).cells}
+        own = [source for source in self.cells if source.strip() not in given]
+        asked = [call for source in own for call in calls_of_checks(source)]
+        changed = {name for source in own for name in defined_names(source)}
+        stubs = {name for source in self.cells for name in defined_names(source)} - changed
+        answers = {}
+        for one in exercises_of(lesson):
+            known = {one.answer, f"{one.answer}_solution"}
+            other = [code for check, code in asked if check == one.check and code not in known]
+            if other and one.answer not in changed:
+                answers[one.check] = other[-1]
+            elif one.answer not in stubs:
+                answers[one.check] = one.answer
+        return answers
 
 
 def read_submissions(folder: Path) -> list[Submission]:
@@ -61,12 +74,14 @@ def _read(path: Path, folder: Path) -> Submission:
 
 
 def lesson_of(submission: Submission) -> Path | None:
-    """Return the lesson whose answers a submission defines, or None; its name does not count."""
-    defined = {name for source in submission.cells for name in defined_names(source)}
-    called = {name for source in submission.cells for name, _ in calls_of_checks(source)}
-    known = {
-        path: len({one.check for one in exercises_of(path)} & called)
-        + len({one.answer for one in exercises_of(path)} & defined) / 100
+    """Return the lesson whose checks a submission calls or whose answers it defines, or None.
+
+    The name of its file does not count.
+    """
+    found = {name for source in submission.cells for name in defined_names(source)}
+    found |= {name for source in submission.cells for name, _ in calls_of_checks(source)}
+    known = {  # what is called counts most, because answers of two lessons may share a name
+        path: sum((one.check in found) + (one.answer in found) / 100 for one in exercises_of(path))
         for path in lessons()
     }
     best = max(known, key=known.get)
@@ -95,9 +110,9 @@ def exercises_of(path: Path) -> tuple[Exercise, ...]:
 
 
 def calls_of_checks(source: str) -> Iterable[tuple[str, str]]:
-    """Yield the checks that a cell calls with a name, and the name."""
+    """Yield the checks that a cell calls, and the code of what it gives them."""
     for node in ast.walk(parse_code(source)):
         match node:
-            case ast.Call(func=ast.Name(id=check), args=[ast.Name(id=name)]):
+            case ast.Call(func=ast.Name(id=check), args=[given]):
                 if check.startswith("check_"):
-                    yield check, name
+                    yield check, ast.unparse(given)

@@ -38,3 +38,11 @@ function choose(name, value) {
 DARK.addEventListener("change", applySettings);
 addEventListener("storage", applySettings);  // changed on another page
 applySettings();
+
+/** An element with attributes and children. */
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}

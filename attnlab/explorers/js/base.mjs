@@ -10,9 +10,9 @@
 //                        throws means no
 // and changes the state by lab.set({name: value}). Heading, question, words and numbers are in
 // lab.data. `answer` is what the learner's function gave for answer.state, or null if there is no
-// such function here. A page without Python may know more of them: answer.others, for other states.
+// such function here.
 import { button, meets } from "./controls.mjs";
-import { codeLines, html, rich, weightColours } from "./drawing.mjs";
+import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
 import { isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 
@@ -63,15 +63,15 @@ class Lab {
 
   start() {
     const { card, explorer } = this, { title, hint } = this.data;
-    card.setAttribute("aria-label", title);
-    card.append(html("h3", {}, title), html("p", { class: "hint" }, hint), this.error, this.bar,
-      this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
+    card.setAttribute("aria-label", title || "Live figure");
+    const heading = title ? [html("h3", {}, title), html("p", { class: "hint" }, hint)] : [];
+    card.append(...heading, this.error, this.bar, this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
     this.on(card, "keydown", keepKey);
     this.on(this.code, "toggle", () => this.showCode());
     followPage(this);
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
-    const question = this.answer()?.question ?? this.data.question;
+    const { question } = this.data;
     const asks = this.state.ask && question && !this.model.opened;
     this.gate = asks ? makeGate(this, question) : null;
     this.listen();
@@ -158,20 +158,12 @@ class Lab {
     return this.card.classList.contains("dark");
   }
 
-  /** What the learner's function gave: for this state, if that is known. */
-  answer() {
-    const last = this.model.get("answer");
-    if (!last?.others || same(last.state, this.state)) return last;
-    const other = last.others.find(({ state }) => same(state, this.state));
-    return other ? { ...last, ...other } : last;
-  }
-
   draw() {
-    const answer = this.answer();
+    const answer = this.model.get("answer");
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    if (say !== this.said) this.words.replaceChildren(...rich(say));
+    if (say !== this.said) this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
@@ -183,6 +175,7 @@ class Lab {
   /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */
   showCode(code = this.coded) {
     this.coded = code;
+    this.code.hidden = !code;
     this.codeBox.replaceChildren(...(this.code.open ? codeLines(code) : [code]));
   }
 
@@ -190,7 +183,7 @@ class Lab {
     const failed = Boolean(answer?.error) && !(this.model.alone && !fresh && answer.drawn);
     const stale = (late) => this.picture.classList.toggle("stale", failed || late);
     this.error.hidden = !failed;
-    this.sayLine.hidden = failed;
+    this.sayLine.hidden = failed || !this.said;
     if (failed) this.error.textContent = `${answer.name} failed. ${answer.error}`;
     clearTimeout(this.timer);
     this.note.hidden = true;
@@ -201,6 +194,7 @@ class Lab {
     } else {
       this.timer = setTimeout(() => {
         stale(true);
+        this.sayLine.hidden = true;
         this.tell(SILENT);
       }, PATIENCE);
     }
@@ -259,9 +253,14 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
   const box = html("div", { class: "gate", role: "group", "aria-label": "Predict first",
     "data-options": options.join("  ·  ") });
   let picked = null;
+  const controls = () => veiled.flatMap((element) =>
+    [...element.querySelectorAll("button, input, [role=slider]")]);
+  const rest = () => controls().forEach((one) => one.setAttribute("aria-disabled", true));
   const veil = (on) => {
     lab.card.classList.toggle("asking", on);
     veiled.forEach((element) => { element.inert = on; });
+    if (on) rest();
+    else for (const one of controls()) one.removeAttribute("aria-disabled");
   };
   const pick = (i) => {
     picked = i;
@@ -284,6 +283,7 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
     return waiting.size === 0;
   };
   const look = (state) => {
+    if (picked === null) rest();  // also what has been drawn anew
     if (picked === null || picked < 0 || !isSettled(state)) return;
     const good = picked === right;
     box.classList.add(good ? "right" : "wrong");

@@ -1,18 +1,19 @@
-// An explorer that Python declares: controls, panels, and a frame for every state.
+// An explorer that Python declares: controls, panels, and a frame for every state. Without frames, a
+// frame is what Python has drawn at this state.
 import { showControls } from "./controls.mjs";
 import { showPanels } from "./panels.mjs";
 
 export function render(lab) {
-  const { parts, pool, frames, frame_values: values } = lab.data;
-  const says = parts.indexOf("say");
-  lab.longest(frames.map((frame) => pool[frame[says]]));
+  const { parts, pool, frames, frame_values: values, markup } = lab.data;
+  if (frames && !markup) lab.longest(frames.map((frame) => pool[frame[parts.indexOf("say")]]));
+  const frameAt = (state) => Object.fromEntries(
+    frames[placeOf(values, state)].map((place, i) => [parts[i], pool[place]]));
   const controls = showControls(lab), panels = showPanels(lab);
-  return (state) => {
-    const frame = frames[placeOf(values, state)];
-    const seen = Object.fromEntries(parts.map((part, i) => [part, pool[frame[i]]]));
+  return (state, answer) => {
+    const frame = frames ? frameAt(state) : answer.drawn;
     controls(state);
-    panels(seen, state);
-    return seen;
+    panels(frame, state);
+    return frame;
   };
 }
 

@@ -33,6 +33,13 @@ export function setText(element, text) {
   else if (node.nodeValue !== text) node.nodeValue = text;
 }
 
+/** What HTML holds that the author of a page has written. */
+export function markup(text) {
+  const holder = html("template");
+  holder.innerHTML = text;
+  return [...holder.content.childNodes];
+}
+
 /** Words between two stars are bold. */
 export function rich(text) {
   return text.split("**").map((part, i) => (i % 2 ? html("b", {}, part) : part));
@@ -265,14 +272,12 @@ function legend(lines, roles) {
 /**
  * Weights as bars from 0 to 1, a row for each key; `columns` are [head, texts] of further columns.
  *
- * Returns the element, the cells of the further columns and `show(weights, {outline, rest, marks})`:
- * `outline` are other weights, drawn dashed, `rest` what follows on the weights, hatched, `marks`
- * words shown after the numbers (if `marked`).
+ * Returns the element, the cells of the further columns and `show(weights, {outline})`: `outline`
+ * are other weights, drawn dashed.
  */
-export function bars({ caption, names, head = "key", columns = [], digits = 2, marked = false }) {
-  const parts = names.map(() =>
-    ["fill", "rest", "outline"].map((name) => html("i", { class: name })));
-  const figures = names.map(() => [html("b", {}), html("span", {})]);
+export function bars({ caption, names, head = "key", columns = [], digits = 2 }) {
+  const parts = names.map(() => ["fill", "outline"].map((name) => html("i", { class: name })));
+  const figures = names.map(() => html("b", {}));
   const further = columns.map(([, texts]) => texts.map((text) => html("td", { class: "few" }, text)));
   const heads = html("tr", {}, html("th", { scope: "col" }, head),
     columns.map(([text]) => html("th", { scope: "col", class: "few" }, text)),
@@ -283,19 +288,15 @@ export function bars({ caption, names, head = "key", columns = [], digits = 2, m
     html("td", { class: "figure" }, figures[i])));
   const widths = html("colgroup", {}, html("col", { class: "name" }),
     columns.map(() => html("col", { class: "few" })), html("col"),
-    html("col", { class: marked ? "figure marked" : "figure" }));
+    html("col", { class: "figure" }));
   const element = html("table", { class: "bars" }, html("caption", { class: "unseen" }, caption),
     widths, html("thead", {}, heads), html("tbody", {}, rows));
-  const show = (weights, { outline, rest, marks } = {}) => weights.forEach((weight, i) => {
-    const [fill, after, dashed] = parts[i].map(({ style }) => style);
-    fill.width = `${100 * weight}%`;
-    after.left = fill.width;
-    after.width = `${100 * (rest?.[i] ?? 0)}%`;
-    dashed.width = `${100 * (outline?.[i] ?? 0)}%`;
-    parts[i][2].hidden = !outline;
-    setText(figures[i][0], weight.toFixed(digits));
-    figures[i][1].className = rest ? "raw" : "";
-    setText(figures[i][1], marks?.[i] ? ` ${marks[i]}` : "");
+  const show = (weights, { outline } = {}) => weights.forEach((weight, i) => {
+    const [fill, dashed] = parts[i];
+    fill.style.width = `${100 * weight}%`;
+    dashed.style.width = `${100 * (outline?.[i] ?? 0)}%`;
+    dashed.hidden = !outline;
+    setText(figures[i], weight.toFixed(digits));
   });
   return { element, further, show };
 }

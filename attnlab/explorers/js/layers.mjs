@@ -1,15 +1,16 @@
 // Six layers of a trained model read a sentence: where a word lies, and what it attends to.
+import { asker, decimals, nameOf, topOf } from "./asking.mjs";
 import { showControls } from "./controls.mjs";
 import { html, setText } from "./drawing.mjs";
 import { panelOf } from "./panels.mjs";
-import { decimals, fitsSentence, nameOf, sentences, topOf } from "./sentences.mjs";
+import { fitsSentence, sentences } from "./sentences.mjs";
 import { fill } from "./words.mjs";
 
 export const fits = fitsSentence;
 
 export function render(lab) {
   const { words, panels: [bars, curves] } = lab.data;
-  const text = sentences(lab, bars, "layers"), controls = showControls(lab), charts = {};
+  const find = sentences(lab, "layers"), text = asker(lab, bars), controls = showControls(lab), charts = {};
   const name = html("h4", { class: "scaled" }), side = html("div", { style: "flex:1 1 13em;max-width:19em" });
   lab.picture.append(html("div", { class: "one" }, name, text.arcs, text.rows), side);
   lab.scale([0, 1], "weight");
@@ -19,7 +20,7 @@ export function render(lab) {
       name: i ? fill(words.line, { meaning: names[i - 1] }) : line.name })) });
 
   return (state) => {
-    const { reading: { tokens, maps, known, code }, place } = text.find(state);
+    const { reading: { tokens, maps, known, code }, place } = find(state);
     const { layer, head } = state, below = Math.max(layer - 1, 0), meaning = known[place];
     const named = { asking: nameOf(lab.data, tokens, place), layer, head, place, below,
       token: fill(words.quoted, { token: tokens[place] }) };
@@ -27,7 +28,7 @@ export function render(lab) {
     const kind = layer === 0 ? "first" : head === "mean" ? "mean" : "head";
     controls(state);
     setText(name, fill(words.heading[Number(layer > 0)], named));
-    text.paint(layer ? row : row.map(() => 0), place);
+    text.paint(tokens, layer ? row : row.map(() => 0), place);
     if (meaning) {
       const { names, curves: values } = meaning, chart = chartOf(names);
       chart.show({ title: fill(words.curve, named), values,

@@ -36,9 +36,11 @@ export function allowedCells({ mask, window, padding, toggled }, n) {
   return positions.map((query) => positions.map((key) => allowed(query, key)));
 }
 
-/** The weights of one query: `fill` says what blocked scores become. */
-export function maskedWeights(scores, allowed, fill) {
-  if (fill === "attnlab" && !allowed.includes(true)) return scores.map(() => 0);
-  const blocked = fill === "-1e9" ? -1e9 : -Infinity;
-  return softmax(scores.map((score, key) => (allowed[key] ? score : blocked)));
+/** The row of one query: what goes into the softmax, what comes out, and the weights. */
+export function maskedRow(scores, allowed, fill) {
+  const blocked = { "-1e9": -1e9, "0": 0 }[fill] ?? -Infinity;
+  const into = scores.map((score, key) => (allowed[key] || fill === "0 after" ? score : blocked));
+  const out = softmax(into), noKey = fill === "attnlab" && !allowed.includes(true);
+  const erased = (key) => noKey || (fill === "0 after" && !allowed[key]);
+  return { into, out, weights: out.map((weight, key) => (erased(key) ? 0 : weight)) };
 }

@@ -87,7 +87,7 @@ const MAKERS = {
   },
   bars: (lab, panel) => {
     const table = bars({ ...panel, columns: Object.entries(panel.columns) });
-    const names = [["fill", "filled"], ["rest", "hatched"], ["outline", "outlined"]]
+    const names = [["fill", "filled"], ["outline", "outlined"]]
       .filter(([, name]) => panel[name]).map(([look, name]) => [name, html("span"),
         html("div", { class: "track sample", "aria-hidden": "true" },
           html("i", { class: look, style: "width:100%" }))]);
@@ -114,6 +114,10 @@ const MAKERS = {
       html("tbody", {}, body.map(([first, ...rest]) => html("tr", {}, cell("th", "row")(first),
         rest.map(cell("td", null))))));
     return { element, show };
+  },
+  picture: (lab, { alt, width }) => {
+    const element = html("img", { alt, style: `width:${width}px` });
+    return { element, show: ({ png }) => { element.src = `data:image/png;base64,${png}`; } };
   },
   key: (lab, { entries }) => ({ element: keyOf(entries), show: () => {} }),
   ...SPECIAL,

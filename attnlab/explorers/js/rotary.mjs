@@ -24,7 +24,7 @@ export function render(lab) {
   lab.picture.append(
     html("section", { class: "panel", style: "--grow:1.4" }, html("h4", {}, "query and key, turned"),
       html("div", { class: "turns",
-        style: "display:grid; grid-template-columns:repeat(auto-fit, minmax(7em, 1fr)); gap:6px 14px" }, planes.map(({ element }) => element))),
+        style: "display:grid; grid-template-columns:repeat(auto-fit, minmax(5.9em, 1fr)); gap:6px 12px" }, planes.map(({ element }) => element))),
     html("section", { class: "panel", style: "--grow:1" }, html("h4", {}, panel.title),
       curve.element));
   lab.longest([fill(words.say, { query: 24, key: 24, distance: "−24", score: "−0.00",

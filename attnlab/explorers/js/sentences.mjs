@@ -1,12 +1,8 @@
-// What explorers share in which a sentence is chosen or typed: controls, the sentence with its arcs.
+// What explorers share in which a sentence is chosen or typed.
 import { PATIENCE, SILENT } from "./base.mjs";
-import { choice, followPointer } from "./controls.mjs";
-import { html, setText, svg, weightColours } from "./drawing.mjs";
+import { choice } from "./controls.mjs";
+import { html, setText } from "./drawing.mjs";
 import { isPlace } from "./maths.mjs";
-import { panelOf } from "./panels.mjs";
-import { fill } from "./words.mjs";
-
-const HEIGHT = 92, LINE = 16;  // of the arcs, in pixels; width of the arc of a weight of 1
 
 /** What has no control and may come from elsewhere: a sentence that can be read, and a place. */
 export const fitsSentence = {
@@ -16,18 +12,17 @@ export const fitsSentence = {
 };
 
 /**
- * Put the controls of the sentence into the bar; returns the sentence with its arcs, the rows of
- * `bars` (a panel), `find(state)`, which gives the reading in force and the place of the token that
- * asks, and `paint(row, place)`, which shows the weights of that token.
+ * Put the controls of the sentence into the bar; returns find(state), which gives the reading in
+ * force and the place of the token that asks.
  *
  * A page without Python may bring globalThis.attnlabReaders: by the `kind` of explorer a `note`, and
  * `read(text, tell)`, which returns a promise of a reading and tells how far it is.
  */
-export function sentences(lab, bars, kind) {
+export function sentences(lab, kind) {
   const { words } = lab.data, { alone } = lab.model;
   const reader = alone ? globalThis.attnlabReaders?.[kind] : null;
   const note = html("p", { class: "note few", role: "status" }, reader?.note ?? words.few);
-  let shown, parts;
+  let shown;
   const placeIn = ({ tokens }, place) => (place < tokens.length ? place : tokens.length - 2);
   const accept = (reading) => {
     const isNew = reading.sentence !== lab.state.sentence;  // else it stood in the address
@@ -42,34 +37,17 @@ export function sentences(lab, bars, kind) {
   lab.bar.classList.add("sentences");
   lab.bar.append(...(box ? [box.element] : []), choices.element, ...(box ? [box.problem] : []),
     ...(alone ? [note] : []));
-  const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
   const find = (state) => {
     const known = [...lab.data.readings, lab.model.get("reading") ?? {}];
     const reading = known.find(({ sentence }) => sentence === state.sentence) ?? shown ?? known[0];
-    const { tokens } = reading;
-    if (shown !== reading) {
-      const columns = tokens.length > 14 && rows.clientWidth > 600 ? 3 : 2;
-      const size = Math.ceil(tokens.length / columns);
-      parts = [...Array(columns).keys()].map((column) => {
-        const ends = [column * size, (column + 1) * size];
-        const { element, show } = panelOf(lab, { ...bars, names: tokens.slice(...ends) });
-        return { element, show: (row) => show({ weights: row.slice(...ends) }, state) };
-      });
-      rows.replaceChildren(...parts.map(({ element }) => element));
-      arcs.build(tokens);
-    }
     shown = reading;
     choices.show(state.sentence);
     box?.show(state.sentence);
     return { reading, place: placeIn(reading, state.word) };
   };
-  const paint = (row, place) => {
-    parts.forEach((part) => part.show(row));
-    arcs.paint(row, place);
-  };
   const { sentence } = lab.state;
   if (reader && !lab.data.readings.some((known) => known.sentence === sentence)) box.read(sentence);
-  return { arcs: arcs.element, rows, find, paint };
+  return find;
 }
 
 // --- sentences -------------------------------------------------------------------------------------
@@ -147,84 +125,4 @@ function askPage({ note, read }, { accept, report, tell }) {
     await read(text, ifLatest(report)).then(ifLatest(accept), ifLatest((error) => tell(error.message)));
     ifLatest(report)(note);
   };
-}
-
-// --- arcs ------------------------------------------------------------------------------------------
-
-/** The sentence as a row of words; arcs lead from the one that asks, as wide as their weights. */
-function makeArcs(lab) {
-  const lines = svg("svg", { "aria-hidden": "true", height: HEIGHT });
-  const text = html("div", { class: "text", role: "group", "aria-label": "The word that asks" });
-  const element = html("div", { class: "arcs" }, lines, text);
-  followPointer(lab, text, "word");
-  let words = [], centres = null, last = null, frame;
-  const build = (tokens) => {
-    words = tokens.map((token, i) => html("button", { type: "button", "data-word": i,
-      "aria-label": `${token} (${i})` }, token));
-    text.replaceChildren(...words);
-    text.classList.remove("upright");
-    centres = last = null;
-  };
-  const paint = (row, word) => {
-    words.forEach((button, i) => {
-      const { background, color } = weightColours(row[i]);
-      Object.assign(button.style, { background, color });
-      button.setAttribute("aria-pressed", i === word);
-    });
-    last = [row, word];
-    if (!centres) measure();
-    if (centres) lines.replaceChildren(...arcsFrom(word, row, centres));
-  };
-  const measure = () => {
-    if (!text.clientWidth) return;
-    text.classList.remove("upright");
-    text.classList.toggle("upright", text.scrollWidth > text.clientWidth);
-    centres = words.map((button) => button.offsetLeft + button.offsetWidth / 2);
-    lines.setAttribute("viewBox", `0 0 ${text.clientWidth} ${HEIGHT}`);
-  };
-  const watcher = new ResizeObserver(() => {
-    cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(() => {
-      centres = null;
-      if (last) paint(...last);
-    });
-  });
-  watcher.observe(element);
-  lab.signal.addEventListener("abort", () => watcher.disconnect());
-  return { element, build, paint };
-}
-
-function arcsFrom(word, row, centres) {
-  const from = centres[word];
-  return row.flatMap((weight, i) => {
-    if (weight < 0.005) return [];
-    const [to, high] = [centres[i], Math.min(HEIGHT - 12, 22 + Math.abs(centres[i] - from) * 0.42)];
-    const top = HEIGHT - high / 0.75;
-    const path = i === word ? `M${from - 4},${HEIGHT}C${from - 26},${HEIGHT - 44} ${from + 26},${HEIGHT - 44} ${from + 4},${HEIGHT}`
-      : `M${from},${HEIGHT}C${from},${top} ${to},${top} ${to},${HEIGHT}`;
-    return [svg("path", { class: "arc", d: path, "stroke-width": LINE * weight })];
-  });
-}
-
-// --- words -----------------------------------------------------------------------------------------
-
-/** A number with two decimals, rounded as in Python. */
-export const decimals = ({ half }, value) => (value + half).toFixed(2);
-
-/** A token in quotes, with its place if it occurs several times. */
-export function nameOf({ markers, words }, tokens, place) {
-  const token = tokens[place];
-  const name = markers.includes(token) ? token : fill(words.quoted, { token });
-  const several = tokens.filter((one) => one === token).length > 1;
-  return several ? fill(words.several, { name, place }) : name;
-}
-
-/** The words for what gets most of a row of weights, and for how much it gets. */
-export function topOf(data, tokens, row, place, wordsOnly = false) {
-  const { words, tie, many } = data, ends = wordsOnly ? 1 : 0;
-  const part = row.slice(ends, row.length - ends), most = Math.max(...part);
-  const top = part.flatMap((weight, i) => (weight > most - tie
-    ? [i + ends === place ? words.itself : nameOf(data, tokens, i + ends)] : []));
-  return { most: decimals(data, most), each: top.length > 1 ? words.each : "",
-    top: wordsOnly && top.length > many ? fill(words.many, { count: top.length }) : top.join(" and ") };
 }

@@ -62,6 +62,7 @@ export const SPECIAL = {
         html("canvas", { "aria-hidden": "true" })), html("span", {}, `head ${head}`));
     const show = ({ maps, asks }, state) => {
       if (drawn?.length !== maps.length) element.replaceChildren(...maps.map((_, i) => mapOf(i)));
+      element.style.setProperty("--across", Math.min(4, maps.length));
       if (drawn !== maps) {
         element.querySelectorAll("canvas").forEach((canvas, i) => paintMap(canvas, maps[i]));
       }
@@ -74,16 +75,6 @@ export const SPECIAL = {
         mark.style.top = `${(100 * (asks + 0.5)) / maps[head].length}%`;
       });
     };
-    return { element, show };
-  },
-
-  /** The features of a token, cut into the slices of the heads. */
-  slices: () => {
-    const element = html("div", { class: "strip", "aria-hidden": "true" });
-    const show = ({ heads, size, shown }) => element.replaceChildren(
-      ...Array.from({ length: heads }, (_, head) => html("span",
-        { class: head === shown ? "on" : null, style: `flex:${size}` },
-        Array.from({ length: size }, (_, i) => html("i", {}, String(head * size + i))))));
     return { element, show };
   },
 

@@ -112,7 +112,7 @@ def test_one_walks_from_the_index_to_a_lesson_to_a_word_and_back(open_named):
     page.locator("main").get_by_role("link", name="raw score").first.press("Enter")
     page.wait_for_url("**/glossary.html?*#raw-score")
     assert 0 <= page.locator("#raw-score").bounding_box()["y"] < 150
-    back = page.get_by_role("link", name="Back to 1 · Attention is a soft look-up")
+    back = page.get_by_role("link", name="Back to 1 · Attention is a soft lookup")
     back.click()
     page.wait_for_url(f"**/{LESSON}.html#word-*")
     assert page.locator(":target + a").inner_text() == "raw score"
@@ -215,7 +215,7 @@ def test_a_link_shows_what_its_sender_saw(lesson):
     look_up.get_by_role("slider", name="temperature").press("ArrowLeft")
     look_up.get_by_role("slider", name="query").press("ArrowUp")
     address, sent = (
-        address_with(lesson, "&2.step=2"),
+        address_with(lesson, "&2.step=6"),
         cards_of(lesson),
     )  # the last moved comes first
     follow(lesson, address)
@@ -245,10 +245,10 @@ def test_nonsense_in_an_address_is_ignored(lesson, nonsense):
 
 
 def test_a_word_shows_its_meaning_until_it_is_put_away(lesson):
-    word = lesson.locator("main").get_by_role("link", name="hard look-up")
+    word = lesson.locator("main").get_by_role("link", name="hard lookup")
     meaning = lesson.get_by_role("tooltip")
     word.hover()
-    assert meaning.inner_text().startswith("hard look-up ")
+    assert meaning.inner_text().startswith("hard lookup ")
     meaning.hover()  # one can go there with the pointer
     assert barriers(lesson, ".meaning") == []
     assert meaning.is_visible()

@@ -3,7 +3,7 @@
 // what is JupyterLab's own, and the widgets that are no explorers
 const PROJECTED = new CSSStyleSheet();
 PROJECTED.replaceSync(`[data-projector=on] { --jp-content-font-size1: 20px; --jp-code-font-size: 18px; }
-[data-projector=on] :is(.attnlab-live, .attnlab-predict) { zoom: 1.25; }`);
+[data-projector=on] .attnlab-predict { zoom: 1.25; }`);
 
 export function isProjected() {
   return document.documentElement.dataset.projector === "on";

@@ -1,0 +1,161 @@
+"""What checks say about kinds, shapes, calls and truth values, in one voice.
+
+A message says what the learner's code did, with the inputs that it names, and the next step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from attnlab._checks import shape
+
+STUB = "Write your answer in the cell above, run it, and then run this cell again."
+NOT_A_FUNCTION = "The check needs your function itself: pass its name, without parentheses."
+KINDS = {
+    str: "a string",
+    bytes: "a bytes object",
+    bool: "a single True or False",
+    int: "an integer",
+    float: "a number",
+    complex: "a complex number",
+    dict: "a dictionary",
+    type(None): "None",
+}
+# What errors of PyTorch mean here, by a part of their text.
+HINTS = {
+    "is ambiguous": "To get one True or False for a whole tensor, call `.all()` or `.any()`.",
+    "return_types.": "`max` with a `dim` returns values and indices: take `.values`, or call "
+    "`amax`.",
+    "view size is not compatible": (
+        "That advice is right only if the axes are in the order that you intend."
+    ),
+}
+
+
+# --- kinds, shapes and truth values ---------------------------------------------------------------
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is, with its article, and its length or its shape."""
+    if type(value) in (tuple, list):
+        return f"{article(type(value).__name__)} of length {len(value)}"
+    if isinstance(value, Tensor | np.ndarray):
+        name = "tensor" if isinstance(value, Tensor) else "NumPy array"
+        return f"a {name} of shape {tuple(value.shape)}"
+    return KINDS.get(type(value)) or article(type(value).__name__)
+
+
+def article(noun: str) -> str:
+    """Return a word with its article."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def returned(got: str, wanted: str, why: str = "") -> str:
+    """Say what a function returned, and what it should return."""
+    return f"Your function returned {got}. Return {wanted}. {why}".rstrip()
+
+
+def of_value(message: str) -> str:
+    """Say the same of an answer that is no function."""
+    given = message.replace("Your function returned", "Your answer is")
+    return given.replace(". Return ", ". It should be ")
+
+
+def has_shape(case: str, what: str, got: Tensor, right: Tensor) -> str:
+    """Say which shape a result has, and which it should have."""
+    has, it = ("have", "they") if is_plural(what) else ("has", "it")
+    wanted = f"but {it} should have the shape {shape(right)}"
+    return f"With {case}, the {what} {has} the shape {shape(got)}, {wanted}."
+
+
+def has_dtype(case: str, what: str, got: Tensor, right: Tensor) -> str:
+    """Say which dtype a result has, and which it should have."""
+    has, it = ("have", "they") if is_plural(what) else ("has", "it")
+    return (
+        f"With {case}, the {what} {has} the dtype {got.dtype}, but {it} should have {right.dtype}."
+    )
+
+
+def is_wrong(case: str, what: str) -> str:
+    """Say that the numbers of a result are wrong."""
+    return f"With {case}, the {what} {'are' if is_plural(what) else 'is'} wrong."
+
+
+def is_plural(noun: str) -> bool:
+    """Return whether a noun is in the plural."""
+    return noun.endswith("s")
+
+
+def says(opinion: object, case: str) -> str:
+    """Say which opinion a function returned for a case."""
+    return f"Your function returns {quoted(opinion)} for {case}."
+
+
+def quoted(opinion: object) -> object:
+    """Return an opinion, in quotation marks if it is a word."""
+    return f"“{opinion}”" if isinstance(opinion, str) else opinion
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def called(case: str) -> str:
+    """Begin a sentence on what the learner's function did."""
+    return f"With {case}, your function" if case else "Your function"
+
+
+def returns_nothing(case: str, printed: bool) -> str:
+    """Say that a function with a body returned None."""
+    if printed:
+        return f"{called(case)} prints something and returns None. Use `return` instead of `print`."
+    return f"{called(case)} runs, but it returns None. Is a `return` missing?"
+
+
+def raises(case: str, error: str) -> str:
+    """Say what a function raised; a long text has been cut."""
+    stop = "..." if error.endswith("...") else "."
+    return hinted(f"{called(case)} raises {error.rstrip('.')}{stop}", HINTS)
+
+
+def too_slow(case: str, limit: float) -> str:
+    """Say that a function computed for too long."""
+    return (
+        f"{called(case)} did not finish within {limit:g} seconds of computing. Does it contain an "
+        "endless loop?"
+    )
+
+
+def waits(case: str, passed: float, computed: float) -> str:
+    """Say that a function was stopped while it hardly computed."""
+    return (
+        f"{called(case)} was stopped after {passed:.0f} seconds, though it computed for only "
+        f"{computed:.1f}. Does it wait for something, such as input()?"
+    )
+
+
+def changes_inputs(case: str) -> str:
+    """Say that a function changed what it was given."""
+    return (
+        f"{called(case)} changes its arguments in place, as functions whose names end in _ and "
+        "assignments such as x /= 2 do. Work on a copy."
+    )
+
+
+def unreadable(error: str) -> str:
+    """Say that the check itself could not use a result."""
+    return f"The check cannot read what your function returned ({error})."
+
+
+def is_older(name: str) -> str:
+    """Say that a function is the one of an earlier run of its cell."""
+    return (
+        f"The cell that defines `{name}` ended in an error when you last ran it, so this verdict "
+        "is about the older function."
+    )
+
+
+def hinted(message: str, hints: dict[str, str]) -> str:
+    """Return a message with the first hint whose fragment it contains."""
+    hint = next((hint for fragment, hint in hints.items() if fragment in message), "")
+    return f"{message} {hint}".rstrip()
