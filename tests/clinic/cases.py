@@ -253,8 +253,8 @@ LEAK = "mask-leak padding-leak"
 
 scores("raises", lambda q, k: q @ k / math.sqrt(q.size(-1)), plain)
 scores("raises", lambda q, k: q @ k.mT / math.sqrt(q.size()), plain, Layer)
-outputs("not-done raises", lambda attend, q, k, v: None, plain)
-forwards("not-done raises", lambda self, x: None, Layer)
+outputs("not-done wrong-shape raises", lambda attend, q, k, v: None, plain)
+forwards("not-done wrong-shape raises", lambda self, x: None, Layer)
 outputs("wrong-type wrong-shape", lambda attend, q, k, v: [*attend(q, k, v)], plain)
 outputs("wrong-shape", lambda attend, q, k, v: attend(q, k, v).mean(dim=-2), plain)
 outputs("wrong-shape", lambda attend, q, k, v: attend(q, k, v).squeeze(), plain)
@@ -359,7 +359,7 @@ outputs("key-value-swapped", lambda attend, q, k, v: attend(q, v, k), plain)
 outputs("wrong-source", lambda attend, q, k, v: attend(q, k, q), plain)
 outputs("wrong-source", lambda attend, q, k, v: attend(q, k[..., 1:, :], v[..., 1:, :]), plain)
 outputs("wrong-source", lambda attend, q, k, v: attend(q, k, v) * torch.eye(3)[:, :1, None], Layer)
-forwards("cross-side", lambda self, q, k, v: self.run(k, q, q), CrossLayer)
+forwards("cross-side wrong-source", lambda self, q, k, v: self.run(k, q, q), CrossLayer)
 forwards("cross-side wrong-source", lambda self, q, k, v: self.run(q, q, q), CrossLayer)
 forwards("cross-side wrong-source", lambda self, q, k, v: self.run(q, k, k), CrossLayer)
 forwards("key-value-swapped", lambda self, q, k, v: self.run(q, v, k), CrossLayer)
@@ -384,7 +384,7 @@ def unmasked_weights_returned(q, k, v, mask=None):
 
 hides("mask-added", lambda x, mask: x + mask, masked, MaskedLayer)
 hides("mask-transposed mask-leak", lambda x, mask: x.masked_fill(~mask.mT, -1e9), MaskedLayer)
-hides("blocked-row", lambda x, mask: x.masked_fill(~mask, -torch.inf), masked, strict=True)
+hides("blocked-row nan", lambda x, mask: x.masked_fill(~mask, -torch.inf), masked, strict=True)
 hides("nan", lambda x, mask: x + (1 - mask.to(x)) * -torch.inf, masked, required)
 hides(f"mask-queries {LEAK}", lambda x, mask: x.masked_fill(~mask.mT, -1e9), PaddedLayer)
 hides("causal-missing", lambda x, mask: x, causal, CausalLayer)
@@ -502,9 +502,13 @@ BOTH = "split-and-merge split-without-transpose"
 row("split-without-transpose", (pair, splitting, Layer), {"split": by_view})
 row("merge-without-transpose", (pair, merging, Layer), {"merge": by_reshape})
 row(BOTH, (pair, Layer), {"split": by_view, "merge": by_reshape})
-row("heads-order", (pair,), {"split": dealt_out, "merge": gathered})
-row("heads-order", (pair, splitting), {"split": backwards})
-row("batch-mixing", (pair,), {"split": by_length, "merge": joined_by_length})
+row(
+    "heads-order split-without-transpose wrong-shape",
+    (pair,),
+    {"split": dealt_out, "merge": gathered},
+)
+row("heads-order split-without-transpose wrong-shape", (pair, splitting), {"split": backwards})
+row("batch-mixing wrong-shape", (pair,), {"split": by_length, "merge": joined_by_length})
 scores("batch-mixing", lambda q, k: q @ k.sum(0).mT / q.size(-1) ** 0.5, plain)
 scores("transposed-batch batch-mixing raises", lambda q, k: q @ k.T / q.shape[2] ** 0.5, plain)
 outputs("position-mixing", lambda attend, q, k, v: attend(q, k, v).flip(-2), plain, Layer)
@@ -557,7 +561,7 @@ def batch_and_heads_viewed_as_one(q, k, v):
     return plain(Steps())(q, k, v).view(n, heads, length, -1)
 
 
-@whole("heads-shared")
+@whole("heads-shared wrong-source")
 class HeadsByExpand(Layer):
     """Project to one head and repeat it, which looks like many heads."""
 
