@@ -224,9 +224,9 @@ for seed in (1, 2):
     torch.manual_seed(seed)
     assert [diagnose(MyLayer(f)).ok for f in examined] == [True, False, None, None]
 
-# %% after: not-followed  numbers: 78
+# %% after: not-followed  numbers: 54
 counted = pd.read_csv(data_path("clinic_panel.csv"))
-assert counted[counted.answer == "ok"].groupby("examined").of.sum()["correct (first call)"] == 78
+assert counted[counted.answer == "ok"].groupby("examined").of.sum()["correct (first call)"] == 54
 
 # %% after: how-often
 rows = {(one.half, one.examined, one.answer): one for one in panel.itertuples()}
@@ -235,7 +235,7 @@ FIRST, THEN = "correct (first call)", "correct (with options)"
 assert set(panel.half) == set(halves)
 for half in halves:
     named = rows[half, "injected bugs", "named"]
-    assert named.count > 0.85 * named.of and named.of > 300
+    assert named.count > 0.85 * named.of and named.of > 250
     assert rows[half, "injected bugs", "missed"].count < 0.02 * named.of
     assert rows[half, THEN, "accused"].count <= rows[half, FIRST, "accused"].count
 assert rows[look, THEN, "accused"].count < rows[look, FIRST, "accused"].count

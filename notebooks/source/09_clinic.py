@@ -486,7 +486,7 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # ### How often is the clinic right?
 #
-# We wrote 78 correct implementations of attention in the style of public code, and put several hundred textbook bugs
+# We wrote 54 correct implementations of attention in the style of public code, and put several hundred textbook bugs
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
 # column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
 # so the other two columns may look better than they would on new code. *Other name* means that the clinic found

@@ -1,4 +1,4 @@
-"""Attention functions and modules without weights."""
+"""Attention functions of other people, the unseen half."""
 
 import math
 from typing import NamedTuple
@@ -7,15 +7,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.clinic.panel._case import foreign, given, scripted
-from tests.clinic.panel._plain import attend, causal, near, qkv, rand, real, rotated, some
+from tests.clinic.panel.case import foreign, given, scripted
+from tests.clinic.panel.plain import (
+    attend,
+    causal,
+    near,
+    qkv,
+    rand,
+    real,
+    rotated,
+    some,
+)
 
 
 @foreign(
     "extended_mask",
-    "numbers as mask",
-    sample=lambda: given(*qkv(2, 3), real(4, 6, size=6).long()),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask[:, None, None] == 1),
+    given(*qkv(2, 3), real(4, 6, size=6).long()),
+    lambda q, k, v, mask: attend(q, k, v, mask[:, None, None]),
 )
 def self_attention(query, key, value, attention_mask):
     """attention_mask: (batch, key_length) of 1 for tokens and 0 for padding.
@@ -31,11 +39,9 @@ def self_attention(query, key, value, attention_mask):
 
 @foreign(
     "tutorial_d_k",
-    "dropout argument",
-    sample=lambda: given(*qkv(2, 3), 8, some(2, 4, 6)),
-    expected=lambda q, k, v, d_k, mask: attend(q, k, v, allowed=mask[:, None]),
-    options={"call": lambda target, q, k, v, mask: target(q, k, v, q.shape[-1], mask)},
-    convention=True,
+    given(*qkv(2, 3), 8, some(2, 4, 6)),
+    lambda q, k, v, d_k, mask: attend(q, k, v, mask[:, None]),
+    call=lambda target, q, k, v, mask: target(q, k, v, q.shape[-1], mask),
 )
 def attention(q, k, v, d_k, mask=None, dropout=None):
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
@@ -50,17 +56,11 @@ def attention(q, k, v, d_k, mask=None, dropout=None):
 
 @foreign(
     "keyword_only",
-    "einsum function",
-    sample=lambda: given(
-        **dict(zip(("queries", "keys", "values"), qkv(2), strict=True)), blocked=~some(2, 4, 6)
+    given(**dict(zip(("queries", "keys", "values"), qkv(2), strict=True)), blocked=~some(2, 4, 6)),
+    lambda queries, keys, values, blocked: attend(queries, keys, values, ~blocked),
+    call=lambda target, q, k, v, mask: target(
+        queries=q, keys=k, values=v, blocked=None if mask is None else ~mask
     ),
-    expected=lambda queries, keys, values, blocked: attend(queries, keys, values, allowed=~blocked),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            queries=q, keys=k, values=v, blocked=None if mask is None else ~mask
-        )
-    },
-    convention=True,
 )
 def attend_with(*, queries, keys, values, blocked=None):
     """Everything by keyword; blocked is True where nobody may look."""
@@ -72,17 +72,11 @@ def attend_with(*, queries, keys, values, blocked=None):
     return torch.einsum("...qk,...kd->...qd", shares, values)
 
 
-def additive(mask):
-    return torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
-
-
 @foreign(
     "baddbmm_bias",
-    "three dimensions",
-    sample=lambda: given(*qkv(2), additive(some(2, 4, 6)).double()),
-    expected=lambda q, k, v, bias: attend(q, k, v, allowed=bias == 0),
-    options={"mask": "additive"},
-    convention=True,
+    given(*qkv(2), torch.where(some(2, 4, 6), 0.0, -torch.inf)),
+    lambda q, k, v, bias: attend(q, k, v, bias == 0),
+    mask="additive",
 )
 def memory_bound_attention(q, k, v, attn_mask=None):
     """q, k, v: (batch * heads, length, dim); attn_mask: floats of (batch * heads, L, S) to add."""
@@ -97,31 +91,9 @@ def memory_bound_attention(q, k, v, attn_mask=None):
 
 
 @foreign(
-    "t2t_bias",
-    "additive function",
-    sample=lambda: given(*qkv(2, 3), torch.where(some(2, 1, 1, 6), 0.0, -1e9)),
-    expected=lambda q, k, v, bias: attend(q, k, v, allowed=bias == 0),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            q, k, v, q.new_zeros(1) if mask is None else torch.where(mask, 0.0, -1e9)
-        )
-    },
-    convention=True,
-)
-def dot_product_attention(q, k, v, bias, dropout_rate=0.0):
-    """q is scaled here; bias is required: 0 where a memory place is visible, else -1e9."""
-    q = q * (q.shape[-1] ** -0.5)
-    logits = torch.matmul(q, k.transpose(-1, -2))
-    logits = logits + bias
-    weights = torch.softmax(logits, dim=-1)
-    return torch.matmul(F.dropout(weights, p=dropout_rate), v)
-
-
-@foreign(
     "streaming",
-    "softmax by hand",
-    sample=lambda: given(*qkv(2, S=7), some(4, 7), block=3),
-    expected=lambda q, k, v, mask, block: attend(q, k, v, allowed=mask),
+    given(*qkv(2, S=7), some(4, 7), block=3),
+    lambda q, k, v, mask, block: attend(q, k, v, mask),
 )
 def streaming_attention(q, k, v, mask=None, block=16):
     """Keys come in blocks; maximum, sum and output are kept up to date.
@@ -149,10 +121,9 @@ def streaming_attention(q, k, v, mask=None, block=16):
 
 @foreign(
     "cache_offset",
-    "causal function",
-    sample=lambda: given(*qkv(2, 3)),
-    expected=lambda q, k, v: attend(q, k, v, allowed=causal(4, 6)),
-    options={"causal": True},
+    given(*qkv(2, 3)),
+    lambda q, k, v: attend(q, k, v, causal(4, 6)),
+    causal=True,
 )
 def causal_attention(q, k, v):
     """The queries are the last ones: k and v also hold what was cached before."""
@@ -166,11 +137,8 @@ def causal_attention(q, k, v):
 
 @foreign(
     "gqa_repeat",
-    "heads of a function",
-    sample=lambda: given(
-        rand(2, 4, 4, 8), rand(2, 2, 6, 8, seed=1), rand(2, 2, 6, 5, seed=2), some(4, 6)
-    ),
-    expected=lambda q, k, v, mask: attend(q, k[:, [0, 0, 1, 1]], v[:, [0, 0, 1, 1]], allowed=mask),
+    given(rand(2, 4, 4, 8), rand(2, 2, 6, 8, seed=1), rand(2, 2, 6, 5, seed=2), some(4, 6)),
+    lambda q, k, v, mask: attend(q, k[:, [0, 0, 1, 1]], v[:, [0, 0, 1, 1]], mask),
 )
 def grouped_query_attention(query, key, value, mask=None):
     """(batch, heads, length, dim) with fewer heads of keys and values; mask: True = keep."""
@@ -190,13 +158,9 @@ def rotate_half(x):
 
 @foreign(
     "rope_function",
-    "positions in a function",
+    given(*qkv(2, 3, L=5, S=5)),
+    lambda q, k, v: attend(rotated(q, halves=True), rotated(k, halves=True), v),
     beside=(rotate_half,),
-    sample=lambda: given(*qkv(2, 3, L=5, S=5)),
-    expected=lambda q, k, v: attend(
-        rotated(q, halves=True), rotated(k, halves=True), v, allowed=None
-    ),
-    convention=True,
 )
 def rotary_attention(q, k, v, theta=10000.0):
     """Queries and keys are turned by their position, the halves of the features together."""
@@ -213,9 +177,8 @@ def rotary_attention(q, k, v, theta=10000.0):
 
 @foreign(
     "key_lengths",
-    "lengths",
-    sample=lambda: given(*qkv(2), torch.tensor([3, 5])),
-    expected=lambda q, k, v, lengths: attend(q, k, v, allowed=real(3, 5, size=6)[:, None]),
+    given(*qkv(2), torch.tensor([3, 5])),
+    lambda q, k, v, lengths: attend(q, k, v, real(3, 5, size=6)[:, None]),
 )
 def attention_with_lengths(query, key, value, key_lengths=None):
     """key_lengths: (batch,), how many keys of each sequence are real."""
@@ -234,12 +197,7 @@ class Attended(NamedTuple):
     weights: Tensor
 
 
-@foreign(
-    "namedtuple_result",
-    "named results",
-    sample=lambda: given(*qkv(2, 3), some(2, 1, 4, 6)),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask),
-)
+@foreign("namedtuple_result", given(*qkv(2, 3), some(2, 1, 4, 6)))
 def compute_attention(q, k, v, mask=None):
     """Return Attended(context, weights); mask: True or 1 where a query may look."""
     dim_k = q.size(-1)
@@ -251,13 +209,7 @@ def compute_attention(q, k, v, mask=None):
     return Attended(context=weights.matmul(v), weights=weights)
 
 
-@foreign(
-    "scripted_function",
-    "script",
-    make=scripted,
-    sample=lambda: given(*qkv(2, 3), some(4, 6)),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask),
-)
+@foreign("scripted_function", given(*qkv(2, 3), some(4, 6)), make=scripted)
 def scripted_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
 ) -> Tensor:
@@ -271,9 +223,8 @@ def scripted_attention(
 
 @foreign(
     "padding_blocked",
-    "blocked or kept",
-    sample=lambda: given(*qkv(2), key_padding_mask=~real(4, 6, size=6)),
-    expected=lambda q, k, v, key_padding_mask: attend(q, k, v, allowed=~key_padding_mask[:, None]),
+    given(*qkv(2), ~real(4, 6, size=6)),
+    lambda q, k, v, mask: attend(q, k, v, ~mask[:, None]),
 )
 def attention_padded(query, key, value, key_padding_mask=None):
     """key_padding_mask: (batch, keys), True at padding."""
@@ -289,12 +240,10 @@ def attention_padded(query, key, value, key_padding_mask=None):
 
 @foreign(
     "float32_softmax",
-    "order and precision",
-    sample=lambda: given(*qkv(2, 3), ~some(2, 1, 1, 6)),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=~mask),
-    options={"mask": "blocked"},
-    convention=True,
+    given(*qkv(2, 3), ~some(2, 1, 1, 6)),
+    lambda q, k, v, mask: attend(q, k, v, ~mask),
     tolerance=1e-5,
+    mask="blocked",
 )
 def stable_attention(q, k, v, mask=None):
     """The softmax is taken in float32 whatever q is; mask: True entries are hidden."""
@@ -307,16 +256,12 @@ def stable_attention(q, k, v, mask=None):
 
 @foreign(
     "temperature_module",
-    "module without weights",
+    given(*qkv(2, 3), some(2, 1, 4, 6)),
+    lambda module, q, k, v, mask: attend(q, k, v, mask),
     make=lambda Module: Module(temperature=8**0.5),
-    sample=lambda: given(*qkv(2, 3), some(2, 1, 4, 6)),
-    expected=lambda module, q, k, v, mask: attend(q, k, v, allowed=mask),
-    options={
-        "call": lambda target, q, k, v, mask: type(target)(q.shape[-1] ** 0.5).train(
-            target.training
-        )(q, k, v, mask)
-    },
-    convention=True,
+    call=lambda target, q, k, v, mask: type(target)(q.shape[-1] ** 0.5).train(target.training)(
+        q, k, v, mask
+    ),
 )
 class ScaledDotProductAttention(nn.Module):
     """Attention whose divisor is given when it is made, for one width."""
@@ -337,9 +282,8 @@ class ScaledDotProductAttention(nn.Module):
 
 @foreign(
     "banded",
-    "local function",
-    sample=lambda: given(*qkv(2, L=6), radius=1),
-    expected=lambda q, k, v, radius: attend(q, k, v, allowed=near(6, 1, 1)),
+    given(*qkv(2, L=6), radius=1),
+    lambda q, k, v, radius: attend(q, k, v, near(6, 1, 1)),
 )
 def banded_attention(query, key, value, radius=2):
     """Every position sees its neighbours up to radius on both sides."""
@@ -349,3 +293,33 @@ def banded_attention(query, key, value, radius=2):
     logits = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(query.shape[-1])
     logits = logits.where(band, torch.full_like(logits, -float("inf")))
     return torch.matmul(F.softmax(logits, -1), value)
+
+
+@foreign(
+    "cache_upper_left",
+    given(*qkv(2)),
+    lambda q, k, v: attend(q, k, v, causal(4, 6)),
+    cause=("causal-off-by-one", "causal-leak", "causal-flipped", "square-only"),
+    causal=True,
+)
+def attention_after_cache(query, key, value):
+    """Causal; the queries are the newest tokens, keys and values are those of all tokens."""
+    L, S = query.shape[-2], key.shape[-2]
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    visible = torch.ones(L, S, dtype=torch.bool, device=query.device).tril()
+    return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1) @ value
+
+
+@foreign(
+    "renormalised_blocked",
+    given(*qkv(2, 3), some(4, 6)),
+    cause=("mask-after-softmax", "mask-leak", "not-normalised"),
+)
+def divided_by_blocked_too(query, key, value, mask=None):
+    """mask: (L, S), True = may attend."""
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    weights = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    total = weights.sum(dim=-1, keepdim=True)
+    if mask is not None:
+        weights = weights * mask
+    return weights / total @ value

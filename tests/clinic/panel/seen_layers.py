@@ -1,29 +1,227 @@
-"""Layers of language models: causal ones, with positions, with a cache."""
+"""Attention layers of other people, the seen half."""
 
 # ruff: noqa: RUF005, RUF059  (written as others write)
 
+import copy
 import math
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel._case import foreign, given
-from tests.clinic.panel._plain import (
+from tests.clinic.panel.case import foreign, given
+from tests.clinic.panel.plain import (
     attend,
     causal,
-    cut,
-    join,
     layer,
-    project,
+    listed,
+    parts_of,
     rand,
     real,
     rotated,
-    thirds,
+    some,
+    xyz,
 )
-from tests.clinic.panel.injection import MASKS
+
+
+def clones(module, N):
+    return nn.ModuleList([copy.deepcopy(module) for _ in range(N)])
+
+
+@foreign(
+    "cloned_linears",
+    given(*xyz(), some(2, 1, 6)),
+    lambda m, q, k, v, mask: layer((q, k, v), m.linears, 3, mask[:, None]),
+    make=lambda Layer: Layer(3, 24),
+    beside=(clones,),
+)
+class MultiHeadedAttention(nn.Module):
+    "Four equal linear layers in one list, in the manner of the Annotated Transformer."
+
+    def __init__(self, h, d_model, dropout=0.1):
+        super().__init__()
+        assert d_model % h == 0
+        self.d_k = d_model // h
+        self.h = h
+        self.linears = clones(nn.Linear(d_model, d_model), 4)
+        self.attn = None
+        self.dropout = nn.Dropout(p=dropout)
+
+    def attention(self, query, key, value, mask=None):
+        scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        p_attn = self.dropout(scores.softmax(dim=-1))
+        return torch.matmul(p_attn, value), p_attn
+
+    def forward(self, query, key, value, mask=None):
+        if mask is not None:
+            mask = mask.unsqueeze(1)  # the same for all heads
+        nbatches = query.size(0)
+        query, key, value = [
+            lin(x).view(nbatches, -1, self.h, self.d_k).transpose(1, 2)
+            for lin, x in zip(self.linears, (query, key, value), strict=False)
+        ]
+        x, self.attn = self.attention(query, key, value, mask=mask)
+        x = x.transpose(1, 2).contiguous().view(nbatches, -1, self.h * self.d_k)
+        return self.linears[-1](x)
+
+
+@foreign(
+    "bert_self",
+    given(rand(2, 6, 24), torch.where(real(6, 4, size=6)[:, None, None], 0.0, -3e38)),
+    lambda m, x, mask: layer(x, (m.query, m.key, m.value), 3, mask == 0),
+    mask="additive",
+)
+class BertSelfAttention(nn.Module):
+    """The heads of a BERT without the output projection, which lies in another module."""
+
+    def __init__(self, hidden_size, num_attention_heads, attention_probs_dropout_prob=0.1):
+        super().__init__()
+        self.num_attention_heads = num_attention_heads
+        self.attention_head_size = int(hidden_size / num_attention_heads)
+        self.all_head_size = self.num_attention_heads * self.attention_head_size
+        self.query = nn.Linear(hidden_size, self.all_head_size)
+        self.key = nn.Linear(hidden_size, self.all_head_size)
+        self.value = nn.Linear(hidden_size, self.all_head_size)
+        self.dropout = nn.Dropout(attention_probs_dropout_prob)
+
+    def transpose_for_scores(self, x):
+        x = x.view(*x.size()[:-1], self.num_attention_heads, self.attention_head_size)
+        return x.permute(0, 2, 1, 3)
+
+    def forward(self, hidden_states, attention_mask=None):
+        query_layer = self.transpose_for_scores(self.query(hidden_states))
+        key_layer = self.transpose_for_scores(self.key(hidden_states))
+        value_layer = self.transpose_for_scores(self.value(hidden_states))
+        attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
+        attention_scores = attention_scores / math.sqrt(self.attention_head_size)
+        if attention_mask is not None:
+            # computed beforehand: 0 for tokens, the smallest number for padding
+            attention_scores = attention_scores + attention_mask
+        attention_probs = nn.functional.softmax(attention_scores, dim=-1)
+        attention_probs = self.dropout(attention_probs)
+        context_layer = torch.matmul(attention_probs, value_layer)
+        context_layer = context_layer.permute(0, 2, 1, 3).contiguous()
+        return context_layer.view(*context_layer.size()[:-2], self.all_head_size)
+
+
+@foreign(
+    "decoder_memory",
+    given(*xyz()[:2], real(6, 4, size=6)[:, None]),
+    lambda m, x, y, mask: layer((x, y, y), (m.wq, m.wk, m.wv, m.wo), 3, mask[:, None]),
+)
+class EncoderDecoderAttention(nn.Module):
+    """x asks, memory answers; memory_mask: (batch, 1, memory length), True for tokens."""
+
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.d_model, self.num_heads, self.depth = d_model, num_heads, d_model // num_heads
+        self.wq = nn.Linear(d_model, d_model)
+        self.wk = nn.Linear(d_model, d_model)
+        self.wv = nn.Linear(d_model, d_model)
+        self.wo = nn.Linear(d_model, d_model)
+
+    def split_heads(self, x):
+        batch, length, _ = x.size()
+        return x.view(batch, length, self.num_heads, self.depth).transpose(1, 2)
+
+    def forward(self, x, memory, memory_mask=None):
+        q = self.split_heads(self.wq(x))
+        k = self.split_heads(self.wk(memory))
+        v = self.split_heads(self.wv(memory))
+        scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(self.depth)
+        if memory_mask is not None:
+            scores = scores.masked_fill(~memory_mask.unsqueeze(1), float("-inf"))
+        attn = torch.softmax(scores, dim=-1)
+        out = torch.matmul(attn, v).transpose(1, 2).contiguous()
+        return self.wo(out.view(x.size(0), -1, self.d_model)), attn
+
+
+@foreign(
+    "class_token_pool",
+    given(rand(2, 6, 24)),
+    lambda m, x: layer((x[:, :1], x, x), (m.q, m.k, m.v, m.proj), 3)[:, 0],
+)
+class ClassAttention(nn.Module):
+    """Only the first token, the class token, asks; the result is (batch, dim)."""
+
+    def __init__(self, dim, num_heads=8):
+        super().__init__()
+        self.num_heads = num_heads
+        self.scale = (dim // num_heads) ** -0.5
+        self.q = nn.Linear(dim, dim)
+        self.k = nn.Linear(dim, dim)
+        self.v = nn.Linear(dim, dim)
+        self.proj = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        B, N, C = x.shape
+        q = self.q(x[:, 0]).unsqueeze(1)
+        q = q.reshape(B, 1, self.num_heads, C // self.num_heads).permute(0, 2, 1, 3) * self.scale
+        k = self.k(x).reshape(B, N, self.num_heads, C // self.num_heads).permute(0, 2, 1, 3)
+        v = self.v(x).reshape(B, N, self.num_heads, C // self.num_heads).permute(0, 2, 1, 3)
+        attn = (q @ k.transpose(-2, -1)).softmax(dim=-1)
+        cls = (attn @ v).transpose(1, 2).reshape(B, 1, C)
+        return self.proj(cls).squeeze(1)
+
+
+@foreign(
+    "stacked_three",
+    given(rand(2, 5, 24), some(5, 5)),
+    lambda m, x, mask: torch.einsum(
+        "nhld,hde->nle",
+        attend(*(torch.einsum("nle,hed->nhld", x, weight) for weight in m.w_qkv), mask),
+        m.w_out,
+    ),
+)
+class StackedHeads(nn.Module):
+    """All projections in one parameter (3, heads, dim, head_dim)."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.head_dim = heads, dim // heads
+        self.w_qkv = nn.Parameter(torch.randn(3, heads, dim, self.head_dim) * dim**-0.5)
+        self.w_out = nn.Parameter(torch.randn(heads, self.head_dim, dim) * dim**-0.5)
+
+    def forward(self, x, mask=None):
+        q, k, v = torch.einsum("bte,shed->sbhtd", x, self.w_qkv).unbind(0)
+        logits = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(self.head_dim)
+        if mask is not None:
+            logits = logits.masked_fill(~mask, float("-inf"))
+        weights = logits.softmax(dim=-1)
+        out = torch.einsum("bhij,bhjd->bhid", weights, v)
+        return torch.einsum("bhid,hde->bie", out, self.w_out)
+
+
+@foreign(
+    "double_layer",
+    given(rand(2, 5, 24), some(2, 5, 5)),
+    lambda m, x, mask: layer(x, (m.to_q, *parts_of(m.to_kv, 2), m.to_out), 3, mask[:, None]),
+    make=lambda Layer: Layer(24, 3).double(),
+)
+class DoubleAttention(nn.Module):
+    """Keys and values from one projection; used in float64. mask: (N, L, L), True = may attend."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.to_q = nn.Linear(dim, dim, bias=False)
+        self.to_kv = nn.Linear(dim, 2 * dim, bias=False)
+        self.to_out = nn.Linear(dim, dim)
+
+    def forward(self, x, mask=None):
+        n, length, dim = x.shape
+        q = self.to_q(x)
+        k, v = self.to_kv(x).chunk(2, dim=-1)
+        q, k, v = (t.view(n, length, self.heads, -1).transpose(1, 2) for t in (q, k, v))
+        sim = torch.einsum("nhid,nhjd->nhij", q, k) / q.shape[-1] ** 0.5
+        if mask is not None:
+            sim = sim.masked_fill(~mask[:, None], -torch.finfo(sim.dtype).max)
+        out = torch.einsum("nhij,nhjd->nhid", sim.softmax(dim=-1), v)
+        return self.to_out(out.transpose(1, 2).reshape(n, length, dim))
+
 
 CONFIG = SimpleNamespace(n_embd=24, n_head=3, block_size=16, attn_pdrop=0.1, resid_pdrop=0.1)
 
@@ -31,11 +229,10 @@ CONFIG = SimpleNamespace(n_embd=24, n_head=3, block_size=16, attn_pdrop=0.1, res
 # In the manner of minGPT (MIT, Andrej Karpathy): three linear layers, the key first.
 @foreign(
     "mingpt",
-    "gpt",
+    given(rand(2, 6, 24)),
+    lambda m, x: layer(x, (m.query, m.key, m.value, m.proj), 3, causal(6)),
     make=lambda Layer: Layer(CONFIG),
-    sample=lambda: given(rand(2, 6, 24)),
-    expected=lambda m, x: layer(x, (m.query, m.key, m.value, m.proj), 3, allowed=causal(6)),
-    options={"causal": True},
+    causal=True,
 )
 class CausalSelfAttention(nn.Module):
     """Masked multi-head self-attention with a projection at the end."""
@@ -82,26 +279,15 @@ class Conv1D(nn.Module):
         return x.view(*size_out)
 
 
-def of_conv1d(module):
-    """Return the three thirds and the output of a GPT-2 layer as linear layers."""
-
-    def linear(weight, bias):
-        made = nn.Linear(*weight.shape, dtype=weight.dtype)
-        made.weight, made.bias = nn.Parameter(weight.detach().T), nn.Parameter(bias.detach())
-        return made
-
-    pairs = zip(module.c_attn.weight.chunk(3, 1), module.c_attn.bias.chunk(3), strict=True)
-    return (*(linear(*pair) for pair in pairs), linear(module.c_proj.weight, module.c_proj.bias))
-
-
 @foreign(
     "gpt2_conv1d",
-    "gpt",
-    beside=(Conv1D,),
+    given(rand(2, 6, 24), real(6, 4, size=6)),
+    lambda m, x, mask: layer(
+        x, (*parts_of(m.c_attn, 3), m.c_proj), 4, causal(6) & mask[:, None, None]
+    ),
     make=lambda Layer: Layer(24, 4, n_positions=32),
-    sample=lambda: given(rand(2, 6, 24), real(6, 4, size=6)),
-    expected=lambda m, x, mask: layer(x, of_conv1d(m), 4, allowed=causal(6) & mask[:, None, None]),
-    options={"causal": True},
+    beside=(Conv1D,),
+    causal=True,
 )
 class GPT2SelfAttention(nn.Module):
     def __init__(self, hidden_size, num_heads, n_positions=1024):
@@ -168,24 +354,11 @@ class Head(nn.Module):
 
 @foreign(
     "karpathy_heads",
-    "heads in a list",
-    beside=(Head,),
+    given(rand(2, 6, 24)),
+    lambda m, x: listed(x, ((h.query, h.key, h.value) for h in m.heads), m.proj, causal(6)),
     make=lambda Layer: Layer(4, 6, n_embd=24),
-    sample=lambda: given(rand(2, 6, 24)),
-    expected=lambda m, x: project(
-        torch.cat(
-            [
-                attend(
-                    *(project(x, part) for part in (head.query, head.key, head.value)),
-                    allowed=causal(6),
-                )
-                for head in m.heads
-            ],
-            dim=-1,
-        ),
-        m.proj,
-    ),
-    options={"causal": True},
+    beside=(Head,),
+    causal=True,
 )
 class MultiHeadAttention(nn.Module):
     """Several heads of self-attention side by side."""
@@ -221,20 +394,15 @@ def apply_rotary_emb(xq, xk, freqs_cis):
 
 @foreign(
     "complex_rope",
-    "llama",
-    beside=(precompute_freqs_cis, apply_rotary_emb),
-    make=lambda Layer: Layer(32, 4, n_kv_heads=2),
-    sample=lambda: given(rand(2, 5, 32)),
-    expected=lambda m, x: layer(
-        x,
-        (m.wq, m.wk, m.wv, m.wo),
-        4,
-        kv_heads=2,
-        turn=lambda t: rotated(t, halves=False),
-        allowed=causal(5),
+    given(rand(2, 5, 32)),
+    lambda m, x: layer(
+        *(x, (m.wq, m.wk, m.wv, m.wo), 4, causal(5)),
+        **{"kv_heads": 2, "turn": lambda t: rotated(t, halves=False)},
     ),
-    options={"causal": True},
+    make=lambda Layer: Layer(32, 4, n_kv_heads=2),
+    beside=(precompute_freqs_cis, apply_rotary_emb),
     tolerance=1e-5,
+    causal=True,
 )
 class Attention(nn.Module):
     """Grouped-query attention of a Llama with rotary positions, as complex numbers."""
@@ -280,23 +448,18 @@ class Attention(nn.Module):
 
 def bias_of_distances(table, L):
     """Return (H, L, L): the entry of each distance, at most 3 to either side."""
-    rows = [[table[min(max(j - i, -3), 3) + 3] for j in range(L)] for i in range(L)]
-    return torch.stack([torch.stack(row) for row in rows]).permute(2, 0, 1)
+    distance = torch.arange(L) - torch.arange(L)[:, None]
+    return table[distance.clamp(-3, 3) + 3].movedim(-1, 0)
 
 
 @foreign(
     "t5_relative",
-    "bias on the scores",
-    make=lambda Layer: Layer(24, 8, 3),
-    sample=lambda: given(rand(2, 6, 24), real(6, 4, size=6)),
-    expected=lambda m, x, mask: layer(
-        x,
-        (m.q, m.k, m.v, m.o),
-        3,
-        scale=1.0,
-        bias=bias_of_distances(m.relative_attention_bias.weight, 6),
-        allowed=mask[:, None, None],
+    given(rand(2, 6, 24), real(6, 4, size=6)),
+    lambda m, x, mask: layer(
+        *(x, (m.q, m.k, m.v, m.o), 3, mask[:, None, None]),
+        **{"scale": 1.0, "bias": bias_of_distances(m.relative_attention_bias.weight, 6)},
     ),
+    make=lambda Layer: Layer(24, 8, 3),
 )
 class T5Attention(nn.Module):
     """No factor on the scores (it is in the initial weights), and a learned bias per distance."""
@@ -338,21 +501,9 @@ class T5Attention(nn.Module):
 
 @foreign(
     "past_layer",
-    "cache",
-    make=lambda Layer: Layer(24, 3),
-    sample=lambda: given(rand(2, 4, 24), past=(rand(2, 3, 2, 8, seed=8), rand(2, 3, 2, 8, seed=9))),
-    expected=lambda m, x, past: project(
-        join(
-            attend(
-                cut(project(x, thirds(m.qkv)[0]), 3),
-                torch.cat([past[0], cut(project(x, thirds(m.qkv)[1]), 3)], dim=2),
-                torch.cat([past[1], cut(project(x, thirds(m.qkv)[2]), 3)], dim=2),
-                allowed=causal(4, 6),
-            )
-        ),
-        m.out,
-    ),
-    options={"causal": True},
+    given(rand(2, 4, 24), past=(rand(2, 3, 2, 8, seed=8), rand(2, 3, 2, 8, seed=9))),
+    lambda m, x, past: layer(x, (*parts_of(m.qkv, 3), m.out), 3, causal(4, 6), past=past),
+    causal=True,
 )
 class CachedSelfAttention(nn.Module):
     """Causal self-attention; past is (key, value) of the earlier tokens and comes back longer."""
@@ -383,61 +534,12 @@ class CachedSelfAttention(nn.Module):
         return self.out(a), present
 
 
-@dataclass
-class AttentionOutput:
-    hidden_states: torch.Tensor
-    attentions: torch.Tensor | None = None
-
-
-@foreign(
-    "dataclass_layer",
-    "results of a layer",
-    make=lambda Layer: Layer(24, 3),
-    sample=lambda: given(rand(2, 6, 24), attention_mask=real(6, 4, size=6)),
-    expected=lambda m, x, attention_mask: layer(
-        x, (m.q_proj, m.k_proj, m.v_proj, m.out_proj), 3, allowed=attention_mask[:, None, None]
-    ),
-    options={"call": lambda target, q, k, v, mask: target(q).hidden_states},
-    spared=MASKS,
-    convention=True,
-)
-class EncoderSelfAttention(nn.Module):
-    """Returns an AttentionOutput; attention_mask is (batch, length) with True for tokens."""
-
-    def __init__(self, hidden_size, num_heads):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, hidden_size // num_heads
-        self.scaling = self.head_dim**-0.5
-        self.q_proj = nn.Linear(hidden_size, hidden_size)
-        self.k_proj = nn.Linear(hidden_size, hidden_size)
-        self.v_proj = nn.Linear(hidden_size, hidden_size)
-        self.out_proj = nn.Linear(hidden_size, hidden_size)
-
-    def forward(self, hidden_states, attention_mask=None, output_attentions=False):
-        input_shape = hidden_states.shape[:-1]
-        hidden_shape = (*input_shape, -1, self.head_dim)
-        queries = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        keys = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        values = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-        logits = torch.matmul(queries, keys.mT) * self.scaling
-        if attention_mask is not None:
-            logits = logits.masked_fill(~attention_mask[:, None, None, :], float("-inf"))
-        attn = torch.softmax(logits, dim=-1, dtype=logits.dtype)
-        context = torch.matmul(attn, values)
-        context = context.transpose(1, 2).reshape(*input_shape, -1).contiguous()
-        return AttentionOutput(self.out_proj(context), attn if output_attentions else None)
-
-
 @foreign(
     "causal_and_padding",
-    "two masks",
+    given(rand(2, 6, 24), real(6, 4, size=6)),
+    lambda m, x, mask: layer(x, (m.w_q, m.w_k, m.w_v, m.w_o), 3, causal(6) & mask[:, None, None]),
     make=lambda Layer: Layer(n_heads=3, d_model=24),
-    sample=lambda: given(rand(2, 6, 24), real(6, 4, size=6)),
-    expected=lambda m, x, mask: layer(
-        x, (m.w_q, m.w_k, m.w_v, m.w_o), 3, allowed=causal(6) & mask[:, None, None]
-    ),
-    options={"causal": True},
-    spared=("mask inverted",),  # many take True for padding
+    causal=True,
 )
 class MaskedSelfAttention(nn.Module):
     """Self-attention of a decoder: no later token, and no padding.
@@ -469,3 +571,54 @@ class MaskedSelfAttention(nn.Module):
         weights = F.dropout(scores.softmax(-1), self.dropout, training=self.training)
         merged = weights.matmul(v).permute(0, 2, 1, 3).reshape(x.shape)
         return self.w_o(merged)
+
+
+@foreign(
+    "softmax_over_heads_by_view",
+    given(rand(2, 5, 24)),
+    lambda m, x: layer(x, (*parts_of(m.qkv, 3), m.out), 3),
+    cause=("attends-over-heads", "head-mixing"),
+)
+class HeadsBehindTokens(nn.Module):
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x):
+        n, length, dim = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.num_heads, -1).unbind(2)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        weights = torch.softmax(scores, dim=-1)
+        return self.out((weights @ v).reshape(n, length, dim))
+
+
+@foreign(
+    "mask_repeated_wrongly",
+    given(rand(2, 5, 24), real(5, 2, size=5)),
+    lambda m, x, mask: layer(x, (m.q, m.k, m.v, m.out), 3, mask[:, None, None]),
+    cause=("mask-broadcast", "mask-leak", "padding-leak"),
+)
+class FoldedHeads(nn.Module):
+    """mask: (batch, length), True = token. Heads lie next to each other in the batch."""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+
+    def fold(self, x):
+        n, t, _ = x.shape
+        x = x.view(n, t, self.heads, -1).permute(0, 2, 1, 3)
+        return x.reshape(n * self.heads, t, -1)
+
+    def forward(self, x, mask=None):
+        n, t, dim = x.shape
+        q, k, v = self.fold(self.q(x)), self.fold(self.k(x)), self.fold(self.v(x))
+        scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask.repeat(self.heads, 1)[:, None, :], -1e9)
+        out = torch.bmm(scores.softmax(dim=-1), v)
+        out = out.view(n, self.heads, t, -1).transpose(1, 2).reshape(n, t, dim)
+        return self.out(out)

@@ -1,4 +1,4 @@
-"""Attention functions and modules without weights."""
+"""Attention functions of other people, the seen half."""
 
 import math
 
@@ -7,17 +7,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel._case import foreign, given
-from tests.clinic.panel._plain import attend, causal, near, qkv, rand, real, some
-from tests.clinic.panel.injection import MASKS
-
-
-@foreign(
-    "annotated",
-    "numbers as mask",
-    sample=lambda: given(*qkv(2, 3), some(2, 1, 4, 6).long()),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask == 1),
+from tests.clinic.panel.case import foreign, given
+from tests.clinic.panel.plain import (
+    attend,
+    causal,
+    qkv,
+    rand,
+    real,
+    some,
+    turned,
 )
+
+
+@foreign("annotated", given(*qkv(2, 3), some(2, 1, 4, 6).long()))
 def attention(query, key, value, mask=None, dropout=None):
     "Scaled dot-product attention in the manner of the Annotated Transformer."
     d_k = query.size(-1)
@@ -32,14 +34,11 @@ def attention(query, key, value, mask=None, dropout=None):
 
 @foreign(
     "required_dropout",
-    "dropout argument",
-    sample=lambda: given(*qkv(2, 3), real(4, 6, size=6)[:, None, None, :], None),
-    expected=lambda q, k, v, mask, dropout: attend(q, k, v, allowed=mask),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            q, k, v, q.new_ones(q.shape[-2], k.shape[-2]) if mask is None else mask, None
-        )
-    },
+    given(*qkv(2, 3), real(4, 6, size=6)[:, None, None, :], None),
+    lambda q, k, v, mask, dropout: attend(q, k, v, mask),
+    call=lambda target, q, k, v, mask: target(
+        q, k, v, q.new_ones(q.shape[-2], k.shape[-2]) if mask is None else mask, None
+    ),
 )
 def scaled_attention(query, key, value, mask, dropout):
     """query, key, value: (batch, heads, length, d_k); mask: (batch, 1, 1, key length), 1 = token;
@@ -55,34 +54,18 @@ def scaled_attention(query, key, value, mask, dropout):
 
 @foreign(
     "einsum_lnhd",
-    "einsum function",
-    sample=lambda: given(*(part.transpose(1, 2) for part in qkv(2, 3, V=8)), real(4, 6, size=6)),
-    expected=lambda q, k, v, mask: attend(
-        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), allowed=mask[:, None, None]
-    ).transpose(1, 2),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            *(part.unsqueeze(2) for part in (q, k, v))
-        ).squeeze(2)
-    },
-    convention=True,
-    spared=MASKS,
+    given(*(part.transpose(1, 2) for part in qkv(2, 3, V=8))),
+    lambda q, k, v: attend(*(part.transpose(1, 2) for part in (q, k, v))).transpose(1, 2),
+    call=lambda target, q, k, v, mask: target(*(x.unsqueeze(2) for x in (q, k, v))).squeeze(2),
 )
-def einsum_attention(queries, keys, values, mask=None):
-    """queries: [batch, query_len, heads, head_dim]; mask: [batch, key_len]."""
+def einsum_attention(queries, keys, values):
+    """queries: [batch, query_len, heads, head_dim]."""
     energy = torch.einsum("nqhd,nkhd->nhqk", [queries, keys])
-    if mask is not None:
-        energy = energy.masked_fill(mask[:, None, None, :] == 0, float("-1e20"))
     weights = torch.softmax(energy / (keys.shape[-1] ** (1 / 2)), dim=3)
     return torch.einsum("nhqk,nkhd->nqhd", [weights, values])
 
 
-@foreign(
-    "bmm_plain",
-    "three dimensions",
-    sample=lambda: given(*qkv(3)),
-    expected=attend,
-)
+@foreign("bmm_plain", given(*qkv(3)))
 def dot_attention(query, key, value):
     """query: (B, L, D); key, value: (B, S, D)."""
     scores = torch.bmm(query, key.transpose(1, 2)) / np.sqrt(query.size(-1))
@@ -92,18 +75,12 @@ def dot_attention(query, key, value):
 
 @foreign(
     "eager_min",
-    "additive function",
-    sample=lambda: given(
-        *qkv(2, 3), torch.zeros(2, 1, 4, 6).masked_fill(~some(2, 1, 4, 6), -torch.inf)
-    ),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask == 0).transpose(1, 2),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            *(part.unsqueeze(1) for part in (q, k, v)),
-            None if mask is None else torch.where(mask, 0.0, -1e30)[..., None, :, :],
-        )[0].squeeze(2),
-    },
-    convention=True,
+    given(*qkv(2, 3), torch.where(some(2, 1, 4, 6), 0.0, -torch.inf)),
+    lambda q, k, v, mask: attend(q, k, v, mask == 0).transpose(1, 2),
+    call=lambda target, q, k, v, mask: target(
+        *(part.unsqueeze(1) for part in (q, k, v)),
+        None if mask is None else torch.where(mask, 0.0, -1e30)[..., None, :, :],
+    )[0].squeeze(2),
 )
 def eager_attention_forward(
     query_states, key_states, value_states, attention_mask, scaling=None, dropout=0.0
@@ -120,12 +97,7 @@ def eager_attention_forward(
     return attn_output.transpose(1, 2).contiguous(), attn_weights
 
 
-@foreign(
-    "exp_and_sum",
-    "softmax by hand",
-    sample=lambda: given(*qkv(2), some(2, 4, 6)),
-    expected=lambda q, k, v, mask: attend(q, k, v, allowed=mask),
-)
+@foreign("exp_and_sum", given(*qkv(2), some(2, 4, 6)))
 def attention_by_hand(Q, K, V, mask=None):
     """Softmax written out; mask is True where attention is allowed."""
     logits = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -139,10 +111,9 @@ def attention_by_hand(Q, K, V, mask=None):
 
 @foreign(
     "query_chunks",
-    "causal function",
-    sample=lambda: given(*qkv(2, L=6), chunk_size=4),
-    expected=lambda q, k, v, chunk_size: attend(q, k, v, allowed=causal(6)),
-    options={"causal": True},
+    given(*qkv(2, L=6), chunk_size=4),
+    lambda q, k, v, chunk_size: attend(q, k, v, causal(6)),
+    causal=True,
 )
 def chunked_attention(q, k, v, chunk_size=4):
     """Causal attention that never holds more than chunk_size rows of scores."""
@@ -160,12 +131,9 @@ def chunked_attention(q, k, v, chunk_size=4):
 
 @foreign(
     "mqa_einsum",
-    "heads of a function",
-    sample=lambda: given(rand(2, 3, 4, 8), rand(2, 6, 8, seed=1), rand(2, 6, 5, seed=2)),
-    expected=lambda q, k, v: attend(
-        q, k[:, None].expand(2, 3, 6, 8), v[:, None].expand(2, 3, 6, 5)
-    ),
-    options={"call": lambda target, q, k, v, mask: target(q.unsqueeze(1), k, v).squeeze(1)},
+    given(rand(2, 3, 4, 8), rand(2, 6, 8, seed=1), rand(2, 6, 5, seed=2)),
+    lambda q, k, v: attend(q, k[:, None].expand(2, 3, 6, 8), v[:, None].expand(2, 3, 6, 5)),
+    call=lambda target, q, k, v, mask: target(q.unsqueeze(1), k, v).squeeze(1),
 )
 def multi_query_attention(q, k, v):
     """q: (b, h, i, d); one head of keys and values for all, k and v: (b, j, d)."""
@@ -175,20 +143,15 @@ def multi_query_attention(q, k, v):
 
 
 def slopes_times_distance(heads, size):
-    rows = [
-        [[-(2 ** (-8 * head / heads)) * abs(i - j) for j in range(size)] for i in range(size)]
-        for head in range(1, heads + 1)
-    ]
-    return torch.tensor(rows, dtype=torch.float64)
+    distance = (torch.arange(size)[:, None] - torch.arange(size)).abs()
+    return -(2.0 ** (-8 * torch.arange(1, heads + 1) / heads))[:, None, None] * distance
 
 
 @foreign(
     "alibi_function",
-    "positions in a function",
-    sample=lambda: given(*qkv(2, 4, L=5, S=5)),
-    expected=lambda q, k, v: attend(q, k, v, allowed=causal(5), bias=slopes_times_distance(4, 5)),
-    options={"causal": True},
-    convention=True,
+    given(*qkv(2, 4, L=5, S=5)),
+    lambda q, k, v: attend(q, k, v, causal(5), bias=slopes_times_distance(4, 5)),
+    causal=True,
 )
 def alibi_attention(q, k, v):
     """Causal attention with linear biases; q, k, v are (batch, heads, time, head_dim)."""
@@ -219,10 +182,9 @@ def masked_softmax(X, valid_lens):
 
 @foreign(
     "masked_softmax",
-    "lengths",
+    given(*qkv(2), torch.tensor([3, 5])),
+    lambda q, k, v, lengths: attend(q, k, v, real(3, 5, size=6)[:, None, :]),
     beside=(masked_softmax,),
-    sample=lambda: given(*qkv(2), torch.tensor([3, 5])),
-    expected=lambda q, k, v, lengths: attend(q, k, v, allowed=real(3, 5, size=6)[:, None, :]),
 )
 def attention_of_lengths(queries, keys, values, valid_lens=None):
     scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
@@ -230,35 +192,9 @@ def attention_of_lengths(queries, keys, values, valid_lens=None):
 
 
 @foreign(
-    "dot_product_module",
-    "module without weights",
-    beside=(masked_softmax,),
-    make=lambda Module: Module(dropout=0.5),
-    sample=lambda: given(*qkv(2), torch.tensor([3, 5])),
-    expected=lambda module, q, k, v, lengths: attend(
-        q, k, v, allowed=real(3, 5, size=6)[:, None, :]
-    ),
-)
-class DotProductAttention(nn.Module):
-    """Attention without projections."""
-
-    def __init__(self, dropout):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, queries, keys, values, valid_lens=None):
-        d = queries.shape[-1]
-        scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(d)
-        self.attention_weights = masked_softmax(scores, valid_lens)
-        return torch.bmm(self.dropout(self.attention_weights), values)
-
-
-@foreign(
     "dict_result",
-    "named results",
-    sample=lambda: given(*qkv(2), attn_mask=some(4, 6)),
-    expected=lambda q, k, v, attn_mask: attend(q, k, v, allowed=attn_mask),
-    options={"call": lambda target, q, k, v, mask: target(q, k, v, mask)["output"]},
+    given(*qkv(2), some(4, 6)),
+    call=lambda target, q, k, v, mask: target(q, k, v, mask)["output"],
 )
 def attend_to(query, key, value, attn_mask=None):
     """Return a dictionary with the output, the attention weights and the logits."""
@@ -269,12 +205,7 @@ def attend_to(query, key, value, attn_mask=None):
     return {"output": attention.matmul(value), "attention": attention, "logits": logits}
 
 
-@foreign(
-    "where_kept",
-    "blocked or kept",
-    sample=lambda: given(*qkv(2), some(4, 6)),
-    expected=lambda q, k, v, keep: attend(q, k, v, allowed=keep),
-)
+@foreign("where_kept", given(*qkv(2), some(4, 6)))
 def attention_where(query, key, value, keep):
     """keep: (L, S), True where a query may look at a key."""
     scale = 1.0 / torch.sqrt(torch.tensor(query.size(-1), dtype=query.dtype))
@@ -286,17 +217,11 @@ def attention_where(query, key, value, keep):
 
 @foreign(
     "sequence_first",
-    "order and precision",
-    sample=lambda: given(*(part.transpose(0, 1) for part in qkv(3)), causal(4, 6) == 0),
-    expected=lambda q, k, v, mask: attend(
-        q.transpose(0, 1), k.transpose(0, 1), v.transpose(0, 1), allowed=~mask
+    given(*turned(*qkv(3)), causal(4, 6) == 0),
+    lambda q, k, v, mask: attend(*turned(q, k, v), ~mask).transpose(0, 1),
+    call=lambda target, q, k, v, mask: target(
+        *(part.transpose(0, 1) for part in (q, k, v)), None if mask is None else ~mask
     ).transpose(0, 1),
-    options={
-        "call": lambda target, q, k, v, mask: target(
-            *(part.transpose(0, 1) for part in (q, k, v)), None if mask is None else ~mask
-        ).transpose(0, 1),
-    },
-    convention=True,
 )
 def attention_time_first(query, key, value, attn_mask=None):
     """Everything is (time, batch, features); True in attn_mask forbids a pair."""
@@ -307,20 +232,23 @@ def attention_time_first(query, key, value, attn_mask=None):
     return torch.einsum("nls,sne->lne", weights, value)
 
 
+@foreign("scale_twice", given(*qkv(2), some(4, 6)), cause=("scale-d", "scale-other"))
+def twice_scaled(query, key, value, mask=None):
+    scale = query.shape[-1] ** -0.5
+    query = query * scale
+    scores = (query @ key.mT) * scale
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -torch.inf)
+    return scores.softmax(dim=-1) @ value
+
+
 @foreign(
-    "local_window",
-    "local function",
-    sample=lambda: given(*qkv(2, L=6), window=2),
-    expected=lambda q, k, v, window: attend(q, k, v, allowed=near(6, 1)),
-    options={"causal": True},
+    "normalised_by_total", given(*qkv(2), some(2, 4, 6)), cause=("not-normalised", "softmax-axis")
 )
-def local_attention(q, k, v, window=3):
-    """Every position sees itself and the window - 1 positions before it."""
-    t = q.shape[-2]
-    index = torch.arange(t, device=q.device)
-    distance = index.unsqueeze(1) - index.unsqueeze(0)
-    allowed = (distance >= 0) & (distance < window)
-    scores = q @ k.transpose(-1, -2)
-    scores = scores * (q.shape[-1] ** -0.5)
-    scores = scores.masked_fill(~allowed, float("-inf"))
-    return torch.softmax(scores, dim=-1) @ v
+def divided_by_everything(query, key, value, mask=None):
+    """mask: (N, L, S), True = may attend."""
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    weights = torch.exp(scores - scores.amax(dim=(-2, -1), keepdim=True))
+    if mask is not None:
+        weights = weights * mask
+    return weights / weights.sum(dim=(-2, -1), keepdim=True) @ value
