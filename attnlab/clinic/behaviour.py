@@ -240,9 +240,8 @@ def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
     if subject.ndim < 3 or subject.swap or results.findings or results.gap:
         return
     single = _output(fresh({side: part[:1] for side, part in parts.items()}))
-    own = not subject.followed and subject.options.call is None
-    if single is None and fresh.outcome.error is None and own:
-        shape = tuple(getattr(fresh.outcome.value, "shape", ()))
+    shape = tuple(getattr(fresh.outcome.value, "shape", ()))
+    if single is None and shape == tuple(output.shape[1:]):
         results.found(
             "wrong-shape",
             f"For one sequence alone the output is {shape}: it loses the dimension of the batch.",

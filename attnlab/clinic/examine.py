@@ -38,6 +38,8 @@ def examine(subject: Subject, results: Results) -> None:
     if not results.has("random"):
         examine_behaviour(subject, results)
     results.untried = untried(subject)
+    if "Ev" in subject.demand and not results.findings:
+        results.ask("square-only", "It works only where value is as wide as query.")
     if subject.options.causal and not results.findings and not results.holds("causal"):
         results.unexamined(
             "That no query sees a later key could not be checked.",
@@ -307,7 +309,7 @@ def no_call(subject: Subject, results: Results) -> None:
     adapter = "Pass call= with an adapter that makes a call which works."
     if subject.caller.hangs:
         limit = subject.options.time_limit
-        late = first.computed > 10 * limit
+        late = first.seconds > 2 * limit + 1
         deaf = " It spends them in compiled code, which cannot be stopped." if late else ""
         results.found(
             "hangs",

@@ -51,6 +51,7 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
             subject.worked[mask.name] = clean.given
             returned([clean.core], results)
             _padding(subject, mask, clean, results)
+            _second(subject, mask, clean, found, results)
             _hold(subject, mask, clean, results)
             _empty_row(subject, mask, clean, results)
         elif tries:
@@ -111,10 +112,16 @@ def _sizes(subject: Subject) -> list[tuple[int, int, int, int]]:
 
 
 def given(
-    subject: Subject, name: str, form: Form, size: tuple, *, other: tuple[str, Form] | None = None
+    subject: Subject,
+    name: str,
+    form: Form,
+    size: tuple,
+    *,
+    other: tuple[str, Form] | None = None,
+    seed: int = 3,
 ) -> list[Core]:
     """Observe it with a mask, and with another beside it."""
-    allowed = pattern(form, *size)
+    allowed = pattern(form, *size, seed=seed)
     masks = {name: form(allowed, subject.dtype)}
     if other is not None:
         beside = pattern(other[1], *size, seed=4)
@@ -259,6 +266,28 @@ def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> No
             f"up to {apart:.2g}, though no query looks at them.",
             advice="keep padding out of every step, such as a mean over tokens.",
         )
+
+
+def _second(
+    subject: Subject, mask: Argument, one: Try, found: list[Recipe | None], results: Results
+) -> None:
+    """Give another mask of the same shape: the first must not stay; nor must a causal order go."""
+    sizes = one.core.sample.sizes
+    size = tuple(getattr(sizes, name) for name in "NHLS")
+    cores = given(subject, mask.name, one.form, size, seed=4)
+    if len(cores) <= one.place or cores[one.place].sample.allowed is None or subject.large:
+        return
+    if judged(found[one.place], cores[one.place]).masking.cause:
+        results.found(
+            "remembers",
+            f"A second mask {mask.name} is not used as the first was: something of it is kept.",
+        )
+    elif one.recipe.order is DENSE is not found[one.place].order:
+        words = f"Where {mask.name} is given, it takes the place of the causal mask: queries see "
+        if subject.options.causal:
+            results.ask("causal-leak", f"{words}later keys that it allows.")
+        else:
+            results.note("causal", f"{words}later keys that it allows.")
 
 
 def _adds(subject: Subject, mask: Argument, found: list[Recipe | None]) -> bool:
