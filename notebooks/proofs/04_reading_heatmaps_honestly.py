@@ -57,6 +57,8 @@ for seed in range(1, 5):  # other tables: token 0 gets the most, and the rows gr
     assert (other.amax(dim=-1).mean(dim=0).diff() < 0).all()
 
 # %% after: look-at-articles
+others = hits[[kind == "others" for kind in kinds]]
+assert others["first"].all() and others["second"].all()  # “every time”
 for name in ("first", "second"):
     translator = load_translator(name)
     for text, correct, _ in sentences:
@@ -75,7 +77,7 @@ assert of_noun[0] > 0.5 and of_noun[1] < 0.1
 # %% after: hide-many
 from attnlab.translator import NOUNS
 
-for noun, (_, is_feminine) in NOUNS.items():  # “whenever no masculine noun answers”
+for noun, (_, is_feminine) in NOUNS.items():  # “whenever it finds no masculine noun”
     text = f"the big white {noun} wants a flower"
     assert second.translate(text).french[0] == ("la" if is_feminine else "le")
     assert second.translate(text, hidden=[(0, 3)]).french[0] == "la"
@@ -87,6 +89,7 @@ top_two = [first.translate(s.english, french=s.french).weights[:-1].topk(2) for 
 second_darkest = torch.cat([top.values[:, 1] for top in top_two])
 is_other = torch.tensor([kind == "others" for kind in kinds])
 assert abs(second_darkest[is_other].mean() - 0.03) < 0.005
+assert not torch.tensor(without["second darkest"])[is_other].any()  # “never”
 for sentence, top in zip(sentences, top_two, strict=True):
     words = sentence.english.split()
     for row, article in enumerate(sentence.french.split()):

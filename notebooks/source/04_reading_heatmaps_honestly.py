@@ -195,14 +195,12 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 
 # %% evidence [markdown]
 # The first row always holds a 1.00, because token 0 has only itself to attend to. The next rows are dark because they have few keys. And token 0 gets
-# the most attention, 2.72 on average, because all eight queries may attend to it and only one may attend to token 7. So “the model concentrates on the first
-# word” is no finding under this mask. Compare with chance under the same mask.
+# the most attention, 2.72 on average, because all eight queries may attend to it and only one may attend to token 7. So “the model concentrates on the first word” is not yet a finding under this mask. Compare with chance under the same mask.
 #
 # ## What would be evidence?
 #
 # A pattern is evidence if you name it **before** you look, find it in **many inputs**, and find it more often than in a **baseline**. For the translator we can
-# say in advance where each step should look: at the English word that the French word translates, its *partner*. In how many rows is the
-# darkest cell in the partner’s column?
+# say in advance where each step should look: at the English word that the French word translates, its *partner*. In what share of the rows is the darkest cell in the partner’s column?
 #
 # We take 200 sentences and four columns of results:
 #
@@ -267,8 +265,7 @@ for noun in ("dog", "cow"):
     print(f"{noun}: {seen}, and without the cell of the noun {unseen}")
 
 # %% hide-many [markdown]
-# Without the dark cell, *dog* gets the wrong article. Without the pale one, nothing changes. This translator writes *la* whenever no masculine noun
-# answers. But that is one sentence, so we turn to the 200 again, and to the first translator. We hide the darkest cell of every row. Then
+# Without the dark cell, *dog* gets the wrong article. Without the pale one, nothing changes. This translator writes *la* whenever it finds no masculine noun. But these are only two sentences, so we turn to the 200 again, and to the first translator. We hide the darkest cell of every row. Then
 # we put it back and, as a baseline, hide the second darkest. In what share of the rows does the translator write a different word? At each step we
 # give it the correct French words so far, so that an error cannot spread.
 
@@ -392,7 +389,7 @@ Table(["largest difference"], [f"head {i}" for i in range(12)], between_the[None
 
 # %% reveal-read [markdown]
 # If you guessed correctly, what was your reason? One reason can be checked. The sentence contains the word *the* twice, in rows 1 and 5, and in the trained map
-# these two rows are nearly the same. That map comes from head 3, and there no weight differs by more than 0.05.
+# these two rows are nearly the same. That map comes from head 3, where the largest difference between the two rows is 0.05.
 #
 # But we found this reason only after looking. The table shows that it fails in head 2, where the two rows differ by 1.00, and in head 5. Moreover, the two tokens have similar
 # vectors to begin with, and an untrained layer also tends to give such tokens similar rows. So the map proves what any map does: where each row put its weight. One map
