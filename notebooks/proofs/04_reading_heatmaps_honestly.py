@@ -166,10 +166,17 @@ even = (attention_weights(scores.T) - 1 / 3).abs().amax(dim=-1) < 1e-6
 assert even.nonzero().flatten().tolist() == [0, 4]  # "The" and "the"
 
 # %% after: diagonal
+for seed in range(1, 5):  # other tokens and matrices
+    generator = torch.Generator().manual_seed(seed)
+    other_x = torch.randn(100, 10, 64, generator=generator)
+    q, k = torch.randn(2, 100, 64, 64, generator=generator) / 8
+    top = attention_scores(other_x @ q, other_x @ k).argmax(dim=-1)
+    assert abs((top == torch.arange(10)).float().mean() - 0.1) < 0.03
+    assert (attention_scores(other_x, other_x).argmax(dim=-1) == torch.arange(10)).all()
 products = many_x @ many_x.mT
 off = products[:, ~torch.eye(10, dtype=torch.bool)]
 assert abs(products.diagonal(dim1=1, dim2=2).mean() - 64) < 1
-assert abs(off.mean()) < 0.1 and abs(off.std() - 8) < 0.1
+assert abs(off.mean()) < 0.3 and abs(off.std() - 8) < 0.3
 
 # %% after: exercise-1  numbers: 4, 1, 0
 

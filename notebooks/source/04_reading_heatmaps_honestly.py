@@ -434,13 +434,13 @@ CrossExplorer(ask=False)
 # ### A dark diagonal
 #
 # In self-attention a dark diagonal means that every token attends most to itself. Is that a finding? It depends on how the queries and keys are computed. Here are
-# 500 sentences of ten random tokens, first with query = key = token, and then with one random matrix for the queries and another for the keys, as in a
+# 100 sentences of ten random tokens, first with query = key = token, and then with one random matrix for the queries and another for the keys, as in a
 # layer before training (lesson 6). How often is the weight on the diagonal the largest in its row?
 
 # %% diagonal
 torch.manual_seed(0)
-many_x = torch.randn(500, 10, 64)  # (N, L, E)
-W_Q, W_K = torch.randn(2, 500, 64, 64) / 8  # two matrices for each sentence
+many_x = torch.randn(100, 10, 64)  # (N, L, E)
+W_Q, W_K = torch.randn(2, 100, 64, 64) / 8  # two matrices for each sentence
 same_vectors = attention_scores(many_x, many_x).argmax(dim=-1)
 two_matrices = attention_scores(many_x @ W_Q, many_x @ W_K).argmax(dim=-1)
 for favourite_keys in (same_vectors, two_matrices):
