@@ -13,29 +13,24 @@ assert torch.equal((many @ many.mT).argmax(dim=-1), torch.arange(7).expand(500, 
 assert torch.allclose(query.roll(1, dims=0), key)  # each arrow ends on the next dot
 
 # %% after: see-tuesday
-assert abs(scores[1, 0] + 2.5) < 0.05
+assert abs(scores[1, 0] + 2.5) < 0.05 and 90 < 2 * 360 / len(days)
+assert abs(2 * 360 / len(days) - 103) < 0.5
 tomorrow = torch.arange(1, 8) % 7
+assert torch.equal(output.argmax(dim=-1), answer)
 assert torch.equal(weights.argmax(dim=-1), tomorrow) and weights.amax(dim=-1).min() > 0.9
 around = torch.stack([torch.arange(7), tomorrow, tomorrow.roll(-1)], dim=-1)
 assert torch.equal(weights.topk(3).indices.sort().values, around.sort().values)
 
 # %% after: see-parameters
-assert parameters == 108 and table.numel() == 10_000 * 49 and untrained.W_query.numel() == 24
+assert parameters == 108 and table.numel() == 10_000 * 49 and 700 == 100 * 7
 
 # %% after: train-two
 assert accuracy(two).min() > 0.99
-for zeros, reached in ((("W_query",), 1), (("W_key",), 1), (("W_query", "W_key"), 0.41)):
-    torch.manual_seed(0)
-    stuck = SelfAttention(12, 2, 5)
-    for name in zeros:
-        nn.init.zeros_(getattr(stuck, name))
-    assert abs(accuracy(train(stuck)).mean() - reached) < 0.01
-assert not stuck.W_query.any() and not stuck.W_key.any()
 
 # %% after: see-one-matrix
 right = (shares > 0.95).sum(dim=-1)
-assert right.tolist() == [0, 0, 6, 7, 2] and shares[2].argmin() == 5 and shares[2, 5] < 0.25
-assert abs(shares[0].mean() - 0.41) < 0.005 and shares[1].mean() < 0.36
+assert right.tolist() == [0, 6, 7, 2] and shares[1].argmin() == 5 and shares[1, 5] < 0.25
+assert abs(shares[0].mean() - 0.41) < 0.005
 commonest = test_weeks[:, :, 7:].sum(dim=1).argmax(dim=-1)[:, None]
 assert ((commonest == test_answers).float().mean() - 0.41).abs() < 0.01
 for seed in range(1, 5):  # other starts, and for one of them more training
@@ -90,27 +85,12 @@ assert order(two) != order(another) and accuracy(another).min() > 0.99
 # %% after: another-pair
 assert torch.equal((each_day @ M @ each_day.T).argmax(dim=-1), torch.arange(1, 8) % 7)
 
-# %% after: read-the-product
-assert M.numel() == 144 and trained_Q.numel() + trained_K.numel() == 48
-
-# %% after: linear
-# a forgotten .T: an error for (12, 2), and silently another layer for a square matrix
-import pytest
-
-with torch.no_grad(), pytest.raises(RuntimeError):
-    q_proj.weight.copy_(trained_Q)
-square = torch.nn.Linear(12, 12, bias=False)
-matrix, x = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0))
-with torch.no_grad():
-    square.weight.copy_(matrix)
-assert not torch.allclose(square(x), x @ matrix, atol=0.1)
-
 # %% after: the-answer
+assert M.numel() == 144 and trained_Q.numel() + trained_K.numel() == 48
 torch.manual_seed(0)  # one matrix M, with the tokens themselves as keys
-large, bare = SelfAttention(12, 12, 5), SelfAttention(12, 2, 5)
+large = SelfAttention(12, 12, 5)
 large.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
-bare.W_value = nn.Parameter(torch.eye(12)[:, 7:], requires_grad=False)  # no third matrix
-assert accuracy(train(large)).min() > 0.99 and accuracy(train(bare)).min() > 0.99
+assert accuracy(train(large)).min() > 0.99
 
 # %% after: bias-of-keys
 # with a rotation by position between the projection and the dot product, the bias does matter
@@ -124,6 +104,15 @@ def rotated(rows):
 unbiased = (rotated(query) @ rotated(key).T).softmax(dim=-1)
 biased = (rotated(query) @ rotated(key + b).T).softmax(dim=-1)
 assert (biased - unbiased).abs().max() > 0.1
+
+# %% after: untrained-text  numbers: 2, 1000, 8, 4, 0, 1
+for zeros, reached in ((("W_query",), 1), (("W_key",), 1), (("W_query", "W_key"), 0.41)):
+    torch.manual_seed(0)
+    stuck = SelfAttention(12, 2, 5)
+    for name in zeros:
+        nn.init.zeros_(getattr(stuck, name))
+    assert abs(accuracy(train(stuck)).mean() - reached) < 0.01
+assert not stuck.W_query.any() and not stuck.W_key.any()
 
 # %% after: untrained-draws
 assert 1000 * len(words) * (1 / len(words)) ** 5 < 2  # of 1,000 draws, by chance
@@ -185,12 +174,19 @@ assert column.topk(2).indices.tolist() == [3, 0] and column[3] - column[0] < 1
 by_hand = (key @ query.T).argmax(dim=-1)
 assert torch.equal(by_hand, torch.arange(-1, 6) % 7)
 
-# %% after: torch-layer
-separate = nn.MultiheadAttention(12, 3, kdim=5, vdim=7)  # three matrices, to 12 features each
-assert separate.in_proj_weight is None and separate.k_proj_weight.shape == (12, 5)
-assert module.in_proj_weight.shape == (3 * 12, 12)
+# %% after: linear
+# a forgotten .T: an error for (12, 2), and silently another layer for a square matrix
+import pytest
 
-# %% after: in-torch
+with torch.no_grad(), pytest.raises(RuntimeError):
+    q_proj.weight.copy_(trained_Q)
+square = torch.nn.Linear(12, 12, bias=False)
+matrix, x = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0))
+with torch.no_grad():
+    square.weight.copy_(matrix)
+assert not torch.allclose(square(x), x @ matrix, atol=0.1)
+
+# %% after: three-in-one
 widths = [2, 2, 5]
 projections = [nn.Linear(12, width, bias=False) for width in widths]
 in_one = torch.cat([projection.weight for projection in projections])
@@ -198,8 +194,13 @@ parts = F.linear(week, in_one).split(widths, dim=-1)
 for part, projection in zip(parts, projections, strict=True):
     assert torch.allclose(part, projection(week), atol=1e-5)
 
+# %% after: torch-layer
+separate = nn.MultiheadAttention(12, 3, kdim=5, vdim=7)  # three matrices, to 12 features each
+assert separate.in_proj_weight is None and separate.k_proj_weight.shape == (12, 5)
+assert module.in_proj_weight.shape == (3 * 12, 12)
+
 # %% after: sources  numbers: 2017, 2024, 2021
 
-# %% after: teacher-plan  numbers: 50, 6, 11, 9, 8, 4, 3
+# %% after: teacher-plan  numbers: 50, 6, 11, 9, 4, 2
 
 # %% after: teacher-questions  numbers: 5, 8, 4, 0

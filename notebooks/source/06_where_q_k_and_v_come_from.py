@@ -6,12 +6,10 @@
 # uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
 #
 # You will meet a small task that attention cannot solve as long as the tokens themselves are the queries and the keys.
-# You will then fill in three matrices by hand, let training find its own, and look at what it has found. Our queries
-# and keys have only two features, so we can draw them as points in the plane and watch them move.
+# You will fill in three matrices by hand, let training find its own, and look at what it has found.
 #
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (queries, keys, values, scores and weights). You should
-# also know how a layer is trained in PyTorch (the loss, its gradients, the steps of an optimizer) and what the inverse
-# of a matrix is.
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch (loss, gradients,
+# optimizer), and the inverse of a matrix.
 #
 # **You will be able to:** say what each of the three matrices is for, write self-attention as a class that can be
 # trained, read from the trained matrices what a token looks for, and describe changes to the matrices that leave every
@@ -35,7 +33,7 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
 # day is a token with twelve features: one of the first seven is 1 and shows which day it is, and one of the last five
-# is 1 and shows how many guests arrive. All other features are 0. Here is one week.
+# is 1 and shows how many guests arrive. The others are 0. Here is one week.
 
 # %% one-week
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -56,9 +54,8 @@ Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
-# for `Tue`, and so on. The same seven numbers repeat week after week, so `Sun` has to find the number for `Mon`. One
-# layer of attention should answer for all seven days at once. (The layer does not know which token comes next in the
-# list. It sees only the features.)
+# for `Tue`, and so on. The same seven numbers repeat week after week, so `Sun` has to find the number for `Mon`. (The
+# layer does not know which token comes next in the list. It sees only the features.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -69,7 +66,6 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # %% why-it-fails [markdown]
 # Each day gives its largest weight to itself, because no other token has as much in common with it. All that it notices
 # about the others is whether they have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is not.
-# Other values would not help: a value decides what a token hands over, but not which token receives it.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
 # for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead.
@@ -90,18 +86,17 @@ from attnlab.diagrams import draw_projections
 show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
-# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. The number of features of
-# a token is $d_{in}$, in our case 12. Queries and keys must have the same number of features, $d_k$, because we take dot
-# products of them. Values are never compared with anything, so their number of features, $d_v$, may be different.
+# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. Queries and keys need the
+# same number of features, $d_k$, because we take dot products of them. Values are never compared with anything, so their
+# number of features, $d_v$, may be different.
 #
-# Since all three are made from the same tokens, this is *self-attention*. (In
-# [cross-attention](glossary.ipynb#cross-attention) the queries are made from one text, and the keys and values from
+# Since all three come from the same tokens, this is *self-attention*. (In
+# [cross-attention](glossary.ipynb#cross-attention), the queries come from one text, and the keys and values from
 # another. It has the same three matrices.)
 #
-# With our tokens we can read the result of a projection straight from the matrix. A token has a 1 in two places, so
-# $x\,W_Q$ is the sum of two rows of $W_Q$: the row of its day and the row of its number. That is why we can fill in the
-# matrices by hand. We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock. The radius is 4,
-# because longer vectors have larger scores, and larger scores make the weights sharper.
+# With our tokens we can fill in the matrices by hand. A token has a 1 in two places, so its query is the sum of two rows
+# of $W_Q$: the row of its day and the row of its number. We choose $d_k = 2$ and place the seven days on a circle, like
+# the hours on a clock. The radius is 4, because longer vectors have larger scores, which make the weights sharper.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -136,8 +131,8 @@ def place_word(ax, point, word, factor, further, **look):
     length = (point[0] ** 2 + point[1] ** 2) ** 0.5
     if length > 0.6:  # near the origin the words would hide each other
         scale = max(factor + further / length, 1.2 / length)
-        x, y = scale * point[0], scale * point[1]
-        ax.text(x, y, word, ha="center", va="center", fontsize=9, zorder=7, **look)
+        across, up = scale * point[0], scale * point[1]
+        ax.text(across, up, word, ha="center", va="center", fontsize=9, zorder=7, **look)
 
 
 _, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
@@ -146,7 +141,7 @@ show_figure(ax, "6.3")
 
 # %% ask-back [markdown]
 # Each blue dot is the key of a day, and each orange arrow is the query of the day whose name it carries. The arrow of
-# `Mon` ends on the dot of `Tue`, the arrow of `Tue` on the dot of `Wed`, and so on. So `Mon` has a high score for `Tue`.
+# `Mon` ends on the dot of `Tue`, so `Mon` has a high score for `Tue`.
 
 # %% ask-tuesday
 predict("06/tuesday-asks-monday")
@@ -155,33 +150,21 @@ predict("06/tuesday-asks-monday")
 # %%answer 06/tuesday-asks-monday
 scores = query @ key.T / 2**0.5  # (L, L)
 weights = scores.softmax(dim=-1)
+output = weights @ value  # (L, d_v)
 print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
+print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 
-# %% average-them [markdown]
-# `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`, at an angle of more than 90 degrees from the
-# dot of `Mon`. Query and key are different rows now, so the scores need no longer be symmetric, and every day looks at
-# the next one.
-#
-# The last step is the usual one: we average the values, using the weights. Each row of the output has one entry for
-# each number from 0 to 4, and the largest entry is the answer for that day.
-
-# %% output
-output = weights @ value  # (L, d_v)
-output, output.argmax(dim=-1), answer
-
 # %% learned [markdown]
-# All seven answers are correct.
+# `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`, at an angle of more than 90 degrees from the
+# dot of `Mon`. The scores need no longer be symmetric, and every day looks at the next one. Each row of the output has one entry for each number, and the largest is the answer for that day. All seven answers are correct.
 #
 # ## Let training find the matrices
 #
 # We could write down the matrices because we had named the features and knew what to look for. In a trained model the
-# features have no names. Its matrices start as random numbers, and training changes them step by step.
-#
-# For this, PyTorch must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of
-# an `nn.Module`: tensors that are wrapped in `nn.Parameter` and assigned to an attribute. In the class below,
-# `__init__` runs once and makes the matrices. Calling the layer runs `forward`, which does what we did by hand.
-
+# features have no names. Its matrices start as random numbers, and training changes them step by step. For this, PyTorch
+# must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
+# tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
 # %% the-class
 class SelfAttention(nn.Module):
@@ -213,13 +196,12 @@ for length in (7, 700):
 
 # %% the-loop [markdown]
 # There are 108 parameters in both cases, but 10,000 times as many weights. All tokens share the same three matrices,
-# which have one row for each feature of a token, however many tokens there are. The weights are not parameters: each
-# pair of tokens has one, and it is computed afresh for every week.
+# which have one row for each feature of a token. The weights are not parameters: each pair of tokens has one, and it is
+# computed afresh for every week.
 #
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
-# for the correct answer is much larger than the other four entries of the output. The loss does not mention attention:
-# nothing tells the layer which day to look at, or in which order the days follow each other.
-
+# for the correct answer is much larger than the other four. The loss does not mention attention: nothing tells the layer
+# which day to look at, or in which order the days follow each other.
 
 # %% train
 def train(layer, steps=300):
@@ -253,18 +235,15 @@ print("after 300 steps:", accuracy(train(two)).mean())
 
 # %% which-matrices [markdown]
 # Before training, the layer does no better than guessing, which is correct in a fifth of the cases. After 300 steps,
-# every answer is correct. (The matrices for queries and keys must not *both* start at zero. Then the gradients of both
-# are zero as well, and neither ever changes.)
+# every answer is correct.
 #
 # ## Do queries and keys need different matrices?
 #
-# We train more layers on the same weeks. All of them learn a matrix for the values, but they differ in the other two:
+# We train three more layers and compare them with `two`, the layer that we have just trained.
 #
-# - *equal weights*: $W_Q$ stays 0, so all scores are 0, and the output is a plain average;
-# - *tokens themselves*: there is no matrix for queries or keys, as in Figure 6.1;
-# - *one for both*: one trained matrix makes the query and the key, $W_Q = W_K$;
-# - *two matrices*: the layer that we have just trained;
-# - *two, d_k = 1*: two trained matrices, but each query and each key is a single number.
+# - *Equal weights*: $W_Q$ stays 0, so all scores are 0, and the output is a plain average.
+# - *One for both*: one trained matrix makes the query and the key, $W_Q = W_K$.
+# - *Two, d_k = 1*: there are two trained matrices, but each query and each key is a single number.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
@@ -272,57 +251,55 @@ predict("06/one-matrix-for-both")
 # %% see-one-matrix
 # %%answer 06/one-matrix-for-both
 torch.manual_seed(0)
-both, equal, itself = (SelfAttention(12, 2, 5) for _ in range(3))
+both, equal, line = (SelfAttention(12, d_k, 5) for d_k in (2, 2, 1))
 both.W_key = both.W_query  # one parameter under two names
 equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
-itself.W_query = itself.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
-line = SelfAttention(12, 1, 5)
-for layer in (equal, itself, both, line):
+for layer in (equal, both, line):
     train(layer)
-shares = torch.stack([accuracy(layer) for layer in (equal, itself, both, two, line)])
-names = "equal weights|tokens themselves|one for both|two matrices|two, d_k = 1"
-Table(names.split("|"), days, shares)
+names = ["equal weights", "one for both", "two matrices", "two, d_k = 1"]
+shares = torch.stack([accuracy(layer) for layer in (equal, both, two, line)])
+Table(names, days, shares)
 
 # %% the-chain [markdown]
-# With one matrix for both, six days find the answer, and `Sat` only guesses. More training does not help. With
-# one matrix, the score of `Mon` for `Tue` is also the score of `Tue` for `Mon`, so each pair of neighbouring days has a
-# single score. `Tue` has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair
-# Mon-Tue. In the same way, Wed-Thu needs a larger score than Tue-Wed, and so on round the week. Each score would have to
-# be larger than the one before it, and in a circle that is impossible: in the end the first one would have to be larger
-# than itself. Here is how far training got.
+# With one matrix for both, six days find the answer, and `Sat` only guesses. More training does not help. The score of
+# `Mon` for `Tue` is now also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score. `Tue`
+# has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair Mon-Tue. In the same way,
+# Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week. In the end the first score would have
+# to be larger than itself, which is impossible. Here is how far training got. 
 
 # %% neighbours
 # %%answer 06/one-matrix-for-both
-each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
+# The seven days, with 1/5 for each number: (7, 12)
+each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)
 with torch.no_grad():
     symmetric = (each_day @ both.W_query) @ (each_day @ both.W_key).T  # raw scores
 pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
 Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
 
 # %% the-controls [markdown]
-# (The tensor `each_day` holds the seven days, with 1/5 for each number, so these scores are averages over the numbers.)
-# The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks. `Sat` has a far larger score for `Fri` than for
+# The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks: `Sat` has a far larger score for `Fri` than for
 # `Sun`.
 #
-# The first two rows of the first table are controls. A plain average finds the number that occurs most often in the
-# week, and that is the correct answer in about 41% of the cases. With the tokens themselves the layer does worse,
-# because each day gives extra weight to its own number, which says nothing about tomorrow's.
+# The first row of the table above is the control. A plain average finds the number that occurs most often in the week,
+# which is the correct answer in about 41% of the cases.
 #
-# In the last row, two days are right. If queries and keys are single numbers, a raw score is simply their product. A
+# In the last row, only two days are right. If queries and keys are single numbers, a raw score is simply their product. A
 # positive query gets its largest score from the largest key, and a negative one from the smallest. No other key can
-# win, so only two days can be found. In the plane there is room for all seven.
+# ever win. In the plane there is room for all seven.
 #
 # ## What the matrices have learned
 #
-# With $d_k = 2$ we can draw what the layer `two` has learned, as we drew the circle that we made by hand: each
-# orange arrow is the query of a day, and each blue dot its key, averaged over the numbers. To watch the layer learn, we
-# train it again from the same start and stop after 0, 20, 40, ... steps.
+# With $d_k = 2$ we can draw what `two` has learned, as we drew the circle. To watch it learn, we train it again from the
+# same start and stop after 0, 20, 40, ... steps. We also train a layer with another random start.
 
 # %% stages
 stages = {}
 for steps in range(0, 301, 20):
     torch.manual_seed(0)
     stages[steps] = train(SelfAttention(12, 2, 5), steps)
+
+torch.manual_seed(1)
+another = train(SelfAttention(12, 2, 5))
 
 # %% watch-it [markdown]
 # ### Watch it learn
@@ -364,18 +341,12 @@ live(draw_training, start={"step": 40}, step=list(stages), figsize=(7.5, 3.8), a
 # %% ask-again
 predict("06/another-initialisation")
 
-# %% see-again
-# %%answer 06/another-initialisation
-torch.manual_seed(1)
-another = train(SelfAttention(12, 2, 5))
-print("correct answers in the second run:", accuracy(another).mean())
-
 # %% two-planes jupyter={"source_hidden": true}
 # %%answer 06/another-initialisation
 figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
-for ax, layer, run in zip(axes, (two, another), ("first", "second"), strict=True):
-    draw_plane(ax, *rows_of(layer))
-    ax.set_title(f"{run} run")
+for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=True):
+    draw_plane(side, *rows_of(trained))
+    side.set_title(f"{run} run: {accuracy(trained).mean():.0%} correct")
 show_figure(figure, "6.5")
 
 # %% only-the-product [markdown]
@@ -385,8 +356,7 @@ show_figure(figure, "6.5")
 #
 # ## What the numbers of a matrix mean
 #
-# Even for one and the same table of scores, the numbers in $W_Q$ are not determined. To see this, let us write out a
-# raw score:
+# Even for one and the same table of scores, the numbers in $W_Q$ are not determined. Let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
@@ -406,50 +376,29 @@ ax = plot_scores(each_day @ M @ each_day.T, queries=days, keys=days)
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$, or one of its
-# columns, need not mean anything by itself. What a token looks for can be read from the product: in every row of Figure
-# 6.6, the next day has the largest raw score. If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), which means that it
-# only turns or reflects the plane, the transpose of its inverse is $A$ itself. Turn all arrows and all dots
-# together, and no score changes.
-#
-# A layer could learn $M$ itself. That would be 144 numbers instead of 48 in two thin matrices. The price of thin
-# matrices is that not every $M$ is a product of two of them. With $d_k = 1$ you have seen what that can cost.
-#
-# ## The same matrix in `nn.Linear`
-#
-# In PyTorch, the usual way to write a projection is `nn.Linear`. It stores its matrix transposed, with one *row* for
-# each output feature, and calls it `weight`. Unless told otherwise, it also adds a trainable vector, the
-# [**bias**](glossary.ipynb#bias), to each result.
-
-# %% linear
-q_proj = nn.Linear(12, 2, bias=False)
-with torch.no_grad():  # copying is not a step of training
-    q_proj.weight.copy_(trained_Q.T)
-print("our matrix:", tuple(trained_Q.shape), " weight:", tuple(q_proj.weight.shape))
-print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5))
+# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean anything
+# by itself. What a token looks for can be read from the product: in every row of Figure 6.6, the next day has the largest
+# raw score. (If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), it only turns or reflects the plane. Then the
+# transpose of its inverse is $A$ itself: turn all arrows and all dots together, and no score changes.)
 
 # %% the-answer [markdown]
-# If you forget the `.T`, `copy_` raises an error here, but with a square matrix you would silently get a different layer.
-#
 # ## So why three matrices?
 #
 # Why not use the tokens themselves? Because a token plays three parts, which may have nothing in common. Our `Mon` asks
 # for Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each of them
-# looks most at itself. If one matrix makes both, all scores are symmetric, and then the seven days cannot all prefer the
-# next day to the one before. So a query has to be made in a different way from a key. A single large matrix $M$ could do
-# that too, but two thin ones do it with fewer numbers, and they let us choose $d_k$.
+# looks most at itself. If one matrix makes both, the seven days cannot all prefer the next day to the one before. So a
+# query has to be made in a different way from a key. A layer could learn the product $M$ as a single matrix, but that
+# would be 144 numbers instead of 48. (The price is that not every $M$ is a product of thin matrices. With $d_k = 1$ you
+# have seen what that can cost.) The third matrix chooses what is handed over. It leaves out the day, and it lets the
+# output have a width of its own.
 #
-# The third matrix chooses what is handed over: it leaves out the day, and it lets the output have a width of its own.
-# (Our task could do without it, because the last five features of a token are its number.) Nobody told the layer which
-# day to look at. The loss depended on the right choice, so training found it.
-#
-# Three matrices ask one question. “How many guests arrive tomorrow, and how many arrived yesterday?” would be two. For
-# that, a layer has several heads, which are the subject of lesson 7.
+# Nobody told the layer which day to look at. The loss depended on the right choice, so training found it. Three matrices
+# ask one question. For two questions, such as tomorrow's guests and yesterday's, a layer has several heads (lesson 7).
 
 # %% further [markdown]
 # ## Further
 #
-# ### A bias that does nothing
+# ### A bias that does nothing, and zeros that stay
 #
 # If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$.
 # The softmax ignores a number that is added to a whole row, so the bias of the keys changes no weight, apart from
@@ -463,6 +412,9 @@ print("same weights:", torch.allclose(with_bias, weights, atol=1e-5))
 # %% untrained-text [markdown]
 # (It can matter if something happens between the projection and the dot product. Many language models, for example,
 # rotate each query and each key by angles that depend on its position in the text.)
+#
+# A start at zero is another matter. If $W_Q$ and $W_K$ are *both* zero, their gradients are zero as well, and neither
+# ever changes. If only one of them is zero, the layer learns.
 #
 # ### Do not interpret an untrained map
 #
@@ -523,7 +475,6 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores, so the individual
 #   numbers of a trained $W_Q$ need not mean anything.
 # - A small $d_k$ saves numbers, but it limits what can be asked: with $d_k = 1$, only two keys of a sequence can win.
-# - `nn.Linear` stores the matrix transposed. With the same numbers it computes the same output.
 # - For a batch, transpose the keys with `key.mT`. `key.T` reverses all axes, and it may do so without an error.
 
 # %% exercises [markdown]
@@ -535,8 +486,8 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # %% exercise-1 [markdown]
 # ### 1 · Count ★ (3 minutes)
 #
-# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, its values have 5, and all
-# three projections have a bias. How many parameters does it have for a sentence of 9 words?
+# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, and its values have 5. Each
+# projection also adds a [**bias**](glossary.ipynb#bias) to its result, one trainable number for each output feature. How many parameters does it have for a sentence of 9 words?
 #
 # <details><summary>Hint</summary>
 #
@@ -568,7 +519,8 @@ check_parameter_count(parameter_count_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Repair ★★ (6 minutes)
 #
-# `broken_linear` is supposed to make a linear layer that returns `x @ matrix`. It has three bugs. Write the repaired
+# The usual layer for a projection is `nn.Linear`, which calls its matrix `weight`. `broken_linear` is supposed to make
+# such a layer that returns `x @ matrix`. It has three bugs. Write the repaired
 # version as `linear_from`. If the layer is trained later, `matrix` must not change.
 #
 # <details><summary>Hint</summary>
@@ -706,7 +658,20 @@ for scores_before in (by_hand, trained):
 # %% in-torch [markdown]
 # ## In torch
 #
-# Write `nn.Linear(d_in, d_out, bias=False)` three times. You can also write one `nn.Linear(d_in, 2 * d_k + d_v,
+# A projection is usually written with `nn.Linear`. It stores its matrix transposed, with one *row* for each output
+# feature, and calls it `weight`. Unless told otherwise, it also adds a bias.
+
+# %% linear
+q_proj = nn.Linear(12, 2, bias=False)
+with torch.no_grad():  # copying is not a step of training
+    q_proj.weight.copy_(trained_Q.T)
+print("our matrix:", tuple(trained_Q.shape), " weight:", tuple(q_proj.weight.shape))
+print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5))
+
+# %% three-in-one [markdown]
+# If you forget the `.T`, `copy_` raises an error here. With a square matrix you would silently get a different layer.
+#
+# Self-attention has three such layers. You can also write one `nn.Linear(d_in, 2 * d_k + d_v,
 # bias=False)` and split its output into three parts: with the same numbers, the results agree up to rounding.
 # `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in `in_proj_weight` of shape $(3E,
 # E)$, where $E$ is the width of a token. (It keeps three separate matrices if the tokens from which keys or values are
@@ -737,8 +702,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** The week and the map of the tokens as they are: 6. The three matrices by hand, and the circle: 11. The
-# class and its training: 9. The five layers and the chain: 8. The slider and the two planes: 9. The product: 4.
-# `nn.Linear` and the answer: 3.
+# class and its training: 9. The four layers and the chain: 9. The slider and the two planes: 9. The product: 4. The
+# answer: 2.
 #
 # **Where a class stalls.**
 #
