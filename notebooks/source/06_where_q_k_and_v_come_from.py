@@ -54,7 +54,7 @@ Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
-# for `Tue`, and so on. The same seven numbers repeat week after week, so `Sun` has to find the number for `Mon`. (The
+# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`. (The
 # layer does not know which token comes next in the list. It sees only the features.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
@@ -131,8 +131,8 @@ def place_word(ax, point, word, factor, further, **look):
     length = (point[0] ** 2 + point[1] ** 2) ** 0.5
     if length > 0.6:  # near the origin the words would hide each other
         scale = max(factor + further / length, 1.2 / length)
-        across, up = scale * point[0], scale * point[1]
-        ax.text(across, up, word, ha="center", va="center", fontsize=9, zorder=7, **look)
+        point = scale * point[0], scale * point[1]
+        ax.text(*point, word, ha="center", va="center", fontsize=9, zorder=7, **look)
 
 
 _, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
