@@ -54,8 +54,8 @@ Table(labels, [*days, *"01234"], week)
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
-# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`. (The
-# layer does not know which token comes next in the list. It sees only the features.)
+# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`. (The layer does not know which
+# token comes next in the list. It sees only the features.)
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -156,15 +156,16 @@ print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 
 # %% learned [markdown]
-# `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`, at an angle of more than 90 degrees from the
-# dot of `Mon`. The scores need no longer be symmetric, and every day looks at the next one. Each row of the output has one entry for each number, and the largest is the answer for that day. All seven answers are correct.
+# `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`, at an angle of more than 90 degrees from
+# the dot of `Mon`. The scores need no longer be symmetric, and every day looks at the next one. Each row of the output
+# has one entry for each number, and the largest is the answer for that day. All seven answers are correct.
 #
 # ## Let training find the matrices
 #
 # We could write down the matrices because we had named the features and knew what to look for. In a trained model the
-# features have no names. Its matrices start as random numbers, and training changes them step by step. For this, PyTorch
-# must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
-# tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
+# features have no names. Its matrices start as random numbers, and training changes them step by step. For this,
+# PyTorch must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an
+# `nn.Module`: tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
 # %% the-class
 class SelfAttention(nn.Module):
@@ -263,9 +264,9 @@ Table(names, days, shares)
 # %% the-chain [markdown]
 # With one matrix for both, six days find the answer, and `Sat` only guesses. More training does not help. The score of
 # `Mon` for `Tue` is now also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score. `Tue`
-# has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair Mon-Tue. In the same way,
-# Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week. In the end the first score would have
-# to be larger than itself, which is impossible. Here is how far training got. 
+# has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair Mon-Tue. In the same
+# way, Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week. In the end the first score
+# would have to be larger than itself, which is impossible. Here is how far training got.
 
 # %% neighbours
 # %%answer 06/one-matrix-for-both
@@ -280,17 +281,17 @@ Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])
 # The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks: `Sat` has a far larger score for `Fri` than for
 # `Sun`.
 #
-# The first row of the table above is the control. A plain average finds the number that occurs most often in the week,
+# The first row of the first table is the control. A plain average finds the number that occurs most often in the week,
 # which is the correct answer in about 41% of the cases.
 #
-# In the last row, only two days are right. If queries and keys are single numbers, a raw score is simply their product. A
-# positive query gets its largest score from the largest key, and a negative one from the smallest. No other key can
+# In the last row, only two days are right. If queries and keys are single numbers, a raw score is simply their product.
+# A positive query gets its largest score from the largest key, and a negative one from the smallest. No other key can
 # ever win. In the plane there is room for all seven.
 #
 # ## What the matrices have learned
 #
-# With $d_k = 2$ we can draw what `two` has learned, as we drew the circle. To watch it learn, we train it again from the
-# same start and stop after 0, 20, 40, ... steps. We also train a layer with another random start.
+# With $d_k = 2$ we can draw what `two` has learned, as we drew the circle. To watch it learn, we train it again from
+# the same start and stop after 0, 20, 40, ... steps. We also train a layer with another random start.
 
 # %% stages
 stages = {}
@@ -304,9 +305,9 @@ another = train(SelfAttention(12, 2, 5))
 # %% watch-it [markdown]
 # ### Watch it learn
 #
-# The picture shows the layer after 40 steps. Move the slider back to step 0, and then all the way to step 300.
-# Which days are the last to find the next day, and how can you tell from the arrows? What still changes once every answer
-# is correct? (Points very close to the origin have no name.)
+# The picture shows the layer after 40 steps. Move the slider back to step 0, and then all the way to step 300. Which
+# days are the last to find the next day, and how can you tell from the arrows? What still changes once every answer is
+# correct? (Points very close to the origin have no name.)
 
 # %% explore-training jupyter={"source_hidden": true}
 from attnlab.live import live
@@ -372,14 +373,17 @@ new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
 print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
 M = trained_Q @ trained_K.T  # (12, 12)
 assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
-ax = plot_scores(each_day @ M @ each_day.T, queries=days, keys=days)
+
+raw_scores = each_day @ M @ each_day.T  # (7, 7)
+ax = plot_scores(raw_scores, queries=days, keys=days)
+ax.plot(raw_scores.argmax(dim=-1), range(7), "ks", markersize=28, fillstyle="none")
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean anything
-# by itself. What a token looks for can be read from the product: in every row of Figure 6.6, the next day has the largest
-# raw score. (If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), it only turns or reflects the plane. Then the
-# transpose of its inverse is $A$ itself: turn all arrows and all dots together, and no score changes.)
+# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean
+# anything by itself. What a token looks for can be read from the product: in every row of Figure 6.6, the next day has
+# the largest raw score. (If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), it only turns or reflects the plane.
+# Then the transpose of its inverse is $A$ itself: turn all arrows and all dots together, and no score changes.)
 
 # %% the-answer [markdown]
 # ## So why three matrices?
