@@ -122,7 +122,7 @@ def draw_plane(ax, queries, keys):  # queries as arrows, keys as dots
         place_word(ax, start, day, 1, 0.9, color=BLUE, weight="bold")
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow, zorder=6)
-        place_word(ax, end, day, 0.62, 0, color=ORANGE, bbox=PATCH)
+        place_word(ax, end, day, 0.5, 0, color=ORANGE, bbox=PATCH)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
 
@@ -305,8 +305,7 @@ another = train(SelfAttention(12, 2, 5))
 # %% watch-it [markdown]
 # ### Watch it learn
 #
-# The picture shows the layer after 40 steps. Move the slider back to step 0, and then all the way to step 300. Which
-# days are the last to find the next day, and how can you tell from the arrows? What still changes once every answer is
+# The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300. Which day is the last to find the next one, and how can you tell from the arrows? What still changes once every answer is
 # correct? (Points very close to the origin have no name.)
 
 # %% explore-training jupyter={"source_hidden": true}
@@ -328,15 +327,15 @@ def draw_training(fig, step):
 
 
 alt = "Left: queries as arrows, keys as dots. Right: the attention weights of one week."
-live(draw_training, start={"step": 40}, step=list(stages), figsize=(7.5, 3.8), alt=alt)
+live(draw_training, start={"step": 60}, step=list(stages), figsize=(7.5, 3.8), alt=alt)
 
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
 #
 # At first all points lie near the origin, so all scores are near 0. Then the dots spread out into a circle, and the
-# arrows turn towards them. `Mon` and `Sun` come last: at step 40 their arrows are still so short that they have no
-# name, so their scores are small and their rows of the map are pale. Even after every answer is correct, the points keep
-# moving outwards. Longer vectors have larger dot products, so the weights become a little sharper.
+# arrows turn towards them. `Sun` comes last: at step 60 its arrow is still so short that it has no name, so its scores
+# are small and its row of the map is pale. Even after every answer is correct, the points keep moving outwards. Longer
+# vectors have larger dot products, so the weights become a little sharper.
 # </details>
 
 # %% ask-again
@@ -376,7 +375,8 @@ assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
 
 raw_scores = each_day @ M @ each_day.T  # (7, 7)
 ax = plot_scores(raw_scores, queries=days, keys=days)
-ax.plot(raw_scores.argmax(dim=-1), range(7), "ks", markersize=28, fillstyle="none")
+best = raw_scores.argmax(dim=-1)
+ax.plot(best + 0.5, torch.arange(7) + 0.5, "ks", markersize=27, fillstyle="none")
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
@@ -654,10 +654,10 @@ check_layer_test(layer_test_solution)
 # </details>
 
 # %% exchange jupyter={"source_hidden": true} tags=["solution"]
-by_hand = (week @ W_key) @ (week @ W_query).T
-trained = (week @ trained_K) @ (week @ trained_Q).T
-for scores_before in (by_hand, trained):
-    print([days[i] for i in scores_before.argmax(dim=-1)])
+from_hand = (week @ W_key) @ (week @ W_query).T
+from_training = (week @ trained_K) @ (week @ trained_Q).T
+for transposed in (from_hand, from_training):
+    print([days[i] for i in transposed.argmax(dim=-1)])
 
 # %% in-torch [markdown]
 # ## In torch
