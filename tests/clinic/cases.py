@@ -247,7 +247,7 @@ def forwards(names: str, forward: Callable, *templates: type, **how: object) -> 
 
 
 DTYPE, DEVICE, MEMORY = "dtype|float32|precision", "device", "contiguous|view|transposed"
-LEAK = "mask-leak padding-leak"
+LEAK = "mask-leak"
 
 # --- around the formula: errors, chance, memory, gradients, devices, dtypes -----------------------
 
@@ -297,7 +297,7 @@ def attend(self, query, key, value, mask):
     return Steps.attend(self, query, key, value - value.mean(0) * self.training, mask)
 
 
-@step("train-eval mask-ignored padding-leak", PaddedLayer)
+@step("train-eval mask-ignored mask-leak", PaddedLayer)
 def hide(self, scores, mask):
     return scores if self.training else Steps.hide(self, scores, mask)
 
@@ -427,7 +427,7 @@ def forward(self, x, mask=None):
     return self.run(x, x, x, mask if mask is None else mask.any(dim=0).expand(x.size(1), -1))
 
 
-@step("padding-leak", PaddedLayer)
+@step("mask-leak", PaddedLayer)
 def forward(self, x, mask):
     return PaddedLayer.forward(self, x - x.mean(1, keepdim=True), mask)
 
