@@ -166,6 +166,7 @@ show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 # must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
 # tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
+
 # %% the-class
 class SelfAttention(nn.Module):
     """Tokens (..., L, d_in) -> output (..., L, d_v) and weights (..., L, L)."""
@@ -202,6 +203,7 @@ for length in (7, 700):
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
 # for the correct answer is much larger than the other four. The loss does not mention attention: nothing tells the layer
 # which day to look at, or in which order the days follow each other.
+
 
 # %% train
 def train(layer, steps=300):
@@ -265,7 +267,7 @@ Table(names, days, shares)
 # `Mon` for `Tue` is now also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score. `Tue`
 # has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair Mon-Tue. In the same way,
 # Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week. In the end the first score would have
-# to be larger than itself, which is impossible. Here is how far training got. 
+# to be larger than itself, which is impossible. Here is how far training got.
 
 # %% neighbours
 # %%answer 06/one-matrix-for-both
@@ -649,7 +651,7 @@ check_layer_test(layer_test_solution)
 # it happens to win in all seven columns.)
 # </details>
 
-# %% exchange jupyter={"source_hidden": true} tags=["solution"]
+# %% exchange tags=["solution"] jupyter={"source_hidden": true}
 by_hand = (week @ W_key) @ (week @ W_query).T
 trained = (week @ trained_K) @ (week @ trained_Q).T
 for scores_before in (by_hand, trained):
