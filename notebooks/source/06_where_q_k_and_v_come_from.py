@@ -652,9 +652,9 @@ check_layer_test(layer_test_solution)
 # </details>
 
 # %% exchange tags=["solution"] jupyter={"source_hidden": true}
-by_hand = (week @ W_key) @ (week @ W_query).T
-trained = (week @ trained_K) @ (week @ trained_Q).T
-for scores_before in (by_hand, trained):
+scores_by_hand = (week @ W_key) @ (week @ W_query).T
+scores_trained = (week @ trained_K) @ (week @ trained_Q).T
+for scores_before in (scores_by_hand, scores_trained):
     print([days[i] for i in scores_before.argmax(dim=-1)])
 
 # %% in-torch [markdown]
