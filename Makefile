@@ -84,5 +84,5 @@ mutants: $(READY)  ## change the kernels in small ways, list what no test sees; 
 	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
 	@$(RUN) mutmut results
 
-panel: $(READY)  ## examine attention that others write; HALF=seen: one half; PANEL_FLAGS=-v
-	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(HALF) $(PANEL_FLAGS)
+panel: $(READY)  ## examine attention that others write; PANEL_FLAGS=-v
+	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(PANEL_FLAGS)

@@ -19,6 +19,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "_checks": (0, set()),
     "_kernel": (1, {"IPython"}),
     "_texts": (1, set()),
+    "_bounded": (1, set()),
     "palette": (1, set()),
     "masks": (1, set()),
     "cache": (1, set()),

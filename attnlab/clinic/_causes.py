@@ -16,23 +16,19 @@ _HEADS = "x.view(N, L, H, d).transpose(1, 2): cut the features first, then move 
 _MERGE = "x.transpose(1, 2).reshape(N, L, H * d): move the heads back, then join."
 _FIXES = {  # of one or several causes, by lessons
     "01_attention_is_a_soft_look_up": {
-        "wrong-type": "return a tensor, or the pair (output, weights).",
         "wrong-shape": "print the shape of every intermediate tensor.",
         "nan": "subtract each row's maximum before exp, or use softmax.",
         "softmax-axis": "softmax(dim=-1): every query shares 1 among the keys.",
         "not-normalised": "softmax(dim=-1) on the scores gives rows that sum to 1.",
-        "hard": "use softmax: it has a gradient, argmax has none.",
         "scores-not-dot-products": "query @ key.transpose(-2, -1), scaled.",
         "key-value-swapped wrong-source": "compare query with key; average value.",
         "query-key-swapped": "query @ key.transpose(-2, -1): one row per query.",
         "position-mixing": "keep the order of the tokens: row i of the output belongs to query i.",
-        "not-attention": "gather from the other tokens: weights @ value.",
-        "underflow": "subtract each row's own maximum: amax(dim=-1, keepdim=True).",
     },
     "02_why_divide_by_the_square_root_of_d_k": {
         "detached": "keep to tensor operations: no detach, item, numpy or torch.tensor.",
         (
-            "scale-missing scale-d scale-inverse scale-model scale-quarter scale-length "
+            "scale-missing scale-d scale-inverse scale-model scale-length "
             "scale-constant scale-other"
         ): (
             "divide the scores by math.sqrt(query.shape[-1]), the square root of the number of "
@@ -62,21 +58,12 @@ _FIXES = {  # of one or several causes, by lessons
         ),
         "mask-finite": "fill with -torch.inf: scores = scores.masked_fill(~mask, -torch.inf).",
         "mask-queries": "a padded token must not be looked at: block its column.",
-        "mask-transposed": "row i of the mask belongs to query i.",
-        "mask-broadcast": (
-            "give each sequence its own mask: mask[:, None] where heads have a dimension, "
-            "mask.repeat_interleave(num_heads, dim=0) where they are folded into the batch."
-        ),
-        "blocked-row": "find rows without a True in the mask and set their weights to 0.",
         "causal-leak causal-off-by-one causal-flipped causal-missing": (
             "let query i see key j only where j <= i: before the softmax, scores = "
             "scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
         ),
         "causal-eval": "only dropout depends on self.training; the mask never does.",
         "train-eval": "only dropout depends on self.training.",
-        "padding-leak": "block the padded keys in every row.",
-        "mask-dtype": "return a bool tensor: True where the query may attend.",
-        "length-off-by-one": "positions < lengths[:, None]: a length counts real tokens.",
     },
     "04_reading_heatmaps_honestly": {
         "random": (
@@ -88,44 +75,37 @@ _FIXES = {  # of one or several causes, by lessons
         ),
         "weights-differ": "return the weights that multiplied the value.",
         "batch-first": "put batch_first=True, or transpose(0, 1) before and after.",
-        "cross-side": "queries come from the first argument, keys and values from the others.",
     },
     "06_where_q_k_and_v_come_from": {
         "batch-mixing": (
             "leave the batch alone: keep its size in every view and reshape, and move, multiply "
             "and normalise only the dimensions behind it."
         ),
-        "transposed-batch": "key.transpose(-2, -1): .T turns every dimension around.",
     },
     "07_multi_head_reshaping_without_scrambling": {
-        "contiguity": "use reshape, or call contiguous() before view.",
         "head-mixing": (
             "give each head its own dimension, and leave it alone in products and softmax."
         ),
-        "split-without-transpose heads-order": _HEADS,
+        "split-without-transpose": _HEADS,
         "merge-without-transpose": _MERGE,
-        "split-and-merge": f"{_HEADS} {_MERGE}",
-        "round-trip": "undo the steps of split in the opposite order.",
-        "attends-over-heads": "move the heads in front of the tokens: transpose(1, 2).",
-        "heads-shared": "give every head its own part of the projections.",
-        "heads-from-input": "project all of x first, then cut into heads.",
     },
-    "08_what_attention_costs_and_how_to_pay_less": {
-        "slow": "replace Python loops by one matrix product.",
+    "11_order": {
+        "positions": (
+            "turn queries and keys alike, each by its own position, and leave the values alone."
+        ),
+    },
+    "13_word_by_word_the_cache": {
+        "cache": (
+            "put the new keys and values behind those of the cache, and align the causal mask at "
+            "the lower right."
+        ),
     },
     "09_clinic": {
-        "not-callable": "pass a function, a module or a pair (split, merge).",
-        "not-done": "write the body and return the result.",
         "raises": (
             "make the call named above yourself. If it has to be called otherwise, pass call=."
         ),
-        "prints": "remove the print: a layer is called thousands of times.",
         "remembers": "compute from the arguments only; keep no tensor between calls.",
         "hangs": "look for a loop that never ends.",
-        "device": (
-            "make new tensors with device=x.device; register_buffer those that a layer keeps."
-        ),
-        "dtype": "make new tensors with dtype=x.dtype, and return the dtype of the input.",
     },
 }
 CAUSES = {
@@ -137,19 +117,17 @@ CAUSES = {
 
 # What each of these explains, if it was found as well; "*" for everything.
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "not-done": ("*",),
     "hangs": ("*",),
     "random": ("*",),
+    "nan": ("*",),
     "softmax-axis": ("batch-mixing", "head-mixing", "position-mixing", "not-normalised"),
     "key-value-swapped": ("square-only", "wrong-source"),
     "query-key-swapped": ("square-only",),
     "wrong-source": ("square-only", "detached"),
-    "hard": ("detached",),
-    "dtype": ("detached",),
-    "remembers": ("detached", "dtype", "contiguity"),
+    "not-normalised": ("detached",),
+    "remembers": ("detached",),
     "batch-mixing": ("head-mixing", "position-mixing"),
-    "transposed-batch": ("batch-mixing", "square-only"),
-    "mask-queries": ("padding-leak", "square-only"),
-    "mask-inverted": ("padding-leak", "mask-leak"),
-    "batch-first": ("batch-mixing", "attends-over-heads"),
+    "mask-queries": ("square-only",),
+    "mask-inverted": ("mask-leak",),
+    "batch-first": ("batch-mixing",),
 }

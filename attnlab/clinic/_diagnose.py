@@ -1,15 +1,17 @@
-"""Decide what the target is, examine it, and put the findings in order."""
+"""Decide what the target is, examine a copy of it, and put the findings in order."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import (
+from attnlab._bounded import (
     IN_ALL,
     CutShort,
     Limit,
@@ -18,28 +20,39 @@ from attnlab.clinic._calling import (
     torch_as_it_is,
     wake_torch,
 )
-from attnlab.clinic._calling import call as call_safely
-from attnlab.clinic._copying import set_aside
+from attnlab._bounded import call as call_safely
+from attnlab.clinic._causes import CAUSES
 from attnlab.clinic._report import Report
 from attnlab.clinic._results import Options, Results
-from attnlab.clinic.functions.calls import measurable
-from attnlab.clinic.functions.examination import examine_attention
-from attnlab.clinic.layers.examination import examine_module
+from attnlab.clinic.examine import examine
 from attnlab.clinic.names import arguments
-from attnlab.clinic.pieces.builders import examine_mask_builder
-from attnlab.clinic.pieces.pairs import examine_pair
-from attnlab.clinic.pieces.softmaxes import examine_softmax
+from attnlab.clinic.pieces import examine_merge, examine_pair, examine_softmax, examine_split
+from attnlab.clinic.subject import Subject, converted, copy_of
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def _whole(target: object, options: Options, results: Results) -> None:
+    examine(Subject(target, options), results)
+
+
+def _no_mask(target: object, options: Options, results: Results) -> None:
+    results.unexamined(
+        "A function that builds a mask is not examined.",
+        remedy="Print the mask, or use the check of lesson 3.",
+    )
+
 
 KINDS: dict[str, tuple[str, Callable]] = {
-    "attention": ("attention function", examine_attention),
-    "module": ("attention layer", examine_module),
+    "attention": ("attention function", _whole),
+    "module": ("attention layer", _whole),
     "heads": ("pair (split, merge)", examine_pair),
-    "split": ("head split", lambda split, *rest: examine_pair((split, None), *rest)),
-    "merge": ("head merge", lambda merge, *rest: examine_pair((None, merge), *rest)),
-    "mask": ("mask builder", examine_mask_builder),
+    "split": ("head split", examine_split),
+    "merge": ("head merge", examine_merge),
+    "mask": ("mask builder", _no_mask),
     "softmax": ("softmax", examine_softmax),
 }
-MASK_OPTIONS = ("blocked", "additive")
+MASK_OPTIONS = ("allowed", "blocked", "additive")
 NAMED = (("softmax", "softmax"), ("merge", "merge|combine|join|unsplit|concat"), ("split", "split"))
 SIZE_NAMES = re.compile(r"^(n|l|s|t|size|length|lengths|lens|seq_len|max_len|window|ids|tokens)$")
 HEAD_COUNTS = re.compile(r"^(num_heads|n_heads?|nhead|heads?|h)$", re.IGNORECASE)
@@ -58,6 +71,7 @@ def diagnose(
     self_attention: bool = False,
     strict: bool = False,
     time_limit: float = 1.0,
+    meant: Iterable[str] = (),
 ) -> Report:
     """Probe an implementation of attention, or of a part of it, and name what is wrong.
 
@@ -79,12 +93,13 @@ def diagnose(
     ----------
     target : callable, torch.nn.Module or tuple of two callables
         An attention function of (query, key, value) with or without a mask argument, a layer, a
-        head split or merge or both as a pair, a function that builds a mask, or a softmax.
+        head split or merge or both as a pair, or a softmax.
     kind : {"attention", "module", "heads", "split", "merge", "mask", "softmax"}, optional
         What it is; told from its arguments and its name if not given.
-    mask : {"blocked", "additive"}, optional
-        What its mask means, if not True = may attend: ``"blocked"`` for True = blocked,
-        ``"additive"`` for numbers added to the scores.
+    mask : {"allowed", "blocked", "additive"}, optional
+        What its mask means: ``"allowed"`` for True = may attend, ``"blocked"`` for True = blocked,
+        ``"additive"`` for numbers added to the scores. Otherwise names and texts decide, or it
+        is asked.
     causal : bool, optional
         Whether no query is meant to see a later key; told from the name if not given.
     batch_first : bool, optional
@@ -93,8 +108,7 @@ def diagnose(
         Sizes of a layer, where its attributes do not tell.
     call : callable, optional
         Adapter for another call: ``call(target, query, key, value, attn_mask)`` returns the output
-        or (output, weights); ``attn_mask`` is None or bool with True = may attend. For a piece it
-        takes what the piece takes, e.g. ``call(build, length)`` for a mask builder.
+        or (output, weights); ``attn_mask`` is None or bool with True = may attend.
     self_attention : bool
         Whether a layer that takes several tensors means the same tokens by all of them.
     strict : bool
@@ -105,6 +119,8 @@ def diagnose(
         long. Other programs do not count; what only waits, as ``input()`` does, is stopped after a
         minute or more. Kept on the main thread only, and between two steps of Python: a step in
         compiled code that does not come back, such as an endless loop in C, cannot be stopped.
+    meant : iterable of str
+        Names of findings that are meant so, such as ``{"scale-missing"}``: they become notes.
 
     Returns
     -------
@@ -115,7 +131,7 @@ def diagnose(
     Raises
     ------
     ValueError
-        If ``kind`` or ``mask`` is unknown.
+        If ``kind``, ``mask`` or a name in ``meant`` is unknown.
 
     See Also
     --------
@@ -128,37 +144,63 @@ def diagnose(
     ...     return (query @ key.transpose(-2, -1)).softmax(dim=-1) @ value
     >>> diagnose(attention).findings[0].name
     'scale-missing'
-    >>> def prefix_mask(length, prefix):
-    ...     return torch.arange(length) < prefix
-    >>> print(diagnose(prefix_mask).gap.why)
-    What prefix should be is not known, so prefix_mask was not called.
+    >>> diagnose(attention, meant={"scale-missing"}).ok
+    True
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}.")
     if mask is not None and mask not in MASK_OPTIONS:
-        raise ValueError(f"mask must be 'blocked', 'additive' or None, got {mask!r}.")
+        raise ValueError(f"mask must be 'allowed', 'blocked', 'additive' or None, got {mask!r}.")
+    meant = frozenset([meant] if isinstance(meant, str) else meant)
+    if unknown := sorted(meant - CAUSES.keys()):
+        raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")
     options = Options(
-        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, strict, time_limit
+        mask,
+        causal,
+        batch_first,
+        num_heads,
+        embed_dim,
+        call,
+        self_attention,
+        strict,
+        time_limit,
+        meant,
     )
-    results = Results()
+    results = Results(meant=meant)
     wake_torch()
     words = "target"
+    target = _unwrapped(target)
     if _usable(target, results):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            words, examine = KINDS[kind or _kind_by_trying(target, options)]
-            _examine(examine, target, options, results)
-    notes, properties = tuple(results.notes), tuple(results.properties)
-    return Report(name_of(target), words, results.arranged(), notes, properties, results.gap)
+            words, probe = KINDS[kind or _kind_by_trying(target, options)]
+            _examine(probe, target, options, results)
+    return Report(
+        name_of(target),
+        words,
+        results.arranged(),
+        tuple(results.notes),
+        tuple(results.properties),
+        results.gap,
+        results.sizes,
+        results.untried,
+    )
 
 
-def _examine(examine: Callable, target: object, options: Options, results: Results) -> None:
+def _unwrapped(target: object) -> object:
+    """Return what torch.compile was given: it compiles anew for every size."""
+    for name in ("_orig_mod", "_torchdynamo_orig_callable"):
+        target = call_safely(getattr, target, name, target).value
+    return target
+
+
+def _examine(probe: Callable, target: object, options: Options, results: Results) -> None:
     """Examine a copy; what ends the examination early becomes a gap."""
     limit = Limit(IN_ALL * options.time_limit)
     try:
         with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
             torch.set_num_threads(1)  # for small tensors several only wait for each other
-            examine(own, options, results)
+            probe(own, options, results)
     except CutShort:
         computed, passed = limit.spent()
         spent = f"{limit.seconds:g} seconds of computing, before its end"
@@ -171,6 +213,42 @@ def _examine(examine: Callable, target: object, options: Options, results: Resul
         results.failed(error, "The clinic itself failed here, so not all was checked")
 
 
+@contextlib.contextmanager
+def set_aside(module: object, results: Results) -> Iterator[object]:
+    """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
+
+    Half precision becomes float32: with three digits small bugs and rounding look alike. A module
+    that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
+    back. What is no module is yielded as it is.
+    """
+    if not isinstance(module, nn.Module):
+        yield module
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own = copy_of(module)
+    kinds = {part.dtype for part in module.parameters()}
+    if own is not module:
+        own = own.eval().to("cpu")
+        yield converted(own, torch.float32) if kinds & set(HALVES) else own
+        return
+    results.note(
+        "in-place",
+        "It cannot be copied, so it was examined itself. Its parameters, buffers and modes were "
+        "put back; anything else that a call changes in it stays changed.",
+    )
+    modes = [(part, part.training) for part in module.modules()]
+    kept = [(part, part.detach().clone()) for part in (*module.parameters(), *module.buffers())]
+    try:
+        yield module.eval()
+    finally:
+        for part, training in modes:
+            part.training = training
+        with torch.no_grad():
+            for part, before in kept:
+                part.copy_(before)
+
+
 def _kind_by_trying(target: object, options: Options) -> str:
     """Return which of KINDS a target is; a function of one tensor is asked what it gives."""
     kind = kind_of(target)
@@ -178,7 +256,7 @@ def _kind_by_trying(target: object, options: Options) -> str:
         return kind
     x = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0))
     shares = call_safely(target, x, time_limit=options.time_limit).value
-    if not isinstance(shares, Tensor) or shares.shape != x.shape or not measurable(shares):
+    if not isinstance(shares, Tensor) or shares.shape != x.shape:
         return kind
     sums = (shares.detach().sum(dim=dim) for dim in range(-3, 0))  # 1 along some axis
     some = bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
@@ -195,7 +273,7 @@ def _usable(target: object, results: Results) -> bool:
         sentence = f"{type(target).__name__} cannot be called."
     else:
         return True
-    results.found("not-callable", sentence)
+    results.unexamined(sentence, remedy="Pass a function, a module or a pair (split, merge).")
     return False
 
 

@@ -68,23 +68,34 @@ def says_blocked(code: object, mask: str = "") -> bool:
     return bool(BLOCKED_NAME.search(mask.lower()) or described)
 
 
+def says_allowed(code: object, mask: str = "") -> bool:
+    """Return whether True is described as allowed, by the name of the mask or in words."""
+    words = _words_of(code)
+    named = re.search(r"allow|keep|visible|may_attend", mask.lower())
+    return bool(named or (ALLOWED.search(words) and not BLOCKED.search(words)))
+
+
+def words_around(code: object) -> str:
+    """Return the code with its words, and the names of the modules that it uses."""
+    used = getattr(_own(code), "__globals__", {})
+    names = getattr(getattr(_own(code), "__code__", None), "co_names", ())
+    modules = [getattr(used.get(name), "__name__", "") for name in names]
+    return f"{text_of(code)} {' '.join(map(str, modules))}"
+
+
 def _says(pattern: str) -> Callable[[object], bool]:
     """Return a function that tells whether code speaks of something in its name or its words."""
     compiled = re.compile(pattern, re.IGNORECASE)
     return lambda code: bool(compiled.search(_words_of(code)))
 
 
+says_unscaled = _says(
+    r"\bt5|no (scal|factor)|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale"
+)
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
 _TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
 _HEAD = r"(h|nh|\w*heads?\w*)"
-says_narrow = _says("narrow")  # heads that are meant to see a slice of the input each
-says_true_is_padding = _says(
-    r"\btrue\b\W*((at|for|on|is|means|marks|where|there|it|a|the|an?|tokens?|keys?)\s+){0,4}pad"
-)
-# the queries are the last tokens, as with a cache
-says_newest = _says(r"\b(cached?|past|newest|latest|most recent|last (ones|quer|token))")
 says_heads = _says(r"\bheads?\b|n_heads|num_heads|\(N, H\b|\(B, H\b|4-?D|four dim")
-says_batch = _says(r"batch|\(N,|\(B,|\.\.\.|\bbmm\b|3-?D|4-?D")
 tokens_before_heads = _says(rf"[(\[]\s*{_BATCH}\s*,\s*{_TOKENS}\s*,\s*{_HEAD}\s*,")
 time_before_batch = _says(
     rf"[(\[]\s*{_TOKENS}\s*,\s*(b|bs|bsz|batch\w*)\s*,|(time|seq|sequence)[_ ]first"

@@ -10,6 +10,15 @@ from attnlab import palette
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic._evidence import Evidence
 
+CONVENTIONS = (
+    "not-normalised",
+    "scores-not-dot-products",
+    "wrong-source",
+    "mask-finite",
+    "detached",
+    "square-only",
+    "weights-differ",
+)
 CSS = (
     "<style>\n.attnlab-report { "
     + palette.css()
@@ -75,6 +84,12 @@ class Finding:
         return self.advice or CAUSES[self.name].fix
 
     @property
+    def if_meant(self) -> str:
+        """What to pass where it is meant so; empty for what nobody means."""
+        own = self.name.startswith("scale") or self.name in CONVENTIONS
+        return f' If that is meant, pass meant={{"{self.name}"}}.' if own else ""
+
+    @property
     def lesson(self) -> str:
         """File name of the lesson that explains it, without its ending."""
         return CAUSES[self.name].lesson
@@ -114,11 +129,15 @@ class Gap:
         The call that was made and did not work, such as ``"layer(x, mask=None)"``; may be empty.
     remedy : str
         What the caller can do about it, such as ``"pass call=..."``; may be empty.
+    name : str
+        Of a question that nothing decides, the name that the finding would have, such as
+        ``"mask-inverted"``; may be empty.
     """
 
     why: str
     call: str = ""
     remedy: str = ""
+    name: str = ""
 
     def __str__(self) -> str:
         called = f" The call was {self.call}." if self.call else ""
@@ -143,6 +162,10 @@ class Report:
         What was checked and is correct: sentences, each with a ``key``.
     gap : Gap or None
         What could not be examined, and what would help.
+    sizes : str
+        The shapes with which it was called; a function was called at two other sizes as well.
+    untried : tuple of str
+        Its arguments that no call was given.
     """
 
     target: str
@@ -151,6 +174,8 @@ class Report:
     notes: tuple[Said, ...] = ()
     properties: tuple[Said, ...] = ()
     gap: Gap | None = None
+    sizes: str = ""
+    untried: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool | None:
@@ -169,11 +194,12 @@ class Report:
         return f"Nothing wrong found: {len(self.properties)} properties checked, and all hold."
 
     def __repr__(self) -> str:
-        lines = [f"{self.target} ({self.kind}): {self._count()}"]
+        lines = [f"{self.target} ({self.kind}): {self._count()}{self._tried()}"]
         for number, finding in enumerate(self.findings, 1):
             lines += ["", f"{number}. {finding}  [{finding.name}]"]
             lines += [f"   {line}".rstrip() for line in str(finding.evidence or "").splitlines()]
-            lines += [f"   Fix: {finding.fix}", f"   See {finding.lesson_title}."]
+            lines += [f"   Fix: {finding.fix}{finding.if_meant}"]
+            lines += [f"   See {finding.lesson_title}."]
             lines += [f"   Follows from it: {other}" for other in finding.consequences]
         if self.gap:
             lines += ["", f"Not examined: {self.gap.why}"]
@@ -186,6 +212,11 @@ class Report:
     def _lists(self) -> tuple[tuple[str, tuple[Said, ...]], ...]:
         return ("Good to know", self.notes), ("Checked and found to hold", self.properties)
 
+    def _tried(self) -> str:
+        """Return with which sizes it was called, and which arguments were never given."""
+        left = f" Not tried: {', '.join(self.untried)}." if self.untried else ""
+        return (f", with {self.sizes}." if self.sizes else "") + left
+
     def _count(self) -> str:
         if self.ok:
             return "nothing wrong found"
@@ -195,6 +226,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         parts = [self._headline()]
+        if tried := self._tried().removeprefix(", with "):
+            parts.append(f"<p>Called with {escape(tried)}</p>" if self.sizes else f"<p>{tried}</p>")
         for number, one in enumerate(self.findings, 1):
             named = f"<p><b>{number}. {escape(one.name)}:</b> {escape(str(one))}</p>"
             shown = _first(str(one)) if number == 1 else named
@@ -244,7 +277,7 @@ def _details(finding: Finding) -> str:
     link = escape(f"{finding.lesson}.ipynb")
     consequences = tuple(f"{one.name}: {one}" for one in finding.consequences)
     return (
-        f"{evidence}<p>Fix: <code>{escape(finding.fix)}</code></p>"
+        f"{evidence}<p>Fix: <code>{escape(finding.fix)}</code>{escape(finding.if_meant)}</p>"
         f'<p>See <a href="{link}">{finding.lesson_title}</a>.</p>'
         f"{_folded('Follows from it', consequences, opened=False)}"
     )

@@ -22,22 +22,31 @@ class Options:
     self_attention: bool = False
     strict: bool = False
     time_limit: float = 1.0
+    meant: frozenset[str] = frozenset()
 
 
 @dataclass
 class Results:
-    """Findings, notes and properties, in the order in which they were seen."""
+    """Findings, notes and properties, in the order in which they were seen.
+
+    What is ``meant`` is a note and no finding; ``sizes`` and ``untried`` say what was looked at.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[Said] = field(default_factory=list)
     properties: list[Said] = field(default_factory=list)
     gap: Gap | None = None
+    meant: frozenset[str] = frozenset()
+    sizes: str = ""
+    untried: tuple[str, ...] = ()
 
     def found(
         self, name: str, sentence: str, evidence: Evidence | None = None, *, advice: str = ""
     ) -> None:
         """Report a finding, once for each name."""
-        if not self.has(name):
+        if name in self.meant:
+            self.note("meant", f"Meant so: {sentence} [{name}]")
+        elif not self.has(name):
             self.findings.append(Finding(name, sentence, evidence, advice=advice))
 
     def note(self, key: str, sentence: str) -> None:
@@ -50,12 +59,20 @@ class Results:
         if sentence not in self.properties:
             self.properties.append(Said(key, sentence))
 
-    def unexamined(self, why: str, *, call: str = "", remedy: str = "") -> None:
+    def unexamined(self, why: str, *, call: str = "", remedy: str = "", name: str = "") -> None:
         """Report what could not be examined; the first reason counts, the others are notes."""
         if self.gap is None:
-            self.gap = Gap(why, call, remedy)
+            self.gap = Gap(why, call, remedy, name)
         elif why != self.gap.why:
             self.note("unexamined", why)
+
+    def ask(self, name: str, why: str, remedy: str = "", *, call: str = "") -> None:
+        """Ask what nothing decides: a gap with the name that the finding would have."""
+        if name in self.meant:
+            self.note("meant", f"Meant so: {why} [{name}]")
+        else:
+            meant = f'If it is meant, pass meant={{"{name}"}}.'
+            self.unexamined(why, call=call, remedy=f"{remedy} {meant}".lstrip(), name=name)
 
     def failed(self, error: Exception, sentence: str) -> None:
         """Report that a probe itself failed, so that something was left unchecked."""

@@ -1,455 +1,502 @@
-"""How code behaves, whatever it computes: one table of probes for functions, layers and pieces.
-
-A room of the clinic hands in a ``Subject``: how its target is called with ordinary tensors. Every
-probe asks through it, tells in one sentence what it found, and names one bug alike everywhere.
-"""
+"""How a target behaves, apart from what it computes: steady, apart, differentiable, portable."""
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import math
-import re
-import statistics
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnlab.clinic._calling import Caller, Outcome, call, wake_torch
-from attnlab.clinic._report import Evidence
+from attnlab._bounded import call, wake_torch
+from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
+from attnlab.clinic.hypotheses import SURE, number_table
+from attnlab.clinic.subject import Reply, Subject, copy_of
 
-SHOWN = 5  # numbers of a table
-ROUGH = 1e-4  # steps of a smooth function: float32 makes some of 1e-6, bfloat16 and float16 1e-3
-ABOUT_DTYPES = re.compile(r"dtype|scalar type|Double|Float|Half|overflow")
-
-
-class Subject:
-    """How a target is called in an ordinary way; each room has its own."""
-
-    who = "It"  # in a sentence
-    module: nn.Module | None = None  # whose parameters are looked at
-    dtype = torch.float32  # of the inputs that it takes
-    caller: Caller  # makes every call, and watches it
-
-    def inputs(self, *, seed: int = 0, sizes: int = 0) -> dict[str, Tensor] | None:
-        """Return new tensors for one call, of its dtype, by the names that a sentence gives them.
-
-        ``sizes`` is 0 for the usual ones, 1 for fewer tokens, 2, 3, ... for more that were never
-        used before; None if it does not take other sizes.
-        """
-        raise NotImplementedError
-
-    def answer(self, inputs: dict[str, Tensor], *, graph: bool = False) -> Outcome:
-        """Return what comes of a call; ``value`` is the output alone, None if there is none.
-
-        ``inputs`` are passed as copies, or themselves with a ``graph`` for autograd.
-        """
-        raise NotImplementedError
-
-    def again(
-        self, *, dtype: torch.dtype | None = None, device: str | None = None
-    ) -> Subject | None:
-        """Return it around a copy that was never called, of this dtype or on this device.
-
-        A function cannot be copied: only the inputs change. None where there is no such copy.
-        """
-        other = copy.copy(self)
-        other.dtype = dtype or self.dtype
-        return other
-
-    def called(self, place: str) -> str:
-        """Return how a sentence names an argument of the call: ``place`` is a number or a name."""
-        return place
-
-    def output(self, inputs: dict[str, Tensor] | None) -> Tensor | None:
-        """Return the output of a call, or None."""
-        value = None if inputs is None else self.answer(inputs).value
-        return value.detach() if isinstance(value, Tensor) else None
+TIMES = 4
+CHANCES = ("p", "prob", "rate", "probability")
 
 
-def close(one: Tensor | None, two: Tensor | None, limit: float = 1e-4) -> bool:
-    """Return whether two outputs agree to ``limit`` of their size, NaN with NaN."""
-    if one is None or two is None or one.shape != two.shape:
+def close(one: Tensor | None, other: Tensor | None, tolerance: float = SURE) -> bool:
+    """Return whether two outputs agree; NaN equals NaN."""
+    if one is None or other is None or one.shape != other.shape:
         return False
-    one, two = one.double(), two.double()
-    size = max(1e-3, float(two.nan_to_num(0, 0, 0).abs().max())) if two.numel() else 1.0
-    return torch.allclose(one, two, rtol=0.0, atol=limit * size, equal_nan=True)
+    one, other = (part.detach().double().nan_to_num(7.0, 7e3, -7e3) for part in (one, other))
+    return bool((one - other).abs().max() <= tolerance * max(1e-9, float(other.abs().max())))
 
 
-# --- what would spoil every other probe -----------------------------------------------------------
+def _output(reply: Reply | None) -> Tensor | None:
+    return None if reply is None else reply.output
 
 
-def examine_steadiness(subject: Subject, results: Results) -> bool:
-    """Report whether the same input gives something else; return whether it does not."""
-    one, two = _seeded(subject, 1), _seeded(subject, 2)
-    if one is None or close(one, two):
-        return True
-    chance = close(_seeded(subject, 1), _seeded(subject, 1))
+# --- before anything else -------------------------------------------------------------------------
+
+
+def steady(subject: Subject, results: Results) -> bool:
+    """Say so if two calls differ or give NaN, or an input is changed; return whether to go on."""
+    parts = subject.inputs()
+    one, again = subject(parts), subject(parts)
+    if subject.caller.changed:
+        _tell_changed(subject, results)
     if subject.caller.out_of_time:
-        return True
-    apart, shown = "The second of two calls with the same input gives another shape or fails", None
-    if two is not None and two.shape == one.shape:
-        moved = float((one.double() - two.double()).abs().nan_to_num().max())
-        apart = f"Two calls with the same input differ by up to {moved:.2g}"
-        shown = _changed_row("One row of the output:", ("first call", "second call"), one, two)
-    if chance:  # of two calls with one seed
-        name, why = "random", "something random is at work, such as dropout that is left on"
-    else:
-        name = "remembers"
-        why = "it keeps something between calls, or draws random numbers of its own"
-    results.found(name, f"{apart}: {why}.", shown)
-    return False
-
-
-def _seeded(subject: Subject, seed: int) -> Tensor | None:
-    torch.default_generator.manual_seed(seed)
-    return subject.output(subject.inputs())
-
-
-def _changed_row(
-    caption: str, names: tuple[str, str], before: Tensor, after: Tensor
-) -> Evidence | None:
-    """Return the first row in which two tensors differ; None where they have no such rows."""
-    if before.shape != after.shape or not before.ndim or not before.numel():
-        return None
-    pair = torch.stack([before, after]).double().reshape(2, -1, before.shape[-1])
-    row = int((pair[0] != pair[1]).any(dim=-1).int().argmax())
-    start = max(0, int((pair[0, row] != pair[1, row]).int().argmax()) - SHOWN + 1)
-    shown = pair[:, row, start : start + SHOWN]
-    columns = tuple(f"number {start + i}" for i in range(shown.shape[-1]))
-    return Evidence(caption, shown, names, columns)
-
-
-def examine_finite(subject: Subject, results: Results) -> bool:
-    """Report NaN or infinity for ordinary input; return whether there is none."""
-    output = subject.output(subject.inputs())
-    if output is None or output.isfinite().all():
-        return True
-    share = 1 - float(output.isfinite().double().mean())
-    results.found("nan", f"On ordinary input {share:.0%} of the output is NaN or infinity.")
-    return False
-
-
-def examine_memory(subject: Subject, results: Results) -> bool:
-    """Report whether earlier calls change later ones; return whether they do not."""
-    words = _remembered(subject)
-    if not words or subject.caller.out_of_time:
-        return True
-    results.found("remembers", f"{words}: something is kept between calls.")
-    return False
-
-
-def _remembered(subject: Subject) -> str:
-    """Return what shows that something is kept between calls; empty if nothing does."""
-    before = subject.output(subject.inputs())
-    for sizes in (1, 2):
-        given, fresh, used = subject.inputs(sizes=sizes), subject.again(), subject.again()
-        if given is None or fresh is None or used is None:
-            continue
-        for seed in (0, 9):
-            used.output(used.inputs(seed=seed))
-        alone, later = fresh.output(given), used.answer(given)
-        if alone is not None and not close(later.value, alone):
-            what = f"raises {later.trouble}" if later.error else "gives something else"
-            return f"After calls of other sizes it {what}, unlike a copy that was never called"
-    for number, name in enumerate(subject.inputs()):
-        if _takes_the_first(subject, name, sizes=3 + number):
-            return f"Another {name} of the same shape gives the result of the call before"
-    if before is not None and not close(subject.output(subject.inputs()), before):
-        return "The same call gives something else after calls of other sizes"
-    return ""
-
-
-def _takes_the_first(subject: Subject, name: str, sizes: int) -> bool:
-    """Return whether an input that makes a difference within a batch makes none between calls."""
-    subject = subject.again() or subject
-    given, other = (subject.inputs(seed=seed, sizes=sizes) for seed in (0, 9))
-    if given is None or given[name].ndim < 3 or len(given[name]) < 2:
-        return False
-    alike = {part: x[:1].expand_as(x).clone() for part, x in given.items()}
-    one = subject.output({**alike, name: given[name]})
-    two = subject.output({**alike, name: other[name]})
-    if one is None or two is None or not one.ndim or len(one) < 2:
-        return False
-    return not close(one[0], one[1]) and close(two, one, 1e-6)
-
-
-# --- kinds of numbers -----------------------------------------------------------------------------
-
-
-def examine_precision(subject: Subject, results: Results) -> bool:
-    """Move the input by very little: lower precision than that of the input moves in steps."""
-    inputs, total = subject.inputs(), 0
-    for place, factor in zip(range(-2, 3), (1, -4, 6, -4, 1), strict=True):
-        moved = {name: x * (1 + 2e-4 * place) for name, x in inputs.items()}
-        output = subject.output(moved)
-        if output is None or not output.is_floating_point() or not output.isfinite().all():
-            return True
-        total = total + factor * output.double()
-    size = float(output.abs().max())
-    rough = float(total.abs().max()) / max(size, 1e-6)
-    if rough < ROUGH:
-        return True
-    results.found(
-        "dtype",
-        "The output moves in steps where the input moves smoothly: some step is computed in lower "
-        f"precision than its input, and only about {2 if rough > 5e-3 else 3} digits are right.",
-    )
-    return False
-
-
-def examine_dtype(subject: Subject, results: Results) -> None:
-    """Call in float64 and in float16."""
-    wide, half = subject.again(dtype=torch.float64), subject.again(dtype=torch.float16)
-    if wide is not None:
-        _examine_float64(wide, results)
-    if half is None or results.has("dtype"):
-        return
-    expected, outcome = subject.output(subject.inputs()), half.answer(half.inputs())
-    if "overflow" in outcome.message:
-        results.note("dtype", f"float16 raises {outcome.trouble}: fill with -inf instead.")
-    if not isinstance(outcome.value, Tensor) or outcome.value.shape != expected.shape:
-        return
-    if not outcome.value.isfinite().all():
-        results.found("dtype", "With ordinary float16 numbers the output holds NaN or infinity.")
-    elif not close(outcome.value, expected, 0.05):
-        worst = float((outcome.value.double() - expected.double()).abs().max())
-        results.found("dtype", f"In float16 the output is off by {worst:.2f}.")
-
-
-def _examine_float64(wide: Subject, results: Results) -> None:
-    outcome = wide.answer(wide.inputs())
-    if not isinstance(outcome.value, Tensor):
-        about_dtypes = wide.module is None or ABOUT_DTYPES.search(outcome.message)
-        if about_dtypes and not wide.caller.out_of_time:
-            told = outcome.trouble or "no output"
-            results.found("dtype", f"With float64 tensors it raises {told}.")
-        return
-    if outcome.value.dtype != torch.float64:
-        given = str(outcome.value.dtype).removeprefix("torch.")
-        results.found("dtype", f"float64 goes in and {given} comes out.")
-        return
-    nudged = wide.output({name: x * (1 + 1e-10) for name, x in wide.inputs().items()})
-    if nudged is not None and torch.equal(nudged, outcome.value.detach()):
-        words = "float64 input is computed in lower precision and widened at the end."
-        results.note("dtype", words)
-    else:
-        results.held("dtype", "float64 inputs are processed in float64")
-
-
-# --- devices, memory, gradients -------------------------------------------------------------------
-
-
-def examine_device(subject: Subject, results: Results) -> None:
-    """Call with tensors of another device: torch's meta device, which holds no numbers."""
-    moved = subject.again(device="meta")
-    if moved is None:
-        return
-    wake_torch()
-    with torch.no_grad():
-        outcome = moved.answer({name: x.to("meta") for name, x in subject.inputs().items()})
-    if outcome.error is None:
-        results.held("device", "new tensors are created on the device of the input")
-    elif "device" in outcome.message and "cpu" in outcome.message:
-        results.found(
-            "device",
-            "One of its tensors is on the CPU whatever device its input is on: with tensors on the "
-            f"meta device it raises {outcome.trouble}.",
-            advice=_buffers(moved.module),
+        results.unexamined(
+            "It takes too long.", remedy=f"Pass time_limit={TIMES * subject.options.time_limit:g}."
         )
+        return False
+    if one is None or again is None or not close(one.output, again.output, 1e-6):
+        first, other = (subject.again()(parts) for _ in range(2))
+        if first is not None and other is not None and close(first.output, other.output, 1e-6):
+            results.found(
+                "remembers",
+                "The same call gives something else the second time, and a "
+                "fresh copy does not: it keeps something between calls.",
+            )
+            return False
+        where = "in eval mode " if subject.module is not None else ""
+        gap = (
+            ""
+            if again is None or one is None
+            else (f", by up to {(one.output - again.output).abs().max():.2g}")
+        )
+        results.found(
+            "random",
+            f"Two calls with the same input give different outputs {where}all the same{gap}.",
+        )
+        return False
+    if not one.output.isfinite().any():
+        tell_nan(subject, results)
+        return False
+    return True
 
 
-def _buffers(module: nn.Module | None) -> str:
-    """Return the advice for a layer that keeps a tensor where ``to(device)`` does not find it."""
-    parts = module.modules() if module is not None else ()
-    for name, value in (item for part in parts for item in vars(part).items()):
-        if isinstance(value, Tensor) and value.device.type == "cpu":
-            return f"self.register_buffer({name!r}, ...): then module.to(device) moves it as well."
-    return ""
+def tell_nan(subject: Subject, results: Results) -> None:
+    """Report an output that is not finite at ordinary inputs."""
+    results.found(
+        "nan",
+        f"The output is NaN or infinite at ordinary scores: with {subject.shapes}.",
+        advice="look for a row whose keys are all blocked, or a softmax over an axis of which "
+        "a whole line is blocked.",
+    )
 
 
-def examine_layout(subject: Subject, results: Results) -> None:
-    """Give the same numbers in another order of memory."""
-    inputs = subject.inputs()
-    plain = subject.output(inputs)
-    if plain is None:
+def _tell_changed(subject: Subject, results: Results) -> None:
+    names = sorted(subject.caller.changed)
+    before, after = (
+        part.detach().reshape(-1)[:5].double() for part in subject.caller.changed[names[0]]
+    )
+    placed = [one.name for one in subject.known]
+    told = [
+        placed[int(name)] if name.isdigit() and int(name) < len(placed) else name for name in names
+    ]
+    size = min(len(before), len(after))
+    results.found(
+        "modifies-input",
+        f"It changes what it is given, in place: {' and '.join(told)}.",
+        Evidence(
+            "The first numbers of it:",
+            torch.stack([before[:size], after[:size]]),
+            ("before", "after"),
+            tuple(map(str, range(size))),
+        ),
+    )
+
+
+# --- sequences and heads stay apart ---------------------------------------------------------------
+
+
+def mixed(subject: Subject, results: Results) -> bool:
+    """Say so if one sequence or head changes the result of another."""
+    names = (("batch-mixing", "sequence of the batch"), ("head-mixing", "head"))
+    ndim = min(subject.ndim, 3) if subject.followed else subject.ndim
+    for dim, (name, what) in enumerate(names[: ndim - 2]):
+        moved = _moved_by(subject, dim)
+        if moved is None or moved < SURE:
+            continue
+        if subject.followed and not subject.swap and _apart_if_turned(subject):
+            told = subject.options.batch_first is not None or hasattr(subject.module, "batch_first")
+            words = "It keeps sequences apart if the batch stands second, (L, N, E)"
+            if told:
+                results.found("batch-first", f"{words}, though batch_first is said to be True.")
+            else:
+                results.ask(
+                    "batch-first",
+                    f"{words}, and mixes them if it stands first, (N, L, E)."
+                    " Nothing says which is meant.",
+                    "Pass batch_first=False if the batch stands second; with "
+                    "batch_first=True it is a finding.",
+                )
+            return True
+        results.found(
+            name,
+            f"Another {what} changes this one's result, by {moved:.2f} of its size: every {what} "
+            "must be treated alone.",
+        )
+        return True
+    return False
+
+
+def _moved_by(subject: Subject, dim: int) -> float | None:
+    """Return how much the first or last slice of the output moves when all the others are new."""
+    parts = subject.inputs()
+    one, moved = _output(subject(parts)), 0.0
+    if one is None or one.shape[dim] != parts["query"].shape[dim] or one.shape[dim] < 2:
+        return None
+    fresh = subject.inputs(seed=5)
+    for own in (0, -1):
+        mixed = {}
+        for side, part in parts.items():
+            mixed[side] = fresh[side].clone()
+            mixed[side].select(dim, own).copy_(part.select(dim, own))
+        if subject.alone:
+            mixed = dict.fromkeys(mixed, mixed["query"])
+        other = _output(subject(mixed))
+        if other is None:
+            return None
+        before, after = one.select(dim, own), other.select(dim, own)
+        if not (before.isfinite().all() and after.isfinite().all()):
+            return None
+        moved = max(moved, float((after - before).abs().max() / before.abs().max().clamp_min(1e-6)))
+    return moved
+
+
+def _apart_if_turned(subject: Subject) -> bool:
+    subject.swap = (0, 1)
+    moved = _moved_by(subject, 0)
+    subject.swap = ()
+    return moved is not None and moved < SURE
+
+
+def rows_exchanged(subject: Subject, results: Results) -> bool:
+    """Say so if a query decides about the output of another position."""
+    parts = subject.inputs()
+    before = _output(subject(parts))
+    query = parts["query"].clone()
+    query[..., 0, :] = subject.inputs(seed=7)["query"][..., 0, :]
+    after = _output(subject({**parts, "query": query}))
+    if before is None or after is None:
+        return False
+    moved = (after - before).norm(dim=-1).reshape(-1, before.shape[-2]).amax(dim=0)
+    if moved[1:].max() < SURE or moved[0] > moved[1:].max():
+        return False
+    sentence = "A change of query 0 moves other rows of the output: they are not in their places."
+    rows = {f"output row {i}": [float(change)] for i, change in enumerate(moved)}
+    results.found("position-mixing", sentence, number_table("Movement:", rows, ("moved",)))
+    return True
+
+
+# --- the rest -------------------------------------------------------------------------------------
+
+
+def examine_behaviour(subject: Subject, results: Results) -> None:
+    """Go through what may be wrong beside the numbers; where NaN comes out, nothing is said."""
+    output = _output(subject(subject.inputs()))
+    if output is None:
         return
-    for several in ({}, {3: (0, 1), 4: (1, 2)}):  # sequence first; as from a split of heads
-        outcome = subject.answer({
-            name: _in_another_order(x, *several.get(x.ndim, (-2, -1))) for name, x in inputs.items()
-        })  # fmt: skip
-        if subject.caller.out_of_time:
+    probes = (_remembers, _layout, _device, _dtype) if output.isfinite().all() else ()
+    if subject.large:
+        results.note(
+            "large",
+            "It is large: how heads are cut, which input is used for what, gradients, memory, "
+            "train mode and other dtypes were "
+            "not tried.",
+        )
+    else:
+        probes = (*probes, *((_gradients, _modes) if probes else ()))
+        for probe in probes:
+            if not subject.caller.out_of_time and not results.has("modifies-input"):
+                probe(subject, output, results)
+    if subject.caller.changed and not results.has("modifies-input"):
+        _tell_changed(subject, results)
+    if subject.caller.printed.strip():
+        line = subject.caller.printed.strip().splitlines()[0][:60]
+        results.note("prints", f"It prints at every call: {line!r}.")
+    if subject.caller.slow:
+        results.note("slow", "A call with a few small tensors computes for long.")
+        results.unexamined(
+            "It computes for so long that some probes were left out.",
+            remedy=f"Pass time_limit={4 * subject.options.time_limit:g}.",
+        )
+    elif not subject.caller.changed:
+        results.held("arguments", "the arguments are not changed")
+
+
+def _remembers(subject: Subject, output: Tensor, results: Results) -> None:
+    """Call it with other sizes and numbers in between; then the first call again."""
+    parts, fresh = subject.inputs(), subject.again()
+    first = _output(fresh(parts))
+    others = [subject.inputs(seed=9)]
+    if subject.followed and subject.alone and subject.ndim > 2:
+        others.append({side: part[:, :-1] for side, part in others[0].items()})
+    for other in (*others, parts):
+        used, clean = _output(fresh(other)), _output(subject.again()(other))
+        if clean is not None and first is not None and not close(used, clean, 1e-6):
+            how = "raises an error" if used is None else "gives something else"
+            results.found(
+                "remembers",
+                f"A call {how} after calls with other inputs: it keeps something between calls.",
+            )
             return
-        told = outcome.trouble or ("" if close(outcome.value, plain) else "another result")
-        if told:
-            words = "A tensor that is a transposed view, with the same shape and numbers, gives"
-            results.found("contiguity", f"{words} {told}.")
+    if subject.ndim < 3 or subject.swap or results.findings or results.gap:
+        return
+    single = _output(fresh({side: part[:1] for side, part in parts.items()}))
+    shape = tuple(getattr(fresh.outcome.value, "shape", ()))
+    if single is None and shape == tuple(output.shape[1:]):
+        results.found(
+            "wrong-shape",
+            f"For one sequence alone the output is {shape}: it loses the dimension of the batch.",
+            advice="squeeze only a dimension that you name.",
+        )
+    elif single is not None and not close(single, output[:1], SURE):
+        results.found("batch-mixing", "A sequence gives another result alone than in a batch.")
+
+
+def _layout(subject: Subject, output: Tensor, results: Results) -> None:
+    """Give the same numbers in another order of memory."""
+    if subject.numpy:
+        return
+    for axes in ((-2, -1), (0, 1) if subject.ndim < 4 else (1, 2)):
+        parts = {
+            side: part.transpose(*axes).contiguous().transpose(*axes) if part.ndim > 1 else part
+            for side, part in subject.inputs().items()
+        }
+        reply = subject(parts)
+        if not close(_output(reply), output):
+            told = subject.outcome.trouble or "another result"
+            results.note(
+                "contiguity",
+                "A tensor that is a transposed view, with the same shape "
+                f"and numbers, gives {told}.",
+            )
             return
     results.held("contiguity", "transposed views give the same results as contiguous tensors")
 
 
-def _in_another_order(x: Tensor, one: int, other: int) -> Tensor:
-    return x if x.ndim < 2 else x.transpose(one, other).contiguous().transpose(one, other)
-
-
-def examine_gradient(subject: Subject, results: Results) -> None:
-    """Compare what autograd gives for every input and parameter with the slope of the output."""
-    if subject.caller.changed:  # autograd refuses to change a leaf in place
+def _device(subject: Subject, output: Tensor, results: Results) -> None:
+    """Call it with tensors of another device: torch's meta device, which holds no numbers."""
+    if subject.numpy:
         return
-    wide = subject.again(dtype=torch.float64)
-    output = None if wide is None else wide.output(wide.inputs())
-    exact = wide if output is not None and output.dtype == torch.float64 else subject
-    inputs, parameters = exact.inputs(), _parameters(exact)
-    leaves = {name: x.requires_grad_() for name, x in inputs.items() if x.is_floating_point()}
-    made = exact.answer(inputs, graph=True)
-    if isinstance(output := made.value, Tensor):
-        drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(3)).to(output)
-        made = call(_gradients, output, drawn, {**leaves, **parameters})
-    if made.error is not None:
-        if any(word in made.message for word in ("grad", "numpy", "derivative")):
-            words = f"With inputs that require a gradient it raises {made.trouble}."
-            results.found("detached", words)
-    elif isinstance(grads := made.value, dict):
-        # parameters with a gradient are moved together, everything else by itself
-        alone = [name for name in grads if name in leaves or grads[name] is None]
-        groups = [[name] for name in alone] + [[name for name in parameters if name not in alone]]
-        wrong = [one for names in filter(None, groups)
-                 if not _follows(exact, names, grads, drawn) for one in names]  # fmt: skip
-        _tell_gradients(grads, list(leaves), wrong, results)
+    wake_torch()
+    moved = subject.again()
+    if moved.module is not None and moved.module is subject.module:
+        return  # it cannot be copied
+    if moved.module is not None:
+        made = call(moved.module.to, "meta")
+        if made.error is not None:
+            return
+    reply = moved({side: part.to("meta") for side, part in subject.inputs().items()})
+    message = moved.outcome.message
+    if reply is not None:
+        results.held("device", "new tensors are created on the device of the input")
+    elif "device" in message and "cpu" in message:
+        results.note(
+            "device",
+            "One of its tensors is on the CPU whatever device its input is on: "
+            f"on another device it raises {moved.outcome.trouble}.",
+        )
 
 
-def _gradients(output: Tensor, drawn: Tensor, leaves: dict[str, Tensor]) -> dict:
-    """Return the gradient of each leaf, None where there is none."""
-    if not output.requires_grad:
-        return dict.fromkeys(leaves)
-    found = torch.autograd.grad((output * drawn).sum(), list(leaves.values()), allow_unused=True)
-    return dict(zip(leaves, found, strict=True))
+def _dtype(subject: Subject, output: Tensor, results: Results) -> None:
+    """Tell whether float64 is computed in float64."""
+    if subject.dtype == torch.float32:
+        results.note("dtype", "float64 inputs raise an error, so it was examined in float32.")
+        return
+    if output.dtype != torch.float64:
+        given = str(output.dtype).removeprefix("torch.")
+        results.note("dtype", f"float64 goes in and {given} comes out.")
+        return
+    nudged = _output(subject({s: x * (1 + 1e-10) for s, x in subject.inputs().items()}))
+    if nudged is not None and torch.equal(nudged, output):
+        results.note("dtype", "float64 input is computed in lower precision.")
+    else:
+        results.held("dtype", "float64 inputs are processed in float64")
 
 
-def _parameters(subject: Subject) -> dict[str, nn.Parameter]:
-    module = subject.module
-    named = module.named_parameters() if module is not None else ()
-    return {name: part for name, part in named if part.requires_grad}
+# --- gradients ------------------------------------------------------------------------------------
+
+
+def _gradients(subject: Subject, output: Tensor, results: Results) -> None:
+    """Compare what autograd gives for every input and parameter with the slope of the output."""
+    if subject.numpy or subject.rough or torch.float32 in (subject.dtype, output.dtype):
+        if subject.numpy:
+            results.note("numpy", "It computes with numpy, which knows no gradients.")
+        return
+    subject = subject.again()
+    parts = subject.inputs()
+    sides = list(dict.fromkeys(subject.sides.values())) or ["query"]
+    if subject.options.call is not None and not subject.alone:
+        sides = ["query", "key", "value"]
+    leaves = {side: parts[side].requires_grad_() for side in sides}
+    named = dict(subject.module.named_parameters()) if subject.module is not None else {}
+    parameters = {name: part for name, part in named.items() if part.requires_grad}
+    reply = subject(_filled(parts, leaves, subject), graph=True)
+    drawn = torch.randn(
+        output.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64
+    )
+    if reply is None:
+        if any(word in subject.outcome.message for word in ("grad", "numpy", "derivative")):
+            results.found(
+                "detached",
+                f"With inputs that require a gradient it raises {subject.outcome.trouble}.",
+            )
+        return
+    everything = {**leaves, **parameters}
+    grads = dict.fromkeys(everything)
+    if reply.output.requires_grad:
+        made = call(
+            torch.autograd.grad,
+            (reply.output * drawn).sum(),
+            list(everything.values()),
+            allow_unused=True,
+        )
+        if made.error is not None:
+            results.found("detached", f"The way back raises {made.trouble}.")
+            return
+        grads = dict(zip(everything, made.value, strict=True))
+    names = {side: name for name, side in subject.sides.items()}
+    idle = [name for name in parameters if grads[name] is None]
+    groups = [[name] for name in leaves] + [[name] for name in idle[:4]]
+    groups += [[name for name in parameters if name not in idle]]
+    wrong = [
+        one
+        for group in filter(None, groups)
+        if not _follows(subject, group, leaves, parameters, grads, drawn)
+        for one in group
+    ]
+    cut = [names.get(one, one) for one in wrong if grads[one] is None or not grads[one].any()]
+    for name in idle:
+        if name not in wrong:
+            results.note("unused-parameter", f"The parameter {name} is never used.")
+    if cut:
+        results.found(
+            "detached",
+            f"No gradient reaches {' and '.join(cut[:3])}: the output is cut "
+            "off from what it was made of, and nothing can be learned through it.",
+        )
+    elif wrong:
+        results.found(
+            "detached",
+            "The gradient is not the slope of the output: some part of the computation is cut off.",
+        )
+    else:
+        whom = " and ".join(names.get(side, side) for side in leaves)
+        more = " and every parameter" if parameters and not idle else ""
+        results.held("gradients", f"gradients reach {whom}{more}, and match finite differences")
+
+
+def _filled(parts: dict, leaves: dict, subject: Subject) -> dict:
+    """Return inputs in which the leaves stand, wherever the same tokens are meant."""
+    if subject.alone:
+        return dict.fromkeys(parts, leaves["query"])
+    filled = {**parts, **leaves}
+    if "value" not in leaves and "key" in leaves:
+        filled["value"] = leaves["key"]
+    return filled
 
 
 @torch.no_grad()
 def _follows(
-    subject: Subject, names: list[str], grads: dict[str, Tensor | None], drawn: Tensor
+    subject: Subject,
+    names: list[str],
+    leaves: dict,
+    parameters: dict,
+    grads: dict,
+    drawn: Tensor,
 ) -> bool:
     """Return whether the output follows the gradients where these are moved a little."""
-    inputs, parameters = subject.inputs(), _parameters(subject)
-    generator, parts = torch.Generator().manual_seed(11), {**inputs, **parameters}
+    generator, parts = torch.Generator().manual_seed(11), {**leaves, **parameters}
     along = {
         name: torch.randn(parts[name].shape, generator=generator, dtype=torch.float64)
         for name in names
     }
-    kept = {name: parameters[name].clone() for name in names if name in parameters}
-    step, floor = (1e-5, 1e-6) if drawn.dtype == torch.float64 else (1e-2, 2e-2)
-    totals = []
+    kept, step, totals = {n: parts[n].detach().clone() for n in names}, 1e-5, []
     for move in (step, -step):
-        moved = {name: parts[name] + (move * along[name]).to(parts[name]) for name in names}
-        for name in kept:
-            parameters[name].copy_(moved[name])
-        output = subject.output({name: moved.get(name, x) for name, x in inputs.items()})
-        totals.append(math.nan if output is None else float((output * drawn).double().sum()))
-        for name, before in kept.items():
-            parameters[name].copy_(before)
+        for name in names:
+            parts[name].copy_(kept[name] + (move * along[name]).to(kept[name]))
+        plain = {side: part.detach() for side, part in leaves.items()}
+        reply = subject(_filled(subject.inputs() | plain, plain, subject))
+        totals.append(math.nan if reply is None else float((reply.output * drawn).sum()))
+        for name in names:
+            parts[name].copy_(kept[name])
     slope = (totals[0] - totals[1]) / (2 * step)
     known = {name: grads[name].double() for name in names if grads[name] is not None}
     told = sum(float((grad * along[name]).sum()) for name, grad in known.items())
     norms = sum(float(grad.norm() * along[name].norm()) for name, grad in known.items())
-    return not abs(told - slope) > max(0.05 * abs(slope), 0.005 * norms, floor)
+    return not abs(told - slope) > max(0.05 * abs(slope), 0.005 * norms, 1e-6)
 
 
-def _tell_gradients(
-    grads: dict[str, Tensor | None], inputs: list[str], wrong: list[str], results: Results
-) -> None:
-    """Report the inputs and parameters whose gradient is not the slope, or what holds."""
-    for name in grads:
-        if grads[name] is None and name not in (*inputs, *wrong):
-            sentence = f"The parameter {name} is never used: it does not change the output."
-            results.note("unused-parameter", sentence)
-    cut = [name for name in wrong if grads[name] is None or not grads[name].any()]
-    if cut:
-        sentence = (
-            f"No gradient reaches {_listed(cut[:3])}: the output is cut off from what it was made "
-            "of, and nothing can be learned through it."
+# --- modes ----------------------------------------------------------------------------------------
+
+
+def _modes(subject: Subject, output: Tensor, results: Results) -> None:
+    """With every dropout at 0, train mode must give the same as eval mode."""
+    if subject.module is None or copy_of(subject.module) is subject.module:
+        return
+    if any(
+        ("norm" in type(part).__name__.lower() and "batch" in type(part).__name__.lower())
+        or any("running" in name for name, _ in part.named_buffers(recurse=False))
+        for part in subject.module.modules()
+    ):
+        results.note("modes", "It has a BatchNorm: train mode and eval mode were not compared.")
+        return
+    training = subject.again()
+    for part in training.module.train().modules():
+        own = "drop" in type(part).__name__.lower()
+        for name, value in list(vars(part).items()):
+            if ("drop" in name.lower() or (own and name in CHANCES)) and isinstance(value, float):
+                with contextlib.suppress(Exception):
+                    setattr(part, name, 0.0)
+    parts = subject.inputs()
+    one, two = (_output(training(parts)) for _ in range(2))
+    if one is None or not close(one, two, 1e-9):
+        results.note(
+            "modes",
+            "In train mode it raises an error or is random, with every dropout "
+            "that was found at 0: the modes were not compared.",
         )
-        results.found("detached", sentence)
-    elif wrong:
-        words = "The gradient is not the slope of the output"
-        results.found("detached", f"{words}: some part of the computation is cut off.")
-    elif None not in grads.values():
-        whom = f"{_listed(inputs)}{' and every parameter' if len(grads) > len(inputs) else ''}"
-        results.held("gradients", f"gradients reach {whom}, and match finite differences")
-
-
-def mixes_in_a_cube(subject: Subject, size: int) -> bool | None:
-    """Call with all sizes equal; return whether one sequence reaches another, None if it fails."""
-    generator = torch.Generator().manual_seed(2)
-    cube = {n: torch.randn(size, size, size, generator=generator) for n in subject.inputs()}
-    changed = {name: torch.cat([part[:1], 2 * part[1:]]) for name, part in cube.items()}
-    one, two = subject.output(cube), subject.output(changed)
-    return None if one is None or two is None else not close(two[0], one[0])
-
-
-# --- what was noticed on the way ------------------------------------------------------------------
-
-
-def examine_arguments(subject: Subject, results: Results) -> None:
-    """Report whether the arguments of all the calls so far are as they were."""
-    changed = subject.caller.changed
-    if changed:
-        names = _listed([subject.called(place) for place in sorted(changed)])
-        sentence = f"{subject.who} changes what it is given, in place: {names}."
-        shown = _changed_row("One row of it:", ("before", "after"), *changed[min(changed)])
-        results.found("modifies-input", sentence, shown)
-    elif subject.caller.returned:
-        results.held("arguments", "the arguments are not changed")
-
-
-def examine_watch(subject: Subject, results: Results) -> None:
-    """Report what was noticed during all the calls so far."""
-    caller = subject.caller
-    if caller.seconds and not caller.hangs:
-        examine_arguments(subject, results)
-    if caller.printed.strip():
-        line = caller.printed.strip().splitlines()[0][:60]
-        results.found("prints", f"{subject.who} prints at every call: {line!r}.")
-    if caller.hangs:
-        results.found("hangs", f"{subject.who} gives no answer within {late(caller)}.")
-    elif caller.slow:
-        typical = statistics.median(caller.seconds)
+        return
+    for name, mask in subject.worked.items():
+        given = subject.inputs(N=3)
+        made, again, wanted = (
+            _output(each(given, masks={name: mask})) for each in (training, training, subject)
+        )
+        if made is not None and close(made, again, 1e-9) and not close(made, wanted, 1e-6):
+            results.found(
+                "train-eval",
+                f"With {name} it computes something else in train mode than in eval mode.",
+            )
+            return
+    if close(one, output, 1e-6):
+        results.held(
+            "modes", "gives the same output in train mode and in eval mode, apart from dropout"
+        )
+        return
+    later = [_later(each) for each in (training, subject)] if subject.alone else [1, 1]
+    if (later[0] == 0) != (later[1] == 0):
+        one, other = ("train", "eval") if later[0] == 0 else ("eval", "train")
         results.found(
-            "slow",
-            f"A call with a few small tensors computes for about {typical:.1f} seconds, so that "
-            "the other probes were left out.",
+            "causal-eval" if later[0] == 0 else "causal-leak",
+            f"It is causal in {one} mode only: in {other} mode a later token moves an earlier "
+            f"output by up to {max(later):.2g} of its size.",
         )
+        return
+    apart = (one - output).abs().max() / output.abs().max()
+    results.found(
+        "train-eval",
+        "It computes something else in train mode than in eval mode: with "
+        f"every dropout at 0 the outputs differ by up to {apart:.2g} of their size.",
+    )
 
 
-def late(caller: Caller) -> str:
-    """Return the time limit in words, and that nothing can stop compiled code."""
-    limit, took = caller.time_limit, caller.seconds[-1]
-    words = f"{limit:g} second{'s' if limit != 1 else ''} of computing"
-    if took < 2 * limit + 1:
-        return words
-    return f"{words}: a step in compiled code, which cannot be stopped, came back after {took:.1f}"
-
-
-def _listed(names: list[str]) -> str:
-    """Return names in words: "a", "a and b", "a, b and c"."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-PROBES = (examine_device, examine_gradient, examine_layout, examine_dtype)
-
-
-def examine_behaviour(subject: Subject, results: Results) -> None:
-    """Go through the table; where the output is not finite, NaN would be blamed for all of it."""
-    output = subject.output(subject.inputs())
-    finite = output is not None and bool(output.isfinite().all())
-    for probe in PROBES:
-        if subject.caller.out_of_time:
-            break
-        if finite or probe is examine_device:
-            probe(subject, results)
+def _later(subject: Subject) -> float:
+    """Return by how much the last token moves the outputs before it, relative to their size."""
+    x = subject.inputs()["query"]
+    moved = x.clone()
+    moved[..., -1, :] = subject.inputs(seed=5)["query"][..., -1, :]
+    one, two = (
+        _output(subject(dict.fromkeys(("query", "key", "value"), part))) for part in (x, moved)
+    )
+    if one is None or two is None:
+        return 0.0
+    apart = float((one - two)[..., :-1, :].abs().max() / one.abs().max())
+    return apart if apart > 1e-9 else 0.0

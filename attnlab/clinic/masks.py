@@ -1,141 +1,157 @@
-"""The shapes in which a mask may be given, and what was done with it: of functions and layers."""
+"""What became of masks: of those that are given, of the causal switch, and of later tokens."""
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable
+import itertools
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic._report import Evidence
+from attnlab.clinic import _hints
+from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
-from attnlab.clinic.hypotheses import (
-    INVERT,
-    ONE_AHEAD,
-    ORDERS,
-    Recipe,
-    Sample,
-    Sizes,
-    Way,
-    explain,
-    masked_table,
-    measured_masking,
-    measured_weights,
-)
+from attnlab.clinic.forms import Form, pattern
+from attnlab.clinic.hypotheses import DENSE, SURE, Recipe, explain, measured_masking
+from attnlab.clinic.names import Argument
+from attnlab.clinic.observe import Core, observe
+from attnlab.clinic.subject import Subject
 
-TURN = "turn the mask around: masked_fill(mask, -torch.inf)."
-BOTH = "apply the second mask to the masked scores: scores = scores.masked_fill(...)."
-
-
-def _opposite(who: str, advice: str) -> Way:
-    words = (
-        f"True means “may attend” in this mask, as in F.scaled_dot_product_attention; {who} "
-        "the opposite, and then the blocked keys take {taken} of a query's weight."
-    )
-    return Way("mask-inverted", words, INVERT.compute, advice)
-
-
-STILL_BLOCKED = _opposite('mask="blocked" says', f'leave mask="blocked" out, or {TURN}')
-NOT_AS_SAID = _opposite("its own words say", TURN)
-
-
-class Form(NamedTuple):
-    """A shape and a kind of mask, and what it means for the weights (N, H, L, S)."""
-
-    letters: str
-    cut: Callable[[Tensor], Tensor]  # from a mask (N, H, L, S) to what is given
-    shared: tuple[int, ...] = ()  # the dimensions of (N, H, L, S) along which it is the same
-    kind: str = "bool"  # or "float" and "int" for 1 and 0, "additive" for 0 and -inf
-    flipped: bool = False  # True = blocked
-
-    @property
-    def per_key(self) -> bool:
-        """Whether the same keys are blocked for every query."""
-        return 2 in self.shared
-
-    @property
-    def means(self) -> str:
-        """What its numbers mean, in words."""
-        if self.letters == LENGTHS.letters:
-            return "lengths"
-        said = "True = blocked" if self.flipped else "True = may attend"
-        return "0 and minus infinity" if self.kind == "additive" else said
-
-    def turned(self) -> Form:
-        """Return the same form with the opposite meaning of True."""
-        return self._replace(flipped=not self.flipped)
-
-    def __call__(self, allowed: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return a mask (N, H, L, S), True = may attend, as it is wanted."""
-        mask = self.cut(allowed)
-        if self.letters == LENGTHS.letters:
-            return mask
-        if self.kind == "additive":
-            return torch.zeros(mask.shape, dtype=dtype).masked_fill(~mask, -torch.inf)
-        mask = ~mask if self.flipped else mask.clone()
-        return {"bool": mask, "float": mask.to(dtype), "int": mask.long()}[self.kind]
-
-
-LENGTHS = Form("(N,)", lambda full: full[:, 0, 0].sum(dim=-1), (1, 2))
-FORMS: dict[int, tuple[Form, ...]] = {  # by the number of dimensions of a query
-    2: (
-        Form("(L, S)", lambda full: full[0, 0]),
-        Form("(S,)", lambda full: full[0, 0, 0], (2,)),
-        Form("(1, S)", lambda full: full[0, 0, :1], (2,)),
-    ),
-    3: (
-        Form("(N, L, S)", lambda full: full[:, 0]),
-        Form("(L, S)", lambda full: full[0, 0], (0,)),
-        Form("(N, 1, S)", lambda full: full[:, 0, :1], (2,)),
-        Form("(N, S)", lambda full: full[:, 0, 0], (2,)),
-        Form("(1, L, S)", lambda full: full[:1, 0], (0,)),
-        Form("(N, 1, L, S)", lambda full: full),
-        Form("(N, 1, 1, S)", lambda full: full[:, :, :1], (2,)),
-    ),
-    4: (
-        Form("(N, H, L, S)", lambda full: full),
-        Form("(L, S)", lambda full: full[0, 0], (0, 1)),
-        Form("(N, 1, 1, S)", lambda full: full[:, :1, :1], (1, 2)),
-        Form("(N, S)", lambda full: full[:, 0, 0], (1, 2)),
-        Form("(N, L, S)", lambda full: full[:, 0], (1,)),
-        Form("(N, 1, L, S)", lambda full: full[:, :1], (1,)),
-        Form("(N, 1, S)", lambda full: full[:, 0, :1], (1, 2)),
-        Form("(1, 1, L, S)", lambda full: full[:1, :1], (0, 1)),
-    ),
+MEANINGS = {
+    "allowed": 'True means “may attend” (mask="allowed")',
+    "blocked": 'True means “blocked” (mask="blocked")',
+    "additive": 'it is added to the scores and holds 0 and minus infinity (mask="additive")',
 }
 
 
-def pattern(sizes: Sizes, form: Form, seed: int = 3) -> Tensor:
-    """Return a mask (N, H, L, S) without symmetry, with a True and a False in every row.
+class Try(NamedTuple):
+    """What came of a mask in one form."""
 
-    Every query may see its own key, so that a causal mask beside it leaves a key; of a mask of
-    keys all sequences see the first and none the last.
-    """
-    full, S = (sizes.N, sizes.H, sizes.L, sizes.S), sizes.S
-    place = torch.arange(S)
-    if form.letters == LENGTHS.letters:
-        lengths = (2 * torch.arange(sizes.N) + 3) % (S - 1) + 1
-        return (place < lengths[:, None, None, None]).expand(full)
-    shape = [1 if dim in form.shared else size for dim, size in enumerate(full)]
-    if form.per_key:
-        n, h = torch.arange(shape[0])[:, None, None, None], torch.arange(shape[1])[:, None, None]
-        allowed = ((place + n + h + seed) % 3 != 1) & (place < S - 1) | (place == 0)
-        return allowed.expand(full)
-    allowed = torch.rand(shape, generator=torch.Generator().manual_seed(seed)) < 0.55
-    own = torch.arange(shape[2])[:, None] % S
-    allowed = (allowed | (place == own)) & (place != (own + S - 1) % S)
-    return allowed.expand(full)
+    form: Form
+    given: Tensor
+    place: int  # of the attention that it changes
+    core: Core
+    recipe: Recipe  # with what was done with the mask
+
+    @property
+    def slips(self) -> bool:
+        """Whether something is wrong that is not wrong without a mask."""
+        return bool(self.recipe.masking.cause or self.recipe.softmax.cause)
 
 
-def judged(recipe: Recipe, sample: Sample) -> Recipe:
+def examine_masks(subject: Subject, found: list[Recipe | None], results: Results) -> None:
+    """Give it every mask that it takes, alone, in every shape and kind."""
+    right: dict[str, Form] = {}
+    for mask in subject.masks:
+        tries = list(_tries(subject, mask, found))
+        clean = next((one for one in tries if not one.slips), None)
+        if clean is not None:
+            right[mask.name] = clean.form
+            subject.worked[mask.name] = clean.given
+            returned([clean.core], results)
+            _padding(subject, mask, clean, results)
+            _second(subject, mask, clean, found, results)
+            _hold(subject, mask, clean, results)
+            _empty_row(subject, mask, clean, results)
+        elif tries:
+            _accuse(subject, mask, found, tries, results)
+        else:
+            said, _ = subject.said(mask)
+            meaning = f", in which {MEANINGS[said]}," if said else ""
+            results.unexamined(
+                f"No mask that was tried as {mask.name}{meaning} works: "
+                f"{subject.outcome.trouble or 'no output comes back'}.",
+                remedy="Pass mask= to say what it holds, or call= with an adapter.",
+            )
+    if len(right) == 2 and not subject.large:
+        _both(subject, found, right, results)
+    told = subject.options.mask in ("blocked", "additive")
+    if told and not subject.masks and subject.options.call is None:
+        results.unexamined(
+            "It was said what its mask means, but no mask was found.",
+            remedy="Pass call= with an adapter that gives it.",
+        )
+
+
+def _tries(subject: Subject, mask: Argument, found: list[Recipe | None]) -> list[Try]:
+    """Return what came of every form that works, up to the first that is right."""
+    tries: list[Try] = []
+    before, subject.form = subject.form, None
+    for turn in range(2):
+        sizes = _sizes(subject)
+        plain = observe(subject, parts=subject.inputs(N=3))
+        for form, size in itertools.product(subject.forms(mask), sizes):
+            cores = given(subject, mask.name, form, size)
+            place = _changed(plain, cores, found)
+            if subject.caller.out_of_time:
+                break
+            if place is None or found[place] is None:
+                continue
+            recipe = judged(found[place], cores[place])
+            shown = form(pattern(form, *size), subject.dtype)
+            tries.append(Try(form, shown, place, cores[place], recipe))
+            if not tries[-1].slips:
+                break
+        if tries or turn or subject.alone or subject.demand.get("L"):
+            break
+        subject.demand, subject.memory = {"L": "S", **subject.demand}, subject.length
+    subject.form = before
+    return tries
+
+
+def _sizes(subject: Subject) -> list[tuple[int, int, int, int]]:
+    """Return the sizes (N, H, L, S) that a mask may have."""
+    parts = subject.inputs(N=3)
+    query, key = parts["query"], parts["key"]
+    N = len(query) if query.ndim > 2 else 1
+    H = query.shape[1] if query.ndim == 4 else (subject.heads() or 1) if subject.followed else 1
+    L, S = query.shape[-2], key.shape[-2]
+    several = [(L, S), (L, L), (S, S)] if subject.followed and L != S else [(L, S)]
+    return [(N, H, *one) for one in several]
+
+
+def given(
+    subject: Subject,
+    name: str,
+    form: Form,
+    size: tuple,
+    *,
+    other: tuple[str, Form] | None = None,
+    seed: int = 3,
+) -> list[Core]:
+    """Observe it with a mask, and with another beside it."""
+    allowed = pattern(form, *size, seed=seed)
+    masks = {name: form(allowed, subject.dtype)}
+    if other is not None:
+        beside = pattern(other[1], *size, seed=4)
+        masks[other[0]] = other[1](beside, subject.dtype)
+        allowed = allowed & beside
+    if not subject.followed and subject.ndim == 2 and form.ndim > 2:
+        return []
+    return observe(subject, masks=masks, allowed=allowed)
+
+
+def _changed(plain: list[Core], cores: list[Core], found: list) -> int | None:
+    """Return the place of the first attention that a mask changes, or of the first that it fits."""
+    if not cores or (len(found) > 1 and len(cores) != len(found)):
+        return None
+    fits = [place for place, core in enumerate(cores) if core.sample.allowed is not None]
+    for place, (one, other) in enumerate(zip(plain, cores, strict=False)):
+        if one.weights.shape == other.weights.shape and not torch.equal(one.weights, other.weights):
+            return place if place in fits else None
+    return next(iter(fits), None)
+
+
+def judged(recipe: Recipe, core: Core) -> Recipe:
     """Return the recipe with what was done with the mask, named or measured."""
+    sample, weights = core.sample, core.weights
     found = explain([sample], recipe, ("masking", "softmax"))
     if found is not None:
         return found
-    weights = measured_weights(sample)
+    alone = replace(recipe, order=DENSE)
+    if recipe.order.cause is None and (found := explain([sample], alone, ("masking",))):
+        return found  # a mask takes the place of its own order, as in many libraries
     scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
     allowed = sample.allowed.expand_as(weights)
     if order is not None and order.dtype != torch.bool:
@@ -147,62 +163,279 @@ def judged(recipe: Recipe, sample: Sample) -> Recipe:
     return replace(recipe, masking=measured_masking(scores, weights, allowed))
 
 
-def examine_both(
-    sample: Sample, alone: dict[str, Tensor], recipe: Recipe, results: Results
-) -> bool:
-    """Report that of two masks given at once one is lost; return whether that is so."""
-    for kept, lost in (tuple(alone), tuple(alone)[::-1]):
-        if recipe.gives(sample._replace(allowed=alone[kept])):
-            sentence = f"Together with {kept}, {lost} is lost: keys that it blocks are seen again."
-            evidence = masked_table(measured_weights(sample), sample.allowed)
-            results.found("mask-ignored", sentence, evidence, advice=BOTH)
-            return True
+def _hold(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
+    results.held("blocked-keys", f"a blocked key gets no weight and changes nothing ({mask.name})")
+    meaning = {"b": "blocked", "a": "additive"}.get(one.form.kind[0], "allowed")
+    meaning = "allowed" if one.form.kind == "bool" else meaning
+    by = subject.said(mask)[1]
+    if one.form.letters == "(N,)":
+        return
+    words = MEANINGS[meaning]
+    if by in ("words", "name", "torch"):
+        results.note(
+            "mask", f"The mask {mask.name} is read as {by} say{'s' * (by != 'words')}: {words}."
+        )
+
+
+def _accuse(
+    subject: Subject, mask: Argument, found: list, tries: list[Try], results: Results
+) -> None:
+    """Report what is wrong with a mask, or ask what it means."""
+    acting = [one for one in tries if one.recipe.masking.cause != "mask-ignored"]
+    one = (acting or tries)[0]
+    cause, (said, by) = one.recipe.masking.cause, subject.said(mask)
+    lengths = one.form.letters == "(N,)"
+    open_ = by in ("", "name") and not lengths
+    if (open_ and cause == "mask-inverted") or any(
+        open_ and other.recipe.masking.cause == "mask-inverted" for other in acting
+    ):
+        usual, other = ("blocked", "allowed") if said == "blocked" else ("allowed", "blocked")
+        results.ask(
+            "mask-inverted",
+            f"In {mask.name} True may mean “may attend”, as in F.scaled_dot_product_attention, or "
+            "“blocked”, as in nn.MultiheadAttention. Nothing says which; it computes attention if "
+            f"{MEANINGS[other]}.",
+            f'Pass mask="{other}" if that is what you mean; with mask="{usual}" it is a finding.',
+        )
+        return
+    if open_ and _adds(subject, mask, found):
+        results.ask(
+            "mask-added",
+            f"{mask.name} is added to the scores. It computes attention if it holds 0 and minus "
+            "infinity; a mask of True and False, or of 0 and 1, would only move scores by 1.",
+            'Pass mask="additive" if it holds 0 and minus infinity; with mask="allowed" it is a '
+            "finding.",
+        )
+        return
+    if cause == "mask-inverted" and lengths:
+        results.found(
+            "mask-inverted",
+            "The lengths are used the wrong way around: it sees the padding and not the tokens.",
+            advice="positions < lengths[:, None] may be seen.",
+        )
+        return
+    recipe = one.recipe
+    hy.report(
+        Recipe(masking=recipe.masking, softmax=recipe.softmax),
+        [one.core.sample],
+        results,
+        weights=one.core.weights,
+        mask=f"the mask {mask.name}",
+        text=_hints.text_of(subject.target),
+    )
+
+
+def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
+    """Change the tokens that a mask blocks: the outputs of the others must not move."""
+    adapted = subject.options.call is not None
+    if adapted or not (subject.alone and subject.followed and one.form.per_key):
+        return
+    parts = subject.inputs(N=3)
+    keep = one.core.sample.allowed[:, 0, 0]
+    x = parts["query"]
+    moved = torch.where(keep[..., None], x, subject.inputs(seed=8, N=3)["query"])
+    replies = [
+        subject(dict.fromkeys(parts, each), masks={mask.name: one.given}) for each in (x, moved)
+    ]
+    if None in replies or replies[0].output.shape[:2] != keep.shape:
+        return
+    apart = (replies[0].output - replies[1].output).abs().amax(dim=-1)[keep].max()
+    if apart > SURE * replies[0].output.abs().max():
+        results.found(
+            "mask-leak",
+            f"Tokens that {mask.name} blocks move the outputs of others by "
+            f"up to {apart:.2g}, though no query looks at them.",
+            advice="keep padding out of every step, such as a mean over tokens.",
+        )
+
+
+def _second(
+    subject: Subject, mask: Argument, one: Try, found: list[Recipe | None], results: Results
+) -> None:
+    """Give another mask of the same shape: the first must not stay; nor must a causal order go."""
+    if subject.large:
+        return
+    sizes = one.core.sample.sizes
+    size = tuple(getattr(sizes, name) for name in "NHLS")
+    cores = given(subject, mask.name, one.form, size, seed=4)
+    if len(cores) <= one.place or cores[one.place].sample.allowed is None:
+        return
+    if judged(found[one.place], cores[one.place]).masking.cause:
+        results.found(
+            "remembers",
+            f"A second mask {mask.name} is not used as the first was: something of it is kept.",
+        )
+    elif one.recipe.order is DENSE is not found[one.place].order:
+        words = f"Where {mask.name} is given, it takes the place of the causal mask: queries see "
+        if subject.options.causal:
+            results.ask("causal-leak", f"{words}later keys that it allows.")
+        else:
+            results.note("causal", f"{words}later keys that it allows.")
+
+
+def _adds(subject: Subject, mask: Argument, found: list[Recipe | None]) -> bool:
+    """Return whether a mask of 0 and minus infinity is used as it should be."""
+    for form in subject.forms(mask):
+        cores = given(subject, mask.name, form._replace(kind="additive"), _sizes(subject)[0])
+        for core, recipe in zip(cores, found, strict=False):
+            if recipe is not None and judged(recipe, core).masking.cause is None:
+                return True
     return False
 
 
-def tell_pattern(seen: Tensor, meant: bool, evidence: Evidence, results: Results) -> None:
-    """Name who sees whom, (L, S), where not everyone sees everyone.
+def _both(
+    subject: Subject, found: list[Recipe | None], right: dict[str, Form], results: Results
+) -> None:
+    """Give two masks at once: neither may be lost."""
+    (one, form), (other, beside) = right.items()
+    cores = given(subject, one, form, _sizes(subject)[0], other=(other, beside))
+    if len(cores) != 1 or found[0] is None or cores[0].sample.allowed is None:
+        return
+    sample = cores[0].sample
+    if found[0].gives(sample):
+        results.held("both-masks", f"{one} and {other} work together")
+        return
+    size = tuple(getattr(sample.sizes, name) for name in "NHLS")
+    for kept, lost, allowed in (
+        (one, other, pattern(form, *size)),
+        (other, one, pattern(beside, *size, seed=4)),
+    ):
+        if found[0].gives(sample._replace(allowed=allowed.expand_as(cores[0].weights))):
+            results.found(
+                "mask-ignored",
+                f"Together with {kept}, {lost} is lost: keys that it blocks are seen again.",
+                hy.masked_table(cores[0].weights, sample.allowed),
+                advice="apply the second mask to the masked scores: scores = "
+                "scores.masked_fill(...).",
+            )
 
-    ``meant`` says that no query is meant to see a later key.
-    """
-    ones, ahead = torch.ones_like(seen), seen.triu(1)
-    way = next((way for way in ORDERS if way.cause and _blocks(way, seen)), None)
-    if way is None and meant and torch.equal(ahead, ones.triu(1).tril(1)):
-        way = ONE_AHEAD  # the end of a window
-    if way is not None:
-        results.found(way.cause, way.words, evidence)
-    elif not ahead.any():
-        results.held("causal", "no query sees a later key (causal)")
-        if not torch.equal(seen.tril(-1), ones.tril(-1)):
-            words = "Some earlier keys are never seen either: a window, perhaps."
-            results.note("window", words)
-    elif meant:
-        i, j = ahead.nonzero()[0].tolist()
-        sentence = (
-            f"{int(ahead.any(dim=1).sum())} of {len(seen)} queries see later keys, such as query "
-            f"{i} key {j}."
+
+def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
+    """Block every key of one query: a row without a key gives 0, as in torch."""
+    parts = subject.inputs(N=3)
+    if subject.followed or subject.large or one.form.letters == "(N,)":
+        return
+    query, key = parts["query"], parts["key"]
+    lead = [*query.shape[:-2], 1, 1][: 2 if query.ndim > 3 else 1] if query.ndim > 2 else [1]
+    full = torch.ones(
+        lead[0], lead[1] if len(lead) > 1 else 1, query.shape[-2], key.shape[-2], dtype=torch.bool
+    )
+    full[..., :, :] = False
+    reply = subject(parts, masks={mask.name: one.form(full, subject.dtype)})
+    if reply is None:
+        return
+    output = reply.output
+    if output.isfinite().all() and output.abs().max() < 1e-9:
+        results.held("empty-row", "a query whose keys are all blocked gives 0")
+        return
+    what = "averages the values" if output.isfinite().all() else "gives NaN"
+    sentence = f"A row with no allowed key {what}."
+    if subject.options.strict:
+        results.found(
+            "nan" if "NaN" in what else "mask-leak",
+            sentence,
+            advice="find rows without a True in the mask and set their weights to 0.",
         )
-        results.found("causal-leak", sentence, evidence)
     else:
-        i, j = (~seen).nonzero()[0].tolist()
-        words = f"Some keys are never seen by some queries, such as key {j} by query {i}."
-        results.note("window", words)
+        results.note("empty-row", sentence)
 
 
-def _blocks(way: Way, seen: Tensor) -> bool:
-    """Return whether an order blocks exactly what is never seen; rows without a key are free."""
-    allowed = way.compute(*seen.shape)
-    known = allowed.any(dim=-1)
-    return torch.equal(seen[known], allowed[known])
+def returned(cores: list[Core], results: Results) -> None:
+    """Compare the weights that come back with those that made the output."""
+    used, reply = cores[0].weights, cores[0].reply
+    if reply is None or len(reply.others) != 1 or results.findings:
+        return
+    weights = reply.others[0].detach().double()
+    if weights.shape[-2:] != used.shape[-2:] or len({core.weights.shape for core in cores}) > 1:
+        return
+    if weights.ndim == 3 and used.shape[1] > 1 and len(weights) == len(used):
+        shape = tuple(weights.shape)
+        results.note("weights", f"It returns weights of shape {shape}: a mean over heads.")
+        used = used.mean(dim=1)
+    if weights.numel() == used.numel():
+        weights = weights.reshape(used.shape)
+        sums = weights.sum(-1)
+        if weights.min() < -1e-6 and ((sums - 1).abs() > 1e-3).any():
+            results.note("weights", "What it returns beside the output are not the weights.")
+            return
+        if weights.ndim == 3:
+            weights, used = weights[:, None], used[:, None]
+        hy.returned_weights(weights, used, results)
 
 
-def reads_mask(adapter: Callable) -> bool:
-    """Return whether an adapter does something with its last argument, the mask."""
-    code = getattr(adapter, "__code__", None)
-    if code is None:
-        return True
-    if code.co_argcount < 5:
-        return bool(code.co_flags & 4)  # *arguments
-    name = code.co_varnames[4]
-    read = [step.argval for step in dis.get_instructions(code)]
-    return any(name == one or (isinstance(one, tuple) and name in one) for one in read)
+# --- causality ------------------------------------------------------------------------------------
+
+
+def examine_switch(subject: Subject, recipe: Recipe | None, results: Results) -> None:
+    """Switch its causal argument on."""
+    if not subject.switches or recipe is None or subject.torchs:
+        return
+    before, subject.demand = subject.demand, {"L": "S", **subject.demand}
+    changed = subject.memory
+    subject.memory = subject.length
+    cores = observe(subject, causal=True)[:1]
+    subject.demand, subject.memory = before, changed
+    name = subject.switches[0].name
+    for core in cores:
+        told = explain([core.sample], recipe, ("order", "hiding"))
+        if told is None:
+            later = float(core.weights.triu(1).abs().max())
+            if later > SURE:
+                results.found(
+                    "causal-leak",
+                    f"With {name}=True queries see later keys, which "
+                    f"take up to {later:.2f} of a query's weight.",
+                    hy.weights_table("Weights:", core.weights),
+                )
+        elif told.order is DENSE:
+            results.found(
+                "causal-missing",
+                f"With {name}=True queries see later keys all the "
+                "same: the switch changes nothing.",
+                hy.weights_table("Weights:", core.weights),
+            )
+        elif told.order.cause or told.hiding.cause:
+            hy.report(replace(told, scale=hy.RIGHT_SCALE), [core.sample], results)
+        else:
+            results.held("causal", f"with {name}=True no query sees a later key (causal)")
+    if not cores:
+        subject.given.discard(name)
+    elif subject.worked and results.holds("causal"):
+        _with_mask(subject, recipe, results)
+
+
+def _with_mask(subject: Subject, recipe: Recipe, results: Results) -> None:
+    """Switch it on and give a mask: neither may be lost."""
+    name, given_ = next(iter(subject.worked.items()))
+    switch = subject.switches[0].name
+    for core in observe(subject, masks={name: given_}, causal=True)[:1]:
+        hidden = core.weights.triu(1).abs().max()
+        if hidden > SURE and recipe.order is DENSE:
+            results.ask(
+                "causal-leak",
+                f"With {name} and {switch}=True together queries see later keys: the switch is "
+                "lost where a mask is given.",
+            )
+
+
+def leaks(subject: Subject, meant: bool, results: Results) -> None:
+    """Move the last token: of a causal layer no earlier output may move."""
+    if not subject.alone or not meant:
+        return
+    parts = subject.inputs()
+    moved = parts["query"].clone()
+    moved[..., -1, :] += 3.0 * torch.randn(
+        moved.shape[-1], generator=torch.Generator().manual_seed(5)
+    ).to(moved)
+    one, other = subject(parts), subject(dict.fromkeys(parts, moved))
+    if one is None or other is None:
+        return
+    apart = (one.output - other.output).abs().amax(dim=-1)
+    later = float((apart[..., :-1]).max() / one.output.abs().max())
+    if later > SURE:
+        results.found(
+            "causal-leak",
+            f"The last token moves earlier outputs, by up to {later:.2f} of their size.",
+        )
+    elif apart[..., -1].max() > 0:
+        results.held("causal", "the last token moves no earlier output (causal)")

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.clinic._calling import call
+from attnlab._bounded import call
 
 # --- attributes of a layer, the likeliest first ---------------------------------------------------
 
@@ -47,32 +47,6 @@ _PATTERNS = {
 }
 ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items())
 
-# --- arguments of functions that build masks, in lower case without underscores -------------------
-
-_TEXT = "ids tokens inputids tokenids seq src batch sequences sequence inputs input trg tgt texts"
-BUILDER = {
-    role: frozenset(names.split())
-    for role, names in {
-        "queries": "l length size n t seqlen sz seqlength tgtlen querylen qlen lq nqueries "
-        "numqueries sequencelength blocksize contextlength contextsize targetlen tq steps "
-        "ntokens numtokens tgtsize maxlen maxseqlen rows dim",
-        "keys": "s klen keylen srclen kvlen lk nkeys numkeys sourcelen tk m srcsize memorylen cols "
-        "kvseqlen",
-        "windows": "window windowsize w width radius span win windowlen bandwidth k",
-        "counts": "lengths lens validlens validlengths seqlens seqlengths validlen sizes counts "
-        "length srclengths srclens inputlengths xlens",
-        "longest": "maxlen maxlength maxseqlen maximum s size l t seqlen total numkeys paddedlen "
-        "maxsize length",
-        "tokens": f"{_TEXT} x source target",
-        "pads": "pad padid padidx padtoken padtokenid paddingidx paddingid paddingvalue srcpadidx "
-        "trgpadidx tgtpadidx padvalue padindex",
-        "tensors": "x scores query q input inputs embeddings hidden h attn weights",
-        "device": "device",
-        "dtype": "dtype",
-        "heads": "numheads",
-    }.items()
-}
-
 # --- functions and layers that say what they are for by their own name ----------------------------
 
 CAUSAL = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
@@ -91,11 +65,6 @@ class Argument(NamedTuple):
     required: bool
     default: object = None  # also where it has none
     by_place: bool = True  # it can be given without its name
-
-
-def plain_name(name: str) -> str:
-    """Return a name in lower case without underscores."""
-    return name.lower().replace("_", "")
 
 
 def role_of(name: str) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnlab._bounded import CutShort, Outcome, OutOfTime, call
 from attnlab.clinic import Evidence, Report
-from attnlab.clinic._calling import CutShort, Outcome, OutOfTime, call
 from attnlab.exercises import _older, _voice
 from attnlab.exercises._verdict import Verdict
 

@@ -13,7 +13,7 @@ from attnlab.exercises import _answers, _voice
 from attnlab.exercises._answers import Answer, Right, Wrong, first_difference, tensor
 from attnlab.exercises._forms import Check, asked, calls_softmax, same
 
-# Findings of the clinic about a function whose numbers are correct: remarks in a first lesson.
+# What the clinic says of a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
 Also = tuple[str, tuple, str]
 AXES = ("sequence", "head", "row", "feature")
@@ -60,11 +60,12 @@ class Examined(Check):
             except Wrong as wrong:
                 wrong.report = report
                 raise
-        notes = report.notes if self.notes else ()
-        return Right(self.verified, None, (*notes, *self._remarks(answer, report)), report)
+        said = (*(report.notes if self.notes else ()), *self._remarks(answer, report))
+        return Right(self.verified, None, tuple(dict.fromkeys(map(str, said))), report)
 
     def _remarks(self, answer: Answer, report: Report) -> Iterator[str]:
         """Yield what is good to know about a correct function."""
+        yield from (note for note in report.notes if getattr(note, "key", "") in REMARKS)
         yield from map(sentence, report.findings)
         if self.also:
             case, inputs, remark = self.also
@@ -102,7 +103,9 @@ def diagnosed(answer: Answer) -> Report:
     """Return what the clinic says of an attention function without a causal mask."""
     limit = _answers.TIME_LIMIT
     return answer.observe(
-        lambda given: diagnose(given, kind="attention", causal=False, time_limit=limit)
+        lambda given: diagnose(
+            given, kind="attention", causal=False, mask="allowed", time_limit=limit
+        )
     )
 
 

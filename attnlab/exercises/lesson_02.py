@@ -36,7 +36,7 @@ def letter(value: object) -> str:
         "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
         "division.": "A",
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true. In the training race, the model with raw scores learned, too.": "D",
+        "D is not always true. In the training race, the model learned without it, too.": "D",
     },
     verified="The lesson contains a counterexample to each of the other three. This one is always "
     "true.",

@@ -24,7 +24,7 @@ from attnlab.exercises._answers import (
     table,
     tensor,
 )
-from attnlab.exercises._examined import Examined, compared, diagnosed, sentence
+from attnlab.exercises._examined import Examined, compared, diagnosed
 from attnlab.exercises._forms import Case, Check, Opinion, Value, asked, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
@@ -347,7 +347,6 @@ def check_learning_probe() -> Iterator[Case]:
 
 # --- a wrong function that passes -----------------------------------------------------------------
 
-HARMLESS = ("prints", "slow")  # findings about a function whose numbers are correct
 NOTICED = "weak_check notices it."
 ONLY_HERE = "Make it correct at exactly these sizes, and wrong at others."
 
@@ -382,9 +381,6 @@ class Disguise(Check):
                 "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
                 f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size."
             )
-        elif all(one.name in HARMLESS for one in report.findings):
-            told = sentence(report.findings[0])
-            why = f"Its numbers are correct. {told} Make it compute something wrong."
         if why:
             raise Wrong(why, report=report)
         return Right(self.verified, report=report)
@@ -400,6 +396,6 @@ def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, and a finding of
-    ``attnlab.clinic.diagnose`` about more than a print or slowness.
+    ``attnlab.clinic.diagnose``.
     """
     yield "query, key and value (1, 10, 64)", randoms(*3 * [(1, 10, 64)])

@@ -167,6 +167,7 @@ show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 # PyTorch must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an
 # `nn.Module`: tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
+
 # %% the-class
 class SelfAttention(nn.Module):
     """Tokens (..., L, d_in) -> output (..., L, d_v) and weights (..., L, L)."""
@@ -203,6 +204,7 @@ for length in (7, 700):
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
 # for the correct answer is much larger than the other four. The loss does not mention attention: nothing tells the layer
 # which day to look at, or in which order the days follow each other.
+
 
 # %% train
 def train(layer, steps=300):
@@ -653,11 +655,11 @@ check_layer_test(layer_test_solution)
 # it happens to win in all seven columns.)
 # </details>
 
-# %% exchange jupyter={"source_hidden": true} tags=["solution"]
-from_hand = (week @ W_key) @ (week @ W_query).T
-from_training = (week @ trained_K) @ (week @ trained_Q).T
-for transposed in (from_hand, from_training):
-    print([days[i] for i in transposed.argmax(dim=-1)])
+# %% exchange tags=["solution"] jupyter={"source_hidden": true}
+scores_by_hand = (week @ W_key) @ (week @ W_query).T
+scores_trained = (week @ trained_K) @ (week @ trained_Q).T
+for scores_before in (scores_by_hand, scores_trained):
+    print([days[i] for i in scores_before.argmax(dim=-1)])
 
 # %% in-torch [markdown]
 # ## In torch

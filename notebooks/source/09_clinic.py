@@ -335,11 +335,10 @@ diagnose(mine)
 # %% options [markdown]
 # ### Say what you mean
 #
-# This finding accuses a correct function. By default, `diagnose` calls your code with masks in which True means "may
-# attend". It departs from this only if you pass an option, or if a name or the docstring in your code suggests another
-# kind of mask. (A function called `add_bias`, for example, is given a mask of 0 and $-\infty$, and the report says so
-# under *Good to know*.) It cannot know what you mean, so its sentence names the option that settles the question. These
-# are the options that you are most likely to need:
+# This report is a question. `diagnose` cannot know what True means in your mask. If an option, a name or the docstring
+# in your code says so, it judges your code by that. (A function called `add_bias`, for example, is given a mask of 0
+# and $-\infty$, and the report says so under *Good to know*.) If nothing says so, it names both readings, and the
+# option that settles each. These are the options that you are most likely to need:
 #
 # | your code | your option |
 # |---|---|
@@ -348,6 +347,7 @@ diagnose(mine)
 # | No query is meant to see a later key. | `causal=True` |
 # | It is a layer that takes query, key and value, and you always pass the same tokens for all three. | `self_attention=True` |
 # | It has to be called in a special way. | `call=adapter` |
+# | A finding is what you want, such as scores that are not scaled. | `meant={"scale-missing"}` |
 #
 # Unless you pass `causal=`, the clinic guesses from the name of the function whether it is meant to be causal. If
 # `mine` is meant to be causal and you have forgotten the causal mask, the clinic cannot find this bug until you pass
@@ -366,8 +366,8 @@ diagnose(mine, mask="blocked", causal=True)
 # | `report.ok` | what it means |
 # |---|---|
 # | False | The clinic has found something. It is a bug, unless you mean it that way or the clinic is mistaken. |
-# | True | The clinic has run every check that it has for code of this kind, and found nothing wrong. Its list names these checks. |
-# | None | Something could not be examined. `report.gap` says what could not be examined, which call was made, and what would help. |
+# | True | The clinic found nothing wrong with the sizes and arguments that it tried. Its first line names them, and its list names the checks. |
+# | None | Something could not be examined, or has to be asked. `report.gap` says what, which call was made, and what would help. |
 #
 # The function `configured` below reads its dropout from a dictionary, which the clinic cannot guess. What helps is an
 # adapter, a function that calls yours. It receives your function, the query, the key, the value and a mask. This mask
@@ -414,11 +414,11 @@ diagnose(MyLayer(attention))
 
 # %% follow [markdown]
 # A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from outside. To check its
-# divisor and its softmax, the clinic has to *follow its steps*. It records every operation of a forward pass, and looks
-# for two matrix products, or for a call to `F.scaled_dot_product_attention`, which does both. The first product
-# multiplies queries by keys, and the second multiplies the resulting weights by values. Then the clinic runs the layer
-# again with random numbers in place of the first product, and reads the weights that the layer computes from them. So
-# it knows both the raw scores and the weights, and that is all that probe 2 needs.
+# divisor and its softmax, the clinic has to *follow its steps*. It records every matrix product of a forward pass, and
+# compares them with those of a second pass with other tokens. In a projection only one of the two factors changes,
+# because the other one holds parameters. Where both change, queries are multiplied by keys, or the resulting weights
+# by values. (`F.scaled_dot_product_attention` does both.) So the clinic knows both the raw scores and the weights, and
+# that is all that probe 2 needs.
 #
 # But a layer can also compute its scores without a matrix product, by multiplying a query and a key feature by feature
 # and adding up the products:
@@ -472,8 +472,8 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # <details><summary>What the table and the report show</summary>
 #
-# In the last two layers there is no product of queries and keys that the clinic could replace. So it could check
-# neither the divisor nor the softmax, nor whether every head contributes. The list of what holds is long, but it
+# In the last two layers there is no product of queries and keys that the clinic could see. So it could check
+# neither the divisor nor the softmax, nor how heads are cut and joined. The list of what holds
 # mentions none of these. The clinic cannot tell the correct layer from the wrong one, and it says so: the outcome of
 # both is None.
 #
@@ -486,7 +486,7 @@ display(pd.DataFrame(summary), reports["patient_a_by_sums"])
 #
 # ### How often is the clinic right?
 #
-# We wrote 78 correct implementations of attention in the style of public code, and put several hundred textbook bugs
+# We wrote 54 correct implementations of attention in the style of public code, and put several hundred textbook bugs
 # into them, one at a time. We set half of these implementations aside until the clinic had been written. The first
 # column of the table shows our first look at this half. Afterwards we improved the clinic with both halves before us,
 # so the other two columns may look better than they would on new code. *Other name* means that the clinic found
@@ -499,8 +499,8 @@ panel = panel[panel.examined.str.contains("correct|injected")]
 panel.pivot(index=["examined", "answer"], columns="half", values="number").fillna("")
 
 # %% closing [markdown]
-# Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
-# appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
+# Most of the bugs were named, and only a few were missed. But at our first look correct code was accused as well, less
+# often with the appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
 # implementations ourselves. A review of an earlier version of the clinic used 143 public implementations instead, and
 # 43 of the 101 correct ones among them were accused at first. Without those that follow a convention of their own, such
 # as True for blocked, the share was still 24%. So be prepared for more false findings in your own code than the table
@@ -520,7 +520,7 @@ panel.pivot(index=["examined", "answer"], columns="half", values="number").filln
 # ### What no probe can tell
 #
 # A probe sees what a function does only for the sizes and numbers that the probe tries. The clinic tries short inputs,
-# with at most 12 keys for a function and at most 7 tokens for a layer like ours. The next patient forgets its divisor
+# with at most 8 keys for a function and at most 5 tokens for a layer like ours. The next patient forgets its divisor
 # if there are 16 keys or more.
 
 
@@ -538,8 +538,8 @@ gap_at_16.abs().max()
 
 # %% intention [markdown]
 # Nor can a probe know what you intended. The language model T5 leaves out the divisor on purpose and makes up for it
-# when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B. It is up
-# to you to decide which properties your function should have.
+# when it initialises its parameters. For such a function, `diagnose` gives the same report as for patient B, unless you
+# pass `meant={"scale-missing"}`. It is up to you to decide which properties your function should have.
 #
 # ### Heads have no names
 #

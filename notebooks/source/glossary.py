@@ -403,7 +403,7 @@
 # ### uniform share
 #
 # The weight that [uniform attention](#uniform-attention) gives to a key. A weight of three uniform shares is three times as
-# large. [Lesson 5](05_what_does_bank_mean_here.ipynb)
+# large. [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
 # ### value

@@ -21,7 +21,7 @@ FINDING = Finding(
     (Finding("not-normalised", "The rows sum to 0.9."),),
 )
 REPORT = Report(
-    "<b>mine</b>", "softmax", (FINDING, Finding("prints", "It prints.")), ("a note",), ("a", "b")
+    "<b>mine</b>", "softmax", (FINDING, Finding("random", "It varies.")), ("a note",), ("a", "b")
 )
 VOID = {"br", "img", "meta", "hr"}
 
@@ -55,7 +55,7 @@ def test_the_page_says_everything_that_the_report_holds():
     assert "<b>mine</b>: softmax-axis and 1 other finding" in text
     assert "The softmax runs over the queries & not the keys." in text
     assert FINDING.fix in text
-    assert "2. prints: It prints." in text
+    assert "2. random: It varies." in text
     for summary in ("Follows from it (1)", "Good to know (1)", "Checked and found to hold (2)"):
         assert summary in text
 

@@ -54,29 +54,30 @@ def test_what_explains_and_is_explained_are_known_causes():
 def test_consequences_are_folded_under_their_cause():
     findings = [
         Finding("softmax-axis", "cause"),
-        Finding("prints", "other"),
+        Finding("remembers", "other"),
         Finding("batch-mixing", "consequence"),
     ]
     first, second = Results(findings).arranged()
-    assert (first.name, second.name) == ("softmax-axis", "prints")
+    assert (first.name, second.name) == ("softmax-axis", "remembers")
     assert [finding.name for finding in first.consequences] == ["batch-mixing"]
 
 
 def test_everything_is_folded_under_randomness():
-    findings = [Finding("random", "a"), Finding("prints", "b"), Finding("nan", "c")]
+    findings = [Finding("random", "a"), Finding("remembers", "b"), Finding("nan", "c")]
     (only,) = Results(findings).arranged()
     assert len(only.consequences) == 2
 
 
 def test_the_text_of_a_report_with_a_finding():
-    finding = Finding("prints", "Every call prints.", TABLE, (Finding("nan", "And NaN."),))
+    finding = Finding("remembers", "Every call prints.", TABLE, (Finding("nan", "And NaN."),))
     report = Report("mine", "attention function", (finding,), ("A note.",), ("It holds.",))
     text = repr(report)
     assert text.startswith(
-        "mine (attention function): 1 finding\n\n1. Every call prints.  [prints]"
+        "mine (attention function): 1 finding\n\n1. Every call prints.  [remembers]"
     )
-    for part in ("b    NaN", "Fix: remove the print", "See lesson 9.", "Follows from it: And NaN.",
-                 "Good to know:\n- A note.", "found to hold:\n- It holds."):  # fmt: skip
+    for part in ("b    NaN", "Fix: compute from the arguments", "See lesson 9.",
+                 "Follows from it: And NaN.", "Good to know:\n- A note.",
+                 "found to hold:\n- It holds."):  # fmt: skip
         assert part in text
     assert not report.ok
     assert report.summary == "Every call prints."
@@ -105,7 +106,7 @@ def test_what_was_not_examined_is_neither_correct_nor_wrong():
     for words in ("Call: <code>layer(x, mask=None)</code>", "What helps: Pass call=..."):
         assert words in bare._repr_html_()
     assert "   Call: layer(x, mask=None)\n   What helps: Pass call=..." in repr(bare)
-    broken = Report("mine", "attention layer", (Finding("prints", "It prints."),), gap=gap)
+    broken = Report("mine", "attention layer", (Finding("remembers", "It prints."),), gap=gap)
     assert (broken.ok, broken.summary) == (False, "It prints.")
     assert "Not examined:</b> It raises" in broken._repr_html_()
 

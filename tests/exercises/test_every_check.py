@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from attnlab import exercises
-from attnlab.clinic import _calling
+from attnlab import _bounded, exercises
 from attnlab.exercises import Verdict, _answers
 from attnlab.exercises._forms import Compared, Either
 from attnlab.palette import BLUE, EDGE, ORANGE
@@ -254,7 +253,7 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
 
 
 def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
-    monkeypatch.setattr(_calling, "WAIT", 0.1)
+    monkeypatch.setattr(_bounded, "WAIT", 0.1)
     verdict = exercises.check_normed_scores(lambda query, key: time.sleep(9))
     assert (verdict.done, verdict.ok, verdict.headline) == (True, None, "Not checked")
     assert "though it computed for only 0.0. Does it wait" in verdict.message

@@ -166,8 +166,8 @@ test_names_the_mistake = names({
         ),
         "dtype torch.float64, but it should have "
         "torch.float32": lambda q, k, v: attention(q, k, v).double(),
-        "Its numbers are correct. It prints at every call": talkative,
-        ("the clinic could not examine it", "picky(query, key, value). Make it run"): picky,
+        "the clinic finds nothing wrong either": talkative,
+        ("the clinic could not examine it", "picky(query: (2, 5, 11)"): picky,
     },
 })  # fmt: skip
 
@@ -194,7 +194,6 @@ def test_the_report_of_the_clinic_comes_with_the_verdict():
     [
         (with_64_features, "scale-constant"),
         (lambda q, k, v: attention(q, k, v).detach(), "detached"),
-        (lambda q, k, v: attention(q.float(), k.float(), v.float()), "dtype"),
     ],
 )
 def test_the_clinic_finds_what_the_weak_check_misses(function, finding):

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab import exercises
-from attnlab.clinic import _calling
+from attnlab import _bounded, exercises
 from attnlab.exercises._answers import Either
 from attnlab.exercises._forms import Compared
 from tools.grade._judge import judged
@@ -43,7 +42,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("name", "given", "verdict"), ANSWERS)
 def test_the_verdict_elsewhere_is_that_of_the_check(monkeypatch, name, given, verdict):
-    monkeypatch.setattr(_calling, "WAIT", 0.1 if verdict == "failed to run" else _calling.WAIT)
+    monkeypatch.setattr(_bounded, "WAIT", 0.1 if verdict == "failed to run" else _bounded.WAIT)
     answer = Recorder(given)
     there = CHECKS[name](answer)
     asked = ("asked", "f", unpack(pack(answer.notes)), (there.done, there.ok, there.message))

@@ -55,7 +55,7 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
     """
     from IPython.core.interactiveshell import InteractiveShell
 
-    from attnlab.clinic._calling import WAIT, Outcome, call
+    from attnlab._bounded import WAIT, Outcome, call
     from attnlab.exercises._older import DEFINED
 
     shell = InteractiveShell.instance()

@@ -21,7 +21,7 @@ from hashlib import sha256
 
 import torch
 
-from tests.clinic.panel._case import Case
+from tests.clinic.panel.case import Case
 
 # The names of each kind that are true of it and whose fix mends it.
 ACCEPTED: dict[str, tuple[str, ...]] = {
@@ -50,8 +50,6 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "dropout in eval": ("random",),
 }
 
-MASKS = tuple(kind for kind in ACCEPTED if kind.startswith("mask"))
-
 QUERY = re.compile(r"^x?_?(q|query|queries)(_?(states|layer|heads?))?_?\d*$", re.IGNORECASE)
 KEY = re.compile(r"^x?_?(k|key|keys)(_?(states|layer|heads?))?_?\d*$", re.IGNORECASE)
 VALUE = re.compile(r"^x?_?(v|value|values)(_?(states|layer|heads?))?_?\d*$", re.IGNORECASE)
@@ -76,8 +74,6 @@ def mutants(case: Case) -> Iterator[Mutant]:
     outputs = [case.output()]
     tree = tree_of(case)
     for kind, changed in _changed_trees(tree, case.name):
-        if kind in case.spared:
-            continue
         target = compiled(changed, case)
         output = _output(case, target)
         if output is None or any(_same(output, earlier) for earlier in outputs):

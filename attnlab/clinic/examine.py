@@ -1,0 +1,379 @@
+"""The order of an examination: observe, explain, then masks, causality, heads and behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attnlab._bounded import name_of
+from attnlab.clinic import _hints
+from attnlab.clinic import hypotheses as hy
+from attnlab.clinic._results import Results
+from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
+from attnlab.clinic.heads import examine_cache, examine_heads, examine_positions, examine_sides
+from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
+from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned
+from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
+from attnlab.clinic.names import numbers_of
+from attnlab.clinic.observe import Core, find_order, observe
+from attnlab.clinic.subject import DEMANDS, Subject
+from attnlab.clinic.unnamed import causal_missing, examine_pattern, measured_recipe, unexplained
+
+OPEN = tuple(step for step in hy.STEPS if step != "masking")
+LAYOUTS = {  # of functions: the number of dimensions, and what is exchanged
+    (3, (0, 1)): ("batch-first", "(L, N, E)", _hints.time_before_batch),
+    (4, (1, 2)): ("head-mixing", "(N, L, H, E)", _hints.tokens_before_heads),
+}
+
+
+def examine(subject: Subject, results: Results) -> None:
+    """Examine a function or a layer of attention."""
+    if not subject.find_call():
+        no_call(subject, results)
+        return
+    if subject.followed and not subject.large:
+        find_order(subject)
+    if steady(subject, results):
+        _attention(subject, results)
+    results.sizes = subject.shapes
+    if not results.has("random"):
+        examine_behaviour(subject, results)
+    results.untried = untried(subject)
+    if "Ev" in subject.demand and not results.findings:
+        results.ask("square-only", "It works only where value is as wide as query.")
+    if subject.options.causal and not results.findings and not results.holds("causal"):
+        results.unexamined(
+            "That no query sees a later key could not be checked.",
+            remedy="Examine its attention function by itself, or pass call=.",
+        )
+
+
+def untried(subject: Subject) -> tuple[str, ...]:
+    """Return the arguments that no call was given."""
+    if subject.options.call is not None:
+        return ()
+    return tuple(
+        one.name
+        for one in subject.known
+        if one.name not in subject.given and one.name not in subject.sides
+    )
+
+
+def _attention(subject: Subject, results: Results) -> None:
+    cores = observe(subject)
+    if not cores:
+        _not_followed(subject, results)
+        return
+    groups = [[core] for core in cores] if subject.followed else [cores]
+    found = [best(subject, group, results) for group in groups]
+    cores = [core for group in groups for core in group]
+    if subject.followed:
+        if not any(recipe and recipe.softmax.cause for recipe in found):
+            mixed(subject, results)
+        examine_sides(subject, cores, results)
+    for recipe, group in zip(found, groups, strict=True):
+        _tell(subject, recipe, group, results)
+    if subject.followed:
+        examine_heads(subject, cores, results)
+    if subject.rough:
+        results.note(
+            "dtype",
+            "Some step is computed in lower precision than its input: only "
+            "about 3 digits are right.",
+        )
+    large_scores(subject, found, results)
+    if subject.followed:
+        examine_positions(subject, results)
+    elif found[0] is not None and not found[0].slips:
+        mixed(subject, results)
+        held(results, "apart")
+    if any(not core.sample.output.isfinite().all() for core in cores) and not results.findings:
+        tell_nan(subject, results)
+    returned(cores, results)
+    scaled = all(finding.name.startswith("scale") for finding in results.findings)
+    if scaled and results.gap is None:
+        examine_masks(subject, found, results)
+    if scaled:
+        examine_switch(subject, found[0], results)
+    if subject.followed and not results.findings:
+        leaks(subject, meant_causal(subject) or causal_in(found), results)
+    examine_cache(subject, results)
+
+
+def _not_followed(subject: Subject, results: Results) -> None:
+    """Say what can be said of a layer whose attention was not found."""
+    if not mixed(subject, results) and not results.findings:
+        leaks(subject, meant_causal(subject), results)
+        results.unexamined(
+            "No product of queries and keys was seen, so neither the scale nor the softmax could "
+            "be examined.",
+            remedy="Examine its attention function by itself.",
+        )
+
+
+def causal_in(found: list[Recipe | None]) -> bool:
+    """Return whether every attention blocks later keys."""
+    return bool(found) and all(one is not None and one.order in (CAUSAL, ENDS) for one in found)
+
+
+def meant_causal(subject: Subject) -> bool:
+    """Return whether no query is meant to see a later key."""
+    if subject.options.causal is not None:
+        return subject.options.causal
+    free = not subject.masks and not subject.switches
+    return free and bool(CAUSAL_NAME.search(name_of(subject.target)))
+
+
+# --- one attention --------------------------------------------------------------------------------
+
+
+def best(subject: Subject, cores: list[Core], results: Results) -> Recipe | None:
+    """Return the recipe with the fewest slips; ``cores`` become those that it explains."""
+    recipe = _recipe(subject, cores)
+    if subject.followed or (recipe is not None and not recipe.slips) or subject.swap:
+        return recipe
+    for (ndim, swap), (name, layout, says) in LAYOUTS.items():
+        if ndim == subject.ndim:
+            other = _other(subject, {"swap": swap}, cores)
+            if other and not other.slips:
+                _ask_layout(name, layout, says(subject.target), results)
+                return other
+    for demand in DEMANDS[2:] if subject.demand in DEMANDS[:2] else ():
+        other = _other(
+            subject,
+            {"demand": demand},
+            cores,
+            keep=lambda other: not other.slips or other.order is not DENSE or recipe is None,
+        )
+        if other:
+            sentence = "It computes attention only where there are as many keys as queries."
+            if other.slips or other.order is not DENSE:
+                results.note("square", sentence)
+            else:
+                results.found("square-only", sentence)
+            return other
+    return recipe
+
+
+def _other(subject: Subject, changes: dict, cores: list[Core], keep=None) -> Recipe | None:
+    """Observe it in another way; take that over if it explains what it does."""
+    before = {name: getattr(subject, name) for name in changes}
+    vars(subject).update(changes)
+    again = observe(subject)
+    other = explain([core.sample for core in again], steps=OPEN) if again else None
+    if other and (keep(other) if keep else not other.slips):
+        cores[:] = again
+        return other
+    vars(subject).update(before)
+    return None
+
+
+def _ask_layout(name: str, layout: str, said: bool, results: Results) -> None:
+    if said:
+        results.note("layout", f"Its inputs are read as {layout}, as its text says.")
+        return
+    results.ask(
+        name,
+        f"It computes attention if its inputs are {layout}, and something else if they are in the "
+        "usual order, with the tokens last but one.",
+        "Pass call= with an adapter that brings them into its order, if that is what you mean.",
+    )
+
+
+def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
+    """Return what explains these samples: a named way, a measured factor, or something added."""
+    samples = [core.sample for core in cores]
+    recipe = explain(samples, steps=OPEN)
+    if recipe is None:  # as far as three digits
+        rough = [sample._replace(output=sample.output.float()) for sample in samples]
+        recipe = explain(rough, steps=OPEN)
+        subject.rough = (
+            recipe is not None
+            and not recipe.slips
+            and (
+                recipe.order is DENSE
+                or max(float(hy.measured_weights(sample).triu(1).abs().max()) for sample in samples)
+                < 1e-7
+            )
+        )
+        recipe = recipe if subject.rough else None
+    if recipe is None and (scale := hy.measured_scale(samples)):
+        factor = scale.compute(samples[0].sizes)
+        if subject.followed and abs(factor**-2 - round(factor**-2)) < 1e-4:
+            scale = hy.scale_constant(factor)
+        elif subject.followed:
+            scale = hy.scale_other({samples[0].sizes: factor})
+        recipe = Recipe(scale=scale) if all(map(Recipe(scale=scale).gives, samples)) else None
+    if recipe is not None:
+        return recipe
+    again = [core.sample for core in observe(subject, seed=2)]
+    shapes = [sample.output.shape for sample in samples]
+    place = [other for other in again if other.output.shape in shapes]
+    pairs = list(zip(samples, place, strict=False))
+    return measured_recipe(pairs) if pairs else None
+
+
+def _tell(subject: Subject, recipe: Recipe | None, cores: list[Core], results: Results) -> None:
+    """Report what a recipe says of one attention."""
+    text, meant = _hints.text_of(subject.target), meant_causal(subject)
+    if recipe is None:
+        if not results.findings:
+            unexplained(subject, cores[0], results, meant=meant)
+        return
+    samples = [core.sample for core in cores]
+    if not cores[0].known:
+        results.note("scale", "By what query and key are multiplied is not known.")
+    if not cores[0].known or results.has("wrong-source"):
+        recipe = replace(recipe, scale=recipe.scale._replace(cause=None))
+    recipe = as_told(subject, recipe, samples[0], results)
+    weights = cores[-1].weights if recipe.weights(samples[-1]) is None else None
+    hy.report(recipe, samples, results, weights=weights, text=text)
+    measured = recipe.order not in hy.ORDERS
+    if measured:
+        examine_pattern(recipe, samples[0], results, meant=meant)
+    elif meant and recipe.order is DENSE:
+        causal_missing(samples[0], results, text)
+    elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
+        results.held("causal", "no query sees a later key (causal)")
+    _hold(recipe, cores[0], results)
+
+
+def _hold(recipe: Recipe, core: Core, results: Results) -> None:
+    """Say which steps are right."""
+    if recipe.softmax.cause is None:
+        results.held("sums", "without a mask, the weights of every query sum to 1")
+    if recipe.product.cause is None and recipe.sides.cause is None:
+        results.held("products", "the scores are dot products of query and key")
+    if recipe.scale is hy.RIGHT_SCALE and core.known:
+        E = core.sample.sizes.E
+        results.held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
+    if recipe.sides.cause is None and recipe.after.cause is None:
+        results.held("average", "every row of the output averages the rows of value")
+
+
+def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) -> Recipe:
+    """Return the recipe without blame for a factor that the caller or its own text chose."""
+    if recipe.scale.cause == "scale-missing" and _hints.says_unscaled(subject.target):
+        results.note("scale", "The scores are not scaled, as its own text says.")
+        return replace(recipe, scale=recipe.scale._replace(cause=None))
+    if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
+        factor = recipe.scale.compute(sample.sizes)
+        for name, number, _ in numbers_of(subject.target):
+            if (
+                number != 1
+                and min(abs(told / factor - 1) for told in (number**-0.5, number, 1 / number))
+                < 1e-2
+            ):
+                results.note("scale", f"The factor on the dot products is that of {name}.")
+                return replace(recipe, scale=recipe.scale._replace(cause=None))
+    return recipe
+
+
+def large_scores(subject: Subject, found: list[Recipe | None], results: Results) -> None:
+    """Ask about scores that are scaled dot products only where they are small."""
+    if results.findings or results.gap or None in found or subject.large or subject.rough:
+        return
+    parts = {
+        side: 3 * part if side != "value" or subject.followed else part
+        for side, part in subject.inputs().items()
+    }
+    cores = observe(subject, parts=parts)
+    for core, recipe in zip(cores, found, strict=False):
+        if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
+            continue
+        if not recipe.gives(core.sample._replace(output=core.sample.output.float())):
+            results.ask(
+                "scores-not-dot-products",
+                "Small scores are scaled dot products, and large ones are not: something limits "
+                "them.",
+            )
+
+
+def held(results: Results, key: str) -> None:
+    """Say that sequences and heads stay apart, if nothing else was found."""
+    if not results.has("batch-mixing", "head-mixing"):
+        results.held(key, "a sequence gives the same result alone as in a batch")
+
+
+# --- no call --------------------------------------------------------------------------------------
+
+
+def no_call(subject: Subject, results: Results) -> None:
+    """Say why no call gives an output."""
+    vars(subject).update(next(subject._plans()))
+    first, made = subject.first, _written_call(subject)
+    error, value = first.error, first.value
+    strange = [one.name for one in subject.needed()]
+    adapter = "Pass call= with an adapter that makes a call which works."
+    if subject.caller.hangs:
+        limit = subject.options.time_limit
+        late = first.seconds > 2 * limit + 1
+        deaf = " It spends them in compiled code, which cannot be stopped." if late else ""
+        results.found(
+            "hangs",
+            f"{made} gives no answer within {limit:g} seconds of computing.{deaf}",
+            advice="look for a loop that never ends; if it only takes long, pass "
+            f"time_limit={4 * limit:g}.",
+        )
+    elif isinstance(error, NotImplementedError) or (error is None and value is None):
+        told = first.trouble or "returns None"
+        results.found(
+            "wrong-shape",
+            f"It gives no tensor: {told}. Its body is to be written.",
+            advice="write the body and return the result.",
+        )
+    elif isinstance(error, NameError):
+        results.found("raises", f"{made} raises {first.trouble}.")
+    elif strange:
+        names = " and ".join(strange)
+        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be "
+        results.unexamined(f"{what}examined.", call=made, remedy=adapter)
+    elif _works_where_equal(subject):
+        results.found(
+            "square-only",
+            "It works only where there are as many tokens as sequences: "
+            + (f"{made} raises {first.trouble}." if error else "its output has another shape."),
+        )
+    elif error is None:
+        shape = tuple(getattr(value, "shape", ()))
+        sentence = f"{made} returns {f'a tensor {shape}' if shape else type(value).__name__}"
+        parts = subject.inputs()
+        if subject.followed:
+            results.ask("wrong-shape", f"{sentence}, which is no output for every query.", adapter)
+        else:
+            right = (*parts["query"].shape[:-1], parts["value"].shape[-1])
+            results.found("wrong-shape", f"{sentence}; it should be {right}.")
+    elif len(subject.sides) == 2 and not subject.followed:
+        results.unexamined(
+            "It takes no query, key and value: only attention as a whole is examined.", call=made
+        )
+    else:
+        results.ask(
+            "raises",
+            f"{made} raises {first.trouble}, and no other call that was tried works.",
+            adapter,
+            call=made,
+        )
+
+
+def _works_where_equal(subject: Subject) -> bool:
+    """Return whether it works only where L = N, which hides a mix-up of the two."""
+    if not subject.followed:
+        before = subject.demand
+        subject.demand, subject.ndim = {"L": "N", "S": "N"}, 3
+        works = subject(subject.inputs()) is not None
+        subject.demand = before
+        return works
+    subject.form = None
+    for embed in subject.widths()[:3] or [12]:
+        vars(subject).update(embed=embed, length=3, memory=3, batch=3, ndim=3)
+        if subject(subject.inputs()) is not None:
+            return True
+    return False
+
+
+def _written_call(subject: Subject) -> str:
+    """Return the likeliest call in words."""
+    names = ", ".join(
+        f"{name}: {tuple(subject.inputs()[side].shape)}" for name, side in subject.sides.items()
+    )
+    return f"{name_of(subject.target)}({names})"

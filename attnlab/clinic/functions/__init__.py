@@ -1,1 +1,0 @@
-"""The examination of attention functions of (query, key, value)."""

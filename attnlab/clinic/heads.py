@@ -1,0 +1,393 @@
+"""What only a layer has: heads that are cut and joined, sides, positions and a cache."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnlab._bounded import call
+from attnlab.clinic._evidence import Evidence
+from attnlab.clinic._results import Results
+from attnlab.clinic.hypotheses import SIDES as WAYS
+from attnlab.clinic.observe import Core, observe
+from attnlab.clinic.subject import Reply, Subject, _flat
+
+CLOSE = 1e-5  # relative: above the rounding of float32
+
+
+def examine_heads(subject: Subject, cores: list[Core], results: Results) -> None:
+    """Report how heads are cut, joined and shared."""
+    if not subject.large:
+        _cut(subject, cores, results)
+    for core in cores:
+        if core.sample.sizes.H < 2:
+            continue
+        if _over_heads(subject, core, results):
+            return
+        _joined(core, subject, results)
+        _groups(core, results)
+        _shared(core, results)
+    if cores and not results.findings:
+        results.held("heads", "heads are cut from the features of each token and joined again")
+
+
+def _over_heads(subject: Subject, core: Core, results: Results) -> bool:
+    """Say so if the tokens stand where the heads should: heads look at each other."""
+    sizes = core.sample.sizes
+    if sizes.H != subject.length or not sizes.L == sizes.S != subject.length:
+        return False
+    results.found(
+        "head-mixing",
+        f"Heads look at each other instead of tokens: the table of scores is {sizes.L} × "
+        f"{sizes.S}, the number of heads, for a text of {subject.length} tokens.",
+        advice="move the heads in front of the tokens: transpose(1, 2).",
+    )
+    return True
+
+
+def _cut(subject: Subject, cores: list[Core], results: Results) -> None:
+    """Say so if heads are cut by a bare view: some head holds several pieces of one token."""
+    for rows in _rows(subject, cores):
+        cut = [side for side, held in rows.items() if _by_view(held)]
+        if not cut:
+            continue
+        count = len(rows[cut[0]])
+        if len(cut) < len([side for side in rows if len(rows[side]) > 1]):
+            words = f"The heads of the {' and '.join(cut)} are cut by a bare view, without a "
+            words += "transpose, and those of the others are not."
+        else:
+            words = f"The {count} heads are cut by a bare view, without a transpose: a head holds "
+            words += "pieces of some tokens instead of a part of every token."
+        table = _table("The token that each row of a head holds:", rows[cut[0]], "head", "row")
+        results.found("split-without-transpose", words, table)
+        return
+
+
+def _rows(subject: Subject, cores: list[Core]) -> list[dict[str, Tensor]]:
+    """Return for each attention which token each row of query, key and value holds, (H, L)."""
+    parts, moved = subject.inputs(), [[] for _ in cores]
+    if subject.ndim < 3:
+        return []
+    for token in range(max(part.shape[-2] for part in parts.values())):
+        changed = {side: part.clone() for side, part in parts.items()}
+        for side, part in changed.items():
+            if token < part.shape[-2]:
+                part[0, token] += subject.inputs(seed=60)[side][0, token]
+        again = observe(subject, parts=changed)
+        if len(again) != len(cores):
+            return []
+        for one, core, other in zip(moved, cores, again, strict=True):
+            one.append(
+                [
+                    (a - b).abs().amax(dim=-1)[0] > 1e-9 * a.abs().max()
+                    for a, b in zip(core.sample[:3], other.sample[:3], strict=True)
+                ]
+            )
+    found = []
+    for one in moved:
+        held = {}
+        for side, rows in zip(("query", "key", "value"), zip(*one, strict=True), strict=True):
+            by = torch.stack(rows)  # (token, H, rows)
+            if by.any(dim=0).all() and (by.sum(dim=0) == 1).all():
+                held[side] = by.int().argmax(dim=0)
+        found.append(held)
+    return found
+
+
+def _by_view(held: Tensor) -> bool:
+    """Return whether some head holds several pieces of one token and too few of others.
+
+    The windows of local attention hold each token once, queries that share keys all equally often.
+    """
+    if len(held) < 2:
+        return False
+    counts = torch.nn.functional.one_hot(held).sum(dim=1)  # (H, token)
+    uneven = counts.amin(dim=-1) < counts.amax(dim=-1)
+    alone = (counts > 0).sum(dim=-1) == 1  # all rows are of one token: heads look at each other
+    return bool((uneven & (counts.amax(dim=-1) > 1)).any() and not alone.all())
+
+
+def _joined(core: Core, subject: Subject, results: Results) -> None:
+    """Compare what heads give with what the projection behind them gets, token by token."""
+    output, merged = core.sample.output.double(), core.merged
+    N, H, L, d = output.shape
+    if merged is None and subject.alone and core.reply is not None:
+        merged = core.reply.output.detach()
+    if merged is None or merged.numel() != output.numel():
+        return
+    if L not in (subject.length, subject.memory) or (merged.shape[0] not in (N, L, N * L)):
+        return
+    wanted = output.transpose(1, 2).reshape(N, L, H * d)
+    placed = [merged.double().reshape(N, L, H * d)]
+    placed.append(merged.double().reshape(L, N, H * d).transpose(0, 1))  # the batch second
+    if any(_same(rows.sort(-1).values, wanted.sort(-1).values) for rows in placed):
+        return
+    rows = placed[0]
+    idle = [h for h in range(H) if (rows.unflatten(-1, (H, d))[:, :, h] == 0).all()]
+    if idle and len(idle) < H and wanted.unflatten(-1, (H, d))[:, :, idle[0]].abs().max() > 0:
+        results.found(
+            "wrong-source",
+            f"Head {idle[0]} contributes nothing: what it gathers never reaches the output.",
+        )
+        return
+    if not _same(rows.flatten().sort().values, wanted.flatten().sort().values):
+        return
+    ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
+    if all(any(_same(one, other) for other in ordered[1]) for one in ordered[0]):
+        results.found(
+            "position-mixing",
+            "What a query gathers comes out at another token: the "
+            "rows of the output are not those of the queries.",
+        )
+        return
+    view = _same(merged.flatten(), output.flatten())
+    how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
+    results.found(
+        "merge-without-transpose",
+        f"The {H} heads are joined {how}: an output row holds several positions of one head.",
+        _table(
+            "The position that each part of an output row holds:",
+            torch.arange(H * L).remainder(L).view(L, H),
+            "row",
+            "part",
+        ),
+    )
+
+
+def _groups(core: Core, results: Results) -> None:
+    """Compare which heads share keys with which share values."""
+    groups = []
+    for part in core.sample[1:3]:
+        flat = part.transpose(0, 1).flatten(1)
+        groups.append([[_same(one, other) for other in flat] for one in flat])
+    several = [sum(map(sum, table)) > len(table) for table in groups]
+    if all(several) and groups[0] != groups[1]:
+        results.found(
+            "wrong-source",
+            "Heads that share a key do not share the value of that key: keys and values are "
+            "repeated in different orders.",
+            advice="repeat both alike: repeat_interleave(groups, dim=1).",
+        )
+
+
+def _shared(core: Core, results: Results) -> None:
+    output = core.sample.output
+    if output.abs().max() > 0 and _same(output, output[:, :1].expand_as(output)):
+        results.found(
+            "wrong-source",
+            f"All {output.shape[1]} heads compute the same, from the same features.",
+            _table("What the heads give the first token:", output[0, :, 0, :5], "head", "feature"),
+            advice="give every head its own part of the projections.",
+        )
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool(
+        (one - other).abs().max() <= CLOSE * other.abs().max().clamp_min(1e-9)
+    )
+
+
+def _table(caption: str, values: Tensor, row: str, column: str) -> Evidence:
+    shown = values[:7, :7].double()
+    names = (
+        [f"{word} {i}" for i in range(n)]
+        for word, n in zip((row, column), shown.shape, strict=True)
+    )
+    return Evidence(caption, shown, *map(tuple, names))
+
+
+# --- what plays query, key and value --------------------------------------------------------------
+
+
+def examine_sides(subject: Subject, cores: list[Core], results: Results) -> None:
+    """Report sides that are exchanged, or not used though the layer has parameters for them."""
+    for core in cores:
+        letters = _letters(core)
+        unused = _unused(subject, core) if letters != "qkv" else ""
+        if unused:
+            told = next((way.words for way in WAYS if letters == "".join(way.compute(*"qkv"))), "")
+            told = told or "Two of query, key and value are the same."
+            results.found("wrong-source", f"{told} Weights that it has are never used: {unused}.")
+    if len(set(subject.sides.values())) > 1 and not subject.large:
+        _exchanged(subject, results)
+
+
+def _letters(core: Core) -> str:
+    """Return what plays query, key and value: of equal sides the first."""
+    parts = [part.double() / part.double().norm().clamp_min(1e-12) for part in core.sample[:3]]
+    letters = ""
+    for place, part in enumerate(parts):
+        same = [other for other in range(place) if _same(part, parts[other])]
+        letters += "qkv"[same[0] if same else place]
+    return letters
+
+
+def _unused(subject: Subject, core: Core) -> str:
+    """Return the name of a matrix of which some rows or columns take no part in the output."""
+    module = subject.module
+    parts = list(module.modules()) if module is not None else []
+    tables = {id(part.weight) for part in parts if isinstance(part, nn.Embedding)}
+    named = {
+        name: part
+        for name, part in (module.named_parameters() if parts else ())
+        if part.ndim >= 2 and part.requires_grad and id(part) not in tables
+    }
+    reply = subject(subject.inputs(), graph=True) if named else None
+    if reply is None or not reply.output.requires_grad:
+        return ""
+    total = (reply.output * torch.randn_like(reply.output)).sum()
+    grads = call(torch.autograd.grad, total, list(named.values()), allow_unused=True).value
+    d = core.sample.sizes.E
+    return next((n for n, grad in zip(named, grads or (), strict=False) if _idle(grad, d)), "")
+
+
+def _idle(grad: Tensor | None, d: int) -> bool:
+    """Return whether as much of a matrix as one head has gets no gradient at all."""
+    if grad is None:
+        return True
+    for dim, size in enumerate(grad.shape):
+        still = (grad.transpose(0, dim).flatten(1) == 0).all(dim=1)
+        if int(still.sum()) * (grad.numel() // size) >= d * min(grad.shape[-2:]):
+            return True
+    return False
+
+
+def _exchanged(subject: Subject, results: Results) -> None:
+    """Move one input at a time: the query comes from the first, key and value from the others."""
+    base = observe(subject)
+    if not base or subject.options.call is not None or results.findings:
+        return
+    sides = set(subject.sides.values())
+    wanted = {"query": {"query"}, "key": {"key"}, "value": {"value"}}
+    if "value" not in sides:
+        wanted["key"] = {"key", "value"}
+    uses = {}
+    for side in sides:
+        parts = subject.inputs()
+        draw = torch.Generator().manual_seed(3)
+        moved = ("key", "value") if side == "key" and "value" not in sides else (side,)
+        for one in moved:
+            parts[one] = torch.randn(parts[one].shape, generator=draw).to(parts[one])
+            draw.manual_seed(3)
+        again = observe(subject, parts=parts)
+        if len(again) != len(base):
+            return
+        pairs = zip(base[-1].sample[:3], again[-1].sample[:3], strict=True)
+        uses[side] = {
+            name
+            for name, (a, b) in zip(("query", "key", "value"), pairs, strict=True)
+            if not _same(a, b)
+        }
+    if uses == {side: wanted[side] for side in sides}:
+        results.held("sides", "queries come from the first argument, keys and values from the rest")
+        return
+    if uses.get("key") == {"value"} and uses.get("value") == {"key"}:
+        name, words = "key-value-swapped", "Key and value are exchanged."
+    else:
+        told = "; ".join(
+            f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} with {side}"
+            for side, used in sorted(uses.items())
+        )
+        name, words = "wrong-source", f"Its inputs are not used as their names say: {told}."
+    results.found(
+        name,
+        words,
+        advice="queries come from the first argument, keys and values from "
+        "the others; if all are meant to be the same tokens, pass self_attention=True.",
+    )
+
+
+# --- positions and a cache ------------------------------------------------------------------------
+
+
+def examine_positions(subject: Subject, results: Results) -> None:
+    """Give the same token at every place: rotated scores depend on the distance alone."""
+    if results.findings or subject.ndim < 3 or not subject.alone or subject.large:
+        return
+    x = subject.inputs()["query"]
+    x = x[:, :1].expand_as(x).clone()
+    x[1:] = x[:1]
+    for core in observe(subject, parts=dict.fromkeys(("query", "key", "value"), x)):
+        query, key, value = (part.double() for part in core.sample[:3])
+        if query.shape[-2] < 3 or query.shape[-2] != key.shape[-2]:
+            return
+        turns = [not _same(part, part[..., :1, :].expand_as(part)) for part in (query, key, value)]
+        rotated = [
+            _same(part.norm(dim=-1), part.norm(dim=-1)[..., :1].expand(part.shape[:-1]))
+            for part in (query, key, value)
+        ]
+        if not any(turns) or not all(rotated):
+            continue
+        table = query @ key.mT
+        shifted = _same(table[..., 1:, 1:], table[..., :-1, :-1])
+        names = ("queries", "keys", "values")
+        who = " and ".join(name for name, one in zip(names, turns, strict=True) if one)
+        if turns[2] or not shifted:
+            results.found(
+                "positions",
+                f"Positions turn the {who}, and the scores of equal tokens "
+                + (
+                    "are turned with the values."
+                    if shifted
+                    else "do not depend on the distance alone."
+                ),
+                _table("Scores of equal tokens:", table[0, 0], "query", "key"),
+            )
+            return
+        results.held("positions", "queries and keys are rotated: scores depend on distances")
+
+
+def examine_cache(subject: Subject, results: Results) -> None:
+    """Go on from a cache: its last rows are those of the whole pass."""
+    caches = [one for one in subject.known if one.role == "cache"]
+    places = [one for one in caches if not isinstance(one.default, bool) and not one.required]
+    if results.findings or len(places) != 1 or not subject.alone or subject.ndim < 3:
+        return
+    flags = {one.name: True for one in caches if isinstance(one.default, bool)}
+    flags |= {
+        one.name: True
+        for one in subject.known
+        if one.role == "flag" and "cache" in one.name and one not in caches
+    }
+    x = subject.inputs()["query"]
+    cut = x.shape[1] - 2
+    whole, first = (
+        subject(dict.fromkeys(("query", "key", "value"), part), **flags) for part in (x, x[:, :cut])
+    )
+    cache = _cache_of(first, cut)
+    if whole is None or cache is None or not _same(first.output, whole.output[:, :cut]):
+        subject.given -= {places[0].name, *flags}
+        return  # without a cache, or not causal
+    for steps in ((cut, cut + 1), (cut + 1, cut + 2)):
+        rest = subject(
+            dict.fromkeys(("query", "key", "value"), x[:, slice(*steps)]),
+            **{places[0].name: cache},
+            **flags,
+        )
+        if rest is None:
+            subject.given -= {places[0].name, *flags}
+            return
+        if not _same(rest.output, whole.output[:, slice(*steps)]):
+            apart = (rest.output - whole.output[:, slice(*steps)]).abs().max()
+            results.found(
+                "cache",
+                f"A step with {places[0].name} differs by up to {apart:.2g} from the same row of "
+                "the whole pass.",
+            )
+            return
+        cache = _cache_of(rest, steps[1])
+        if cache is None:
+            break
+    results.held("cache", f"a step with {places[0].name} equals the same row of the whole pass")
+
+
+def _cache_of(reply: Reply | None, length: int) -> object:
+    """Return what came back beside the output and holds keys and values; None if nothing does."""
+    if reply is None or not isinstance(reply.value, (tuple, list)):
+        return None
+    for part in reply.value:
+        inside = [one for one in _flat(part) if isinstance(one, Tensor)]
+        if isinstance(part, (tuple, list)) and len(inside) == 2:
+            if all(length in one.shape for one in inside):
+                return part
+    return None

@@ -1,1 +1,0 @@
-"""The examination of layers: modules, and functions of one tensor of tokens."""

@@ -1,0 +1,324 @@
+"""Observe attention: call a function at several sizes, or follow the steps of a layer.
+
+Of all matrix products of two passes over different tokens, those with two moving factors are
+attention (the scores, then the average of the values); those with one are projections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnlab.clinic.hypotheses import Sample, Sizes, fit_scores, measured_weights
+from attnlab.clinic.subject import SIZES, Reply, Subject
+
+PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # where the factors begin
+Product = tuple[Tensor, Tensor, Tensor]  # two factors and what they give
+
+
+class Core(NamedTuple):
+    """One observed attention, with what a layer does before and after it."""
+
+    sample: Sample
+    weights: Tensor  # (N, H, L, S), in float64
+    projected: tuple[Tensor, ...] = ()  # what projections before it gave
+    merged: Tensor | None = None  # what the projection after it gets
+    known: bool = True  # whether it is known by what query and key were multiplied before
+    reply: Reply | None = None
+
+
+class Recorder(TorchDispatchMode):
+    """Keep the factors and the result of every matrix product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products: list[Product] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        """Run an operation, and keep it if it is a product."""
+        result = operation(*args, **(kwargs or {}))
+        place = PRODUCTS.get(operation.overloadpacket.__name__)
+        if operation.overloadpacket.__name__ == "convolution":  # a projection of each place
+            image, weight = args[0].flatten(2).mT, args[1].flatten(1)
+            if len(image) and result.flatten(2).shape[-1] == image.shape[1]:
+                whole = result.flatten(2).mT.detach().clone()
+                self.products.append((image.detach().clone(), weight.detach().clone(), whole))
+        if place is not None:
+            factors = (part.detach().clone() for part in args[place : place + 2])
+            self.products.append((*factors, result.detach().clone()))
+        return result
+
+
+def observe(
+    subject: Subject,
+    *,
+    seed: int = 0,
+    masks: dict | None = None,
+    allowed: Tensor | None = None,
+    causal: bool = False,
+    parts: dict | None = None,
+) -> list[Core]:
+    """Return one core for each attention of a layer, or for each size of a function.
+
+    ``masks`` are given by name; ``allowed`` says what they mean, (N, H, L, S).
+    """
+    if subject.followed:
+        return _followed(subject, seed, masks, allowed, causal, parts)
+    return list(_called(subject, seed, masks, allowed, causal, parts))
+
+
+def _called(
+    subject: Subject,
+    seed: int,
+    masks: dict | None,
+    allowed: Tensor | None,
+    causal: bool,
+    own: dict | None,
+) -> Iterator[Core]:
+    for sizes in SIZES[: 1 if masks or own else len(SIZES)]:
+        parts = own or subject.inputs(sizes, seed)
+        reply = subject(parts, masks=masks, causal=causal)
+        if reply is None:
+            continue
+        lead = {2: (1, 1), 3: (sizes.N, 1), 4: (sizes.N, sizes.H)}[subject.ndim]
+        known = replace(subject.sizes(sizes), N=lead[0], H=lead[1])
+        shaped = [
+            part.detach().reshape(*lead, *part.shape[-2:])
+            for part in (*parts.values(), reply.output)
+        ]
+        sample = Sample(*shaped, known, allowed)
+        yield Core(sample, measured_weights(sample), reply=reply)
+
+
+# --- following ------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _in_the_open() -> Iterator[Recorder]:
+    """Let torch compute its own attention step by step, and record the products."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH), Recorder() as recorder:
+            yield recorder
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def record(subject: Subject, parts: dict, masks: dict | None = None, causal: bool = False) -> tuple:
+    """Return the reply to one call and its products."""
+    with _in_the_open() as recorder:
+        reply = subject(parts, masks=masks, causal=causal)
+    return reply, recorder.products
+
+
+def _followed(
+    subject: Subject,
+    seed: int,
+    masks: dict | None,
+    allowed: Tensor | None,
+    causal: bool,
+    parts: dict | None,
+) -> list[Core]:
+    N = None if allowed is None else len(allowed)
+    parts = parts or subject.inputs(seed=seed, N=N)
+    reply, one = record(subject, parts, masks, causal)
+    if reply is None:
+        return []
+    moving = subject.moving.get(len(one))
+    if moving is None:
+        other = record(subject, subject.inputs(seed=seed + 7, N=N), masks, causal)[1]
+        if len(one) != len(other):
+            return []
+        moving = [_moved(p, q) for p, q in zip(one, other, strict=True)]
+        subject.moving[len(one)] = moving
+    batch = len(parts["query"]) if parts["query"].ndim > 2 else 1
+    cores = []
+    for start, end in _pairs(one, moving):
+        projected = tuple(one[place][2] for place in range(start) if sum(moving[place]) == 1)
+        projected = projected or tuple(parts.values())
+        after = [place for place in range(end + 1, len(one)) if sum(moving[place]) == 1]
+        merged = one[after[0]][0 if moving[after[0]][0] else 1] if after else None
+        core = _core(one[start], one[end], projected, merged, allowed, batch, subject)
+        if core is not None:
+            cores.append(core._replace(reply=reply))
+    return cores
+
+
+def _moved(one: Product, other: Product) -> list[bool]:
+    """Return which factors of a product moved."""
+    if one[0].shape != other[0].shape:
+        return [False, False]
+    return [not torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True)]
+
+
+def _pairs(products: list[Product], moving: list) -> Iterator[tuple[int, int]]:
+    """Yield the places of scores with those of the averages that belong to them."""
+    waiting: list[int] = []
+    used: list[int] = []
+    for place, (one, other, _) in enumerate(products):
+        if not all(moving[place]):
+            continue
+        shapes = [tuple(part.shape) for part in (one, other)]
+        shapes += [(*shape[:-2], shape[-1], shape[-2]) for shape in shapes]
+        start = next((p for p in waiting if tuple(products[p][2].shape) in shapes), None)
+        if start is not None:
+            waiting.remove(start)
+            used.append(start)
+            yield start, place
+        elif not any(tuple(products[p][2].shape) in shapes for p in used):
+            waiting.append(place)
+
+
+def _core(
+    scores: Product,
+    average: Product,
+    projected: tuple[Tensor, ...],
+    merged: Tensor | None,
+    allowed: Tensor | None,
+    N: int,
+    subject: Subject,
+) -> Core | None:
+    """Return what two products show of one attention; None if it is of another form."""
+    query, key, products = (p if p.ndim == 3 else p[None] for p in scores)
+    weights, value, output = (p if p.ndim == 3 else p[None] for p in average)
+    key = key.mT
+    if weights.shape[-1] != value.shape[-2] or weights.shape[-2:] != products.shape[-2:]:
+        weights, value, output = value.mT, weights.mT, output.mT  # values times weights
+    if weights.shape[-2:] != products.shape[-2:] and weights.mT.shape == products.shape:
+        query, key = key, query  # keys times queries
+    if weights.shape != (*query.shape[:-1], key.shape[-2]) or len(query) % N:
+        return None
+    parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
+    if parts[0].shape[2] > subject.length == parts[1].shape[2] and subject.alone:
+        parts = _ungrouped(parts, projected, subject)
+        if parts is None:
+            return None
+    if subject.heads_first:
+        parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
+    before, known = 1.0, True
+    for part in parts[:2]:
+        factor = _factor(part, projected, subject)
+        known &= factor is not None
+        before *= factor or 1.0
+    (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
+    sizes = Sizes(N, H, L, S, E, parts[2].shape[-1], subject.embed)
+    if allowed is not None:
+        per_key = bool((allowed == allowed[..., :1, :]).all())
+        rows = allowed[:, :1, :1] if per_key else allowed[:, :1]
+        fits = allowed.shape[-1] == S and (per_key or allowed.shape[-2] == L)
+        allowed = rows.expand(N, H, L, S) if fits else None
+    sample = Sample(parts[0] / before, *parts[1:4], sizes, allowed, parts[4].double())
+    return Core(sample, parts[4].double(), projected, merged, known)
+
+
+def _ungrouped(
+    parts: list[Tensor], projected: tuple[Tensor, ...], subject: Subject
+) -> list[Tensor] | None:
+    """Return heads apart that share a key and whose queries stand in rows behind each other."""
+    length = subject.length
+    groups, rest = divmod(parts[0].shape[2], length)
+
+    def by_head(part: Tensor) -> Tensor:
+        return part.unflatten(2, (groups, length)).flatten(1, 2)
+
+    def by_token(part: Tensor) -> Tensor:
+        return part.unflatten(2, (length, groups)).transpose(2, 3).flatten(1, 2)
+
+    for apart in () if rest else (by_head, by_token):
+        query = apart(parts[0])
+        if _factor(query, projected, subject, in_place=True) is None:
+            continue
+        key, value = (part.repeat_interleave(groups, dim=1) for part in parts[1:3])
+        scores = query.double() @ key.double().mT
+        used = min(  # einsum may arrange the weights in the other order
+            (apart, by_head, by_token),
+            key=lambda one: fit_scores(one(parts[4]).double(), scores).residual,
+        )
+        return [query, key, value, used(parts[3]), used(parts[4])]
+    return None
+
+
+def _factor(
+    part: Tensor, projected: tuple[Tensor, ...], subject: Subject, *, in_place: bool = False
+) -> float | None:
+    """Return by what a projection was multiplied to give (N, H, L, d), told by norms alone.
+
+    So it is right behind a rotation, too. None where no projection has such norms.
+    """
+    part = unrepeated(part).double()
+    norms = part.transpose(1, 2).flatten(2).norm(dim=-1)
+    for rows in pieces(projected, part, subject):
+        ratio = norms / rows.norm(dim=-1)
+        if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
+            return float(ratio.mean())
+        total = norms.norm() / rows.norm()  # cut by a view: the same numbers at other places
+        if not in_place and abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
+            return float(total)
+    return None
+
+
+def unrepeated(part: Tensor) -> Tensor:
+    """Return the heads (N, H, L, d) without those that only repeat another."""
+    heads = part.shape[1]
+    for groups in range(1, heads):
+        if heads % groups == 0:
+            if torch.equal(part, part[:, :groups].repeat(1, heads // groups, 1, 1)):
+                return part[:, :groups]
+            kept = part[:, :: heads // groups]
+            if torch.equal(part, kept.repeat_interleave(heads // groups, dim=1)):
+                return kept
+    return part
+
+
+def pieces(projected: tuple[Tensor, ...], part: Tensor, subject: Subject) -> Iterator[Tensor]:
+    """Yield every piece (N, L, H * d) of projections that heads (N, H, L, d) may be made of."""
+    N, H, L, d = part.shape
+    width = H * d
+    for whole in projected:
+        if whole.numel() % (N * L):
+            continue
+        rows = whole.double()
+        if rows.ndim == 3 and len(rows) != N and rows.shape[1] == L and len(rows) % N == 0:
+            rows = rows.reshape(N, -1, L, rows.shape[-1]).transpose(1, 2)
+        rows = rows.reshape(L, N, -1).transpose(0, 1) if subject.swap else rows.reshape(N, L, -1)
+        for start in range(0, rows.shape[-1] - width + 1, d):
+            yield rows[..., start : start + width]
+        count, rest = divmod(rows.shape[-1], width)
+        if count > 1 and not rest:  # query, key and value of each head side by side
+            side_by_side = rows.unflatten(-1, (H, count, -1)).unbind(-2)
+            last = rows.unflatten(-1, (-1, count)).unbind(-1)
+            yield from (one.flatten(2) for one in (*side_by_side, *last))
+
+
+def find_order(subject: Subject) -> None:
+    """Tell by one moved sequence whether heads stand before the batch where both are one."""
+    parts = subject.inputs()
+    query = parts["query"]
+    if query.ndim < 3:
+        return
+    N = len(query)
+    moved = {
+        side: torch.cat([part[:-1], part[-1:] + 1.5 * part[-1:].flip(-1)])
+        for side, part in parts.items()
+    }
+    one, other = record(subject, parts)[1], record(subject, moved)[1]
+    for p, q in zip(one, other, strict=False):
+        if p[0].ndim < 3 or p[0].shape != q[0].shape or len(p[0]) % N or len(p[0]) == N:
+            continue
+        rows = (p[0] != q[0]).flatten(1).any(dim=1)
+        place = torch.arange(len(rows))
+        if rows.any() and torch.equal(rows, place % N == N - 1):
+            subject.heads_first = True
+            return

@@ -1,1 +1,0 @@
-"""The examinations of the pieces around attention: head splits, mask builders, softmaxes."""

@@ -1,1 +1,0 @@
-"""The half that may be read by whoever works on the clinic."""

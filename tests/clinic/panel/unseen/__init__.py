@@ -1,1 +1,0 @@
-"""The half that nobody reads who works on the clinic."""

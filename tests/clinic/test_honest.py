@@ -1,0 +1,529 @@
+"""What the clinic does not know it does not say: sizes, arguments, conventions, what is meant."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab.clinic import diagnose
+from attnlab.clinic._causes import CAUSES
+
+E, H = 12, 3
+
+
+def heads_of(x):
+    return x.unflatten(-1, (H, -1)).transpose(1, 2)
+
+
+class Layer(nn.Module):
+    """Causal self-attention; each class below changes one step."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(E, 3 * E), nn.Linear(E, E)
+
+    def parts(self, x):
+        return map(heads_of, self.qkv(x).chunk(3, dim=-1))
+
+    def attend(self, query, key, value):
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        later = torch.ones(scores.shape[-2:], device=scores.device).triu(1) > 0
+        return scores.masked_fill(later, -math.inf).softmax(dim=-1) @ value
+
+    def forward(self, x):
+        return self.out(self.attend(*self.parts(x)).transpose(1, 2).flatten(2))
+
+
+def names(report):
+    return [finding.name for finding in report.findings]
+
+
+def asked(report):
+    return report.ok is None and report.gap.name
+
+
+# --- sizes (D1) -----------------------------------------------------------------------------------
+
+
+class SizeOfTheBatch(Layer):
+    def attend(self, query, key, value):
+        N = len(query)
+        scores = query @ key.mT / 2
+        return scores.masked_fill(torch.ones(N, N).triu(1) == 1, -math.inf).softmax(-1) @ value
+
+
+class BatchForLength(Layer):
+    def forward(self, x):
+        T, B, C = x.shape  # should be B, T, C
+        query, key, value = (p.view(B, T, H, -1).transpose(1, 2) for p in self.qkv(x).chunk(3, -1))
+        return self.out(self.attend(query, key, value).transpose(1, 2).reshape(B, T, C))
+
+
+class TurnedAtTheEnd(Layer):
+    def forward(self, x):
+        N, L, C = x.shape
+        return super().forward(x).reshape(L, N, C)
+
+
+@pytest.mark.parametrize("make", [SizeOfTheBatch, BatchForLength, TurnedAtTheEnd])
+def test_what_works_only_for_as_many_tokens_as_sequences_is_not_ok(make):
+    report = diagnose(make(), causal=True)
+    assert report.ok is not True
+    assert names(report) or report.gap
+
+
+def test_causality_that_was_not_checked_leaves_the_outcome_open():
+    class Sums(Layer):
+        def attend(self, query, key, value):
+            products = (query[..., :, None, :] * key[..., None, :, :]).sum(-1) / 2
+            return products.softmax(-1) @ value
+
+    assert diagnose(Layer(), causal=True).ok is True
+    assert diagnose(Sums(), causal=True).ok is not True
+
+
+# --- what was not tried (D2) ----------------------------------------------------------------------
+
+
+def test_the_first_line_names_the_sizes_and_what_was_not_tried():
+    class Cached(Layer):
+        def forward(self, x, past_key_value=None, use_cache=False):
+            return super().forward(x)
+
+    report = diagnose(Cached())
+    first = repr(report).splitlines()[0]
+    assert "x (2, 5, 12)" in first
+    assert "Not tried: past_key_value, use_cache." in first
+    assert "Not tried: past_key_value, use_cache." in report._repr_html_()
+
+
+def test_a_declared_mask_that_is_not_found_leaves_the_outcome_open():
+    def bloom(q, k, v, alibi=None):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    assert diagnose(bloom).ok is True
+    assert diagnose(bloom, mask="additive").ok is None
+
+
+# --- how it is called (D3, D4) --------------------------------------------------------------------
+
+
+def test_arguments_before_query_are_no_trouble():
+    def eager(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+        """attention_mask is added to the scores."""
+        weights = query @ key.transpose(2, 3) * scaling
+        if attention_mask is not None:
+            weights = weights + attention_mask
+        weights = F.dropout(weights.softmax(-1), dropout, training=module.training)
+        return (weights @ value).transpose(1, 2), weights
+
+    assert diagnose(eager).findings == ()
+    assert diagnose(lambda config, query, key, value: eager(None, query, key, value, None, 1)).gap
+
+
+def test_tokens_may_be_called_h():
+    class Hidden(Layer):
+        def forward(self, h):
+            return super().forward(h)
+
+    assert diagnose(Hidden(), causal=True).ok is True
+
+
+# --- names (D5, D6) -------------------------------------------------------------------------------
+
+
+def scored(query, key):
+    return query @ key.mT / query.shape[-1] ** 0.5
+
+
+class WrongMerge(Layer):
+    def forward(self, x):
+        joined = self.attend(*self.parts(x)).transpose(2, 3).contiguous()
+        return self.out(joined.view(x.shape))
+
+
+WRONG = {
+    "nan": lambda q, k, v: F.scaled_dot_product_attention(q, k, v) * math.nan,
+    "not-normalised": lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True))(scored(q, k)) @ v,
+    "mask-finite": lambda q, k, v: (
+        scored(q, k).masked_fill(torch.ones(q.shape[-2], k.shape[-2]).triu(1) > 0, -10).softmax(-1)
+        @ v
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_name_is_that_of_the_bug(name):
+    assert names(diagnose(WRONG[name]))[:1] == [name]
+
+
+def test_a_merge_that_leaks_is_no_missing_mask():
+    assert names(diagnose(WrongMerge(), causal=True))[:1] == ["merge-without-transpose"]
+
+
+def test_lengths_used_the_wrong_way_around_are_told_of_as_lengths():
+    def attention(queries, keys, values, valid_lens):
+        places = torch.arange(keys.shape[1])
+        blocked = (places < valid_lens[:, None])[:, None]
+        return scored(queries, keys).masked_fill(blocked, -1e9).softmax(-1) @ values
+
+    report = diagnose(attention)
+    assert names(report) == ["mask-inverted"]
+    assert "True" not in report.summary
+
+
+# --- grouped heads, positions, caches (D7) --------------------------------------------------------
+
+
+class Grouped(Layer):
+    """Six heads of queries, three of keys and values."""
+
+    tiled = False
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.kv, self.o = nn.Linear(E, 24), nn.Linear(E, 24), nn.Linear(24, E)
+        del self.qkv, self.out
+
+    def forward(self, x):
+        query = self.q(x).unflatten(-1, (6, 4)).transpose(1, 2)
+        key, value = map(heads_of, self.kv(x).chunk(2, dim=-1))
+        key = key.repeat_interleave(2, dim=1)
+        value = value.repeat(1, 2, 1, 1) if self.tiled else value.repeat_interleave(2, dim=1)
+        return self.o(self.attend(query, key, value).transpose(1, 2).flatten(2))
+
+
+class Tiled(Grouped):
+    tiled = True
+
+
+def rotate(x, sign=1):
+    angle = sign * torch.arange(x.shape[-2]).to(x)[:, None] / torch.tensor([1.0, 7.0]).to(x)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+
+class Rotated(Layer):
+    def attend(self, query, key, value):
+        return super().attend(rotate(query), rotate(key), value)
+
+
+class OneSide(Layer):
+    def attend(self, query, key, value):
+        return super().attend(rotate(query), key, value)
+
+
+class Opposite(Layer):
+    def attend(self, query, key, value):
+        return super().attend(rotate(query, -1), rotate(key), value)
+
+
+class Values(Layer):
+    def attend(self, query, key, value):
+        return super().attend(rotate(query), rotate(key), rotate(value))
+
+
+class Past(Layer):
+    """Return its keys and values, and go on from those of before."""
+
+    order = 1
+
+    def forward(self, x, layer_past=None, use_cache=False):
+        query, key, value = self.parts(x)
+        if layer_past is not None:
+            key, value = (torch.cat([old, new][:: self.order], dim=2)
+                          for old, new in zip(layer_past, (key, value), strict=True))  # fmt: skip
+        L, S = query.shape[-2], key.shape[-2]
+        later = torch.ones(L, S).triu(S - L + 1) > 0
+        weights = scored(query, key).masked_fill(later, -math.inf).softmax(-1)
+        out = self.out((weights @ value).transpose(1, 2).flatten(2))
+        return (out, (key, value)) if use_cache else (out,)
+
+
+class WrongOrder(Past):
+    def forward(self, x, layer_past=None, use_cache=False):
+        if layer_past is not None:
+            layer_past = layer_past[0], layer_past[1].flip(2)
+        return super().forward(x, layer_past, use_cache)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Grouped, None), (Tiled, "wrong-source"), (Rotated, None), (OneSide, "positions"),
+        (Opposite, "positions"), (Values, "positions"), (Past, None), (WrongOrder, "cache"),
+    ],
+)  # fmt: skip
+def test_grouped_heads_positions_and_caches_are_probed(make, name):
+    report = diagnose(make(), causal=True)
+    assert names(report)[:1] == ([name] if name else [])
+    assert name or report.ok is True
+
+
+# --- what one call does not show ------------------------------------------------------------------
+
+ALLOWED = {"mask": "allowed"}
+CAUSAL_TOO = {"mask": "allowed", "causal": True}
+
+
+class Masked(Layer):
+    """Self-attention with a mask, True = may attend."""
+
+    def forward(self, x, mask=None):
+        query, key, value = self.parts(x)
+        scores = scored(query, key)
+        if mask is not None and self.uses(mask):
+            scores = scores.masked_fill(~mask, -math.inf)
+        return self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+    def uses(self, mask):
+        return True
+
+
+class OnlyInEval(Masked):
+    def uses(self, mask):
+        return not self.training
+
+
+class InPlaceOfTheOrder(Masked):
+    def forward(self, x, mask=None):
+        order = torch.ones(x.shape[1], x.shape[1]).tril() > 0
+        return super().forward(x, order if mask is None else mask)
+
+
+class Squeezed(Masked):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).squeeze(0)
+
+
+class Constant(Layer):
+    def __init__(self, factor):
+        super().__init__()
+        self.by = lambda scores: scores / factor
+
+    def attend(self, query, key, value):
+        return self.by(query @ key.mT).softmax(-1) @ value
+
+
+class Window(Layer):
+    def attend(self, query, key, value):
+        old = torch.ones(query.shape[-2], key.shape[-2]).tril(-3) > 0
+        later = torch.ones_like(old).triu(1)
+        return scored(query, key).masked_fill(old | later, -math.inf).softmax(-1) @ value
+
+
+class InTurn(Layer):
+    """Cut every third feature for a head, and join in the same order."""
+
+    def parts(self, x):
+        return (p.unflatten(-1, (-1, H)).permute(0, 3, 1, 2) for p in self.qkv(x).chunk(3, -1))
+
+    def forward(self, x):
+        return self.out(self.attend(*self.parts(x)).permute(0, 2, 3, 1).flatten(2))
+
+
+def with_the_first_mask():
+    kept = {}
+
+    def attention(query, key, value, mask=None):
+        if mask is not None:
+            mask = kept.setdefault(mask.shape, mask)
+        return F.scaled_dot_product_attention(query, key, value, mask)
+
+    return attention
+
+
+def with_keys_by_shape():
+    kept = {}
+    return lambda q, k, v: F.scaled_dot_product_attention(q, kept.setdefault(k.shape, k), v)
+
+
+def weighed(query, key, value, mask=None):
+    weights = scored(query, key).softmax(-1)
+    return F.scaled_dot_product_attention(query, key, value, mask), weights
+
+
+def negating(query, key, value, mask=None):
+    if mask is not None:
+        mask.logical_not_()
+        mask = ~mask
+    return F.scaled_dot_product_attention(query, key, value, mask)
+
+
+def rebuilt(query, key, value):
+    output = F.scaled_dot_product_attention(query, key, value)
+    return torch.tensor(output.tolist(), dtype=output.dtype)
+
+
+def of_positive_scores(query, key, value):
+    shares = scored(query, key).relu()
+    return shares / shares.sum(-1, keepdim=True).clamp_min(1e-9) @ value
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "options"),
+    [
+        (Masked, None, ALLOWED), (OnlyInEval, "train-eval", ALLOWED),
+        (InPlaceOfTheOrder, "causal-leak", CAUSAL_TOO), (Squeezed, "wrong-shape", ALLOWED),
+        (lambda: Constant(8), "scale-constant", {}), (lambda: Constant(0.7), "scale-other", {}),
+        (with_the_first_mask, "remembers", ALLOWED),
+        (with_keys_by_shape, "scores-not-dot-products", {}),
+        (lambda: weighed, "weights-differ", ALLOWED), (lambda: negating, "modifies-input", ALLOWED),
+        (lambda: rebuilt, "detached", {}),
+        (lambda: of_positive_scores, "scores-not-dot-products", {}),
+        (Window, None, {"causal": True}), (InTurn, None, {"causal": True}),
+        (lambda: nn.Transformer(12, 2, 1, 1, 24, batch_first=True), None, {}),
+        (lambda: nn.TransformerDecoderLayer(12, 3, 24, batch_first=True), None, {}),
+    ],
+)  # fmt: skip
+def test_what_one_call_does_not_show_is_looked_for(make, name, options):
+    report = diagnose(make(), **options)
+    assert (*names(report), report.gap and report.gap.name)[0] == name, repr(report)
+    assert (report.ok is True) == (name is None)
+
+
+# --- what is meant, and what is asked (D8) --------------------------------------------------------
+
+
+def capped(q, k, v):
+    return (3 * torch.tanh(scored(q, k) / 3)).softmax(-1) @ v
+
+
+def with_a_sink(q, k, v):
+    scores = scored(q, k)
+    return scores.exp() / (1 + scores.exp().sum(-1, keepdim=True)) @ v
+
+
+def mine(q, k, v):
+    return (q @ k.mT).softmax(-1) @ v
+
+
+@pytest.mark.parametrize(
+    ("attention", "name"),
+    [
+        (capped, "scores-not-dot-products"),
+        (with_a_sink, "not-normalised"),
+        (mine, "scale-missing"),
+    ],
+)
+def test_a_convention_of_its_own_ends_well_if_it_is_meant(attention, name):
+    report = diagnose(attention)
+    assert (*names(report), report.gap and report.gap.name)[0] == name
+    assert f'meant={{"{name}"}}' in repr(report)
+    meant = diagnose(attention, meant={name})
+    assert meant.ok is True
+    assert any(note.key == "meant" for note in meant.notes)
+
+
+def test_only_names_of_findings_can_be_meant():
+    with pytest.raises(ValueError, match="no-such-name"):
+        diagnose(mine, meant={"no-such-name"})
+    assert len(CAUSES) <= 45
+
+
+def blocks(query, key, value, mask):
+    return scored(query, key).masked_fill(mask, -math.inf).softmax(-1) @ value
+
+
+def adds(query, key, value, mask):
+    return (scored(query, key) + mask).softmax(-1) @ value
+
+
+@pytest.mark.parametrize(
+    ("attention", "name", "option"),
+    [(blocks, "mask-inverted", "blocked"), (adds, "mask-added", "additive")],
+)
+def test_what_a_mask_means_is_asked_and_not_accused(attention, name, option):
+    report = diagnose(attention)
+    assert asked(report) == name
+    assert f'mask="{option}"' in report.gap.remedy
+    assert diagnose(attention, mask=option).ok is True
+    assert names(diagnose(attention, mask="allowed")) == [name]
+
+
+def test_which_axis_is_the_batch_is_asked():
+    class Second(Layer):
+        def forward(self, x):
+            return super().forward(x.transpose(0, 1)).transpose(0, 1)
+
+    assert asked(diagnose(Second(), causal=True)) == "batch-first"
+    assert diagnose(Second(), causal=True, batch_first=False).ok is True
+
+
+def test_numpy_and_devices_are_notes():
+    def of_numpy(query, key, value):
+        scores = np.einsum("nle,nse->nls", query, key) / np.sqrt(query.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return (weights / weights.sum(-1, keepdims=True)) @ value
+
+    def on_the_cpu(query, key, value):
+        return scored(query, key).softmax(-1) @ value * torch.ones(value.shape[-1]).double()
+
+    assert diagnose(of_numpy).ok is True
+    report = diagnose(on_the_cpu)
+    assert report.ok is True
+    assert "device" in [note.key for note in report.notes]
+
+
+# --- time and hostile targets (D9, D10, H) --------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_compiled_code_is_unwrapped():
+    assert diagnose(torch.compile(mine)).findings[0].name == "scale-missing"
+    assert diagnose(torch.compile(Layer()), causal=True).ok is True
+
+
+def test_what_is_slow_does_not_hang():
+    def slow(query, key, value):
+        sum(range(6_000_000))
+        return F.scaled_dot_product_attention(query, key, value)
+
+    assert "hangs" not in names(diagnose(slow))
+
+
+def test_a_large_layer_takes_two_seconds():
+    code = (
+        "import time, torch; from torch import nn; from attnlab.clinic import diagnose\n"
+        "layer = nn.MultiheadAttention(4096, 32, batch_first=True); start = time.process_time()\n"
+        "report = diagnose(layer); print(report.findings, time.process_time() - start)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found, seconds = out.stdout.rsplit(" ", 1)
+    assert found == "()"
+    assert float(seconds) < 6  # 2 on a quiet machine
+
+
+def test_pieces_of_attention_are_not_accused():
+    def attention_scores(query, key):
+        return scored(query, key)
+
+    def make_causal_mask(length):
+        return torch.ones(length, length).tril()
+
+    for piece in (attention_scores, make_causal_mask):
+        report = diagnose(piece)
+        assert report.ok is None
+        assert not report.findings
+    assert "lesson 3" in report.gap.remedy
+
+
+def resized(query, key, value):
+    query.resize_(0)
+    return value
+
+
+def to_do(query, key, value):
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("target", [resized, to_do, int, 3, nn.Linear, "text"])
+def test_hostile_targets_do_no_harm(target):
+    report = diagnose(target)
+    assert report.ok is not True
+    assert "clinic itself" not in repr(report)

@@ -1,0 +1,358 @@
+"""Untrusted code is watched, stopped in time, and cannot swallow the learner's interrupt."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from itertools import takewhile
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.overrides import _get_current_function_mode_stack as modes_of_torch
+from torch.utils import _device
+
+from attnlab import _bounded
+from attnlab._bounded import Caller, CutShort, Limit, OutOfTime, _within, call, time_for_all
+from attnlab.clinic import diagnose
+
+
+def test_what_a_call_returns_prints_and_raises_is_kept():
+    outcome = call(lambda x: print("hello") or x + 1, 2)
+    assert (outcome.value, outcome.printed, outcome.trouble) == (3, "hello\n", "")
+    outcome = call(lambda: int("first\nsecond"))
+    assert isinstance(outcome.error, ValueError)
+    assert outcome.trouble == "ValueError: invalid literal for int() with base 10: 'first\\nsecond'"
+
+
+# --- what computes for too long -------------------------------------------------------------------
+
+
+def busy():
+    while True:
+        pass
+
+
+def busy_with_tensors():
+    x = torch.eye(256)
+    while True:
+        x = x @ x
+
+
+def stubborn():
+    while True:
+        try:
+            busy()
+        except:  # noqa: E722 - the worst that a learner may write
+            pass
+
+
+def busy_in_finalizers():
+    class Slow:
+        def __del__(self):
+            busy()
+
+    Slow()  # the alarm is lost in its finalizer, and rings again
+    busy()
+
+
+@pytest.mark.parametrize("function", [busy, busy_with_tensors, stubborn, busy_in_finalizers])
+def test_what_computes_on_and_on_is_stopped(function, monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", hook := lambda _: pytest.fail("reported"))
+    outcome = call(function, time_limit=0.1)
+    assert type(outcome.error) is OutOfTime
+    assert outcome.trouble == "no answer within the time limit"
+    assert 0.1 <= outcome.seconds < 10  # 1.3 were seen on a busy machine
+    assert sys.unraisablehook is hook
+
+
+def computes(seconds):
+    """Compute for so many seconds."""
+    start = time.thread_time()
+    while time.thread_time() - start < seconds:
+        pass
+
+
+def first(query, key, value):
+    return torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, -1) @ value
+
+
+@pytest.mark.parametrize(
+    ("takes", "findings", "ok"),
+    [([9], ["hangs"], False), ([0.3] * 99, [], None), ([0.3], [], True)],
+)
+def test_what_computes_for_long_is_named_and_not_called_for_long(takes, findings, ok):
+    calls, takes = [], iter(takes)
+
+    def attention(query, key, value):
+        calls.append(1)
+        computes(next(takes, 0))
+        return first(query, key, value)
+
+    report = diagnose(attention, time_limit=0.5)
+    assert [finding.name for finding in report.findings] == findings
+    assert report.ok is ok
+    assert len(calls) <= 3 or not findings
+
+
+def test_an_examination_has_a_time_limit_in_all():
+    def attention(query, key, value):
+        computes(0.05)
+        return first(query, key, value)
+
+    report = diagnose(attention, time_limit=0.1)
+    assert (report.findings, report.ok) == ((), None)
+    assert "stopped after 1 seconds of computing" in report.gap.why
+    assert "time_limit=0.2" in report.gap.remedy
+
+
+# --- what waits, for itself or for other programs -------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_process_that_gets_no_processor_loses_no_time():
+    def stopped_for_a_while():
+        computes(0.1)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        computes(0.1)
+        return 7
+
+    if not (child := os.fork()):
+        outcome = call(stopped_for_a_while, time_limit=0.4)
+        os._exit(outcome.value if outcome.passed > 0.6 else 1)
+    os.waitpid(child, os.WUNTRACED)
+    time.sleep(0.6)
+    os.kill(child, signal.SIGCONT)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_other_threads_do_not_count():
+    others = [threading.Thread(target=lambda: computes(0.2)) for _ in range(4)]
+
+    def waits():
+        for other in others:
+            other.start()
+        for other in others:
+            other.join()
+
+    assert call(waits, time_limit=0.3).error is None
+
+
+def sleepy():
+    while True:
+        with contextlib.suppress(Exception):
+            time.sleep(5)
+
+
+def test_what_only_waits_is_cut_short_and_not_accused(monkeypatch):
+    assert _bounded.WAIT >= 60
+    monkeypatch.setattr(_bounded, "WAIT", 0.2)
+    outcome = call(sleepy)
+    assert isinstance(outcome.error, CutShort)
+    assert outcome.seconds < 0.1 < 0.2 <= outcome.passed
+    report = diagnose(lambda query, key, value: sleepy())
+    assert (report.findings, report.ok) == ((), None)
+    assert "seconds, of which it computed for 0.0." in report.gap.why
+    assert "input()" in report.gap.remedy
+
+
+def test_the_end_of_an_examination_accuses_nobody():
+    called = []
+    with time_for_all(Limit(0.05)), pytest.raises(CutShort):
+        Caller(busy, 1.0)()
+    with time_for_all(Limit(-1.0)), pytest.raises(CutShort):
+        Caller(lambda: called.append(1), 1.0)()
+    assert not called
+    assert call(lambda: 7).value == 7
+
+
+# --- the alarm ------------------------------------------------------------------------------------
+
+
+def test_the_alarm_is_off_afterwards_and_the_old_handler_back():
+    def mine(_number, _frame):
+        raise AssertionError("rang after the call")
+
+    earlier = signal.signal(signal.SIGALRM, mine)
+    try:
+        call(lambda: None, time_limit=0.05)
+        call(busy, time_limit=0.05)
+        assert signal.getsignal(signal.SIGALRM) is mine
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGALRM, earlier)
+
+
+@pytest.mark.skipif(not hasattr(signal, "sigtimedwait"), reason="needs signal.sigtimedwait")
+def test_an_alarm_that_was_not_answered_yet_is_taken_back():
+    if not (child := os.fork()):  # where no other thread can answer it
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+        _within(Limit(0.01), lambda: time.sleep(0.05))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})  # it would end the process
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def computes_deaf(seconds):
+    """Compute in one step of compiled code, which hears no alarm."""
+    clock = iter(time.thread_time, None)
+    deque(takewhile((time.thread_time() + seconds).__gt__, clock), maxlen=0)
+
+
+def test_an_alarm_that_compiled_code_does_not_hear_rings_seldom():
+    rang = []
+
+    def deaf_and_stubborn():
+        for _ in range(5):  # the next alarm may come before a reading is kept
+            with contextlib.suppress(OutOfTime):
+                try:
+                    computes_deaf(0.1)
+                finally:
+                    rang.append(signal.getitimer(signal.ITIMER_REAL)[1])
+
+    call(deaf_and_stubborn, time_limit=0.05)
+    assert rang
+    assert min(rang) > 0.005
+
+
+def test_late_compiled_code_is_said_to_be_out_of_reach():
+    def attention(query, key, value):
+        computes_deaf(1.3)
+        return value
+
+    finding = diagnose(attention, time_limit=0.1).findings[0]
+    assert finding.name == "hangs"
+    assert "compiled code, which cannot be stopped" in finding.sentence
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises, also where the tests run in the background and ignore it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_the_interrupt_of_the_learner_passes_through():
+    with pytest.raises(KeyboardInterrupt):
+        diagnose(lambda query, key, value: signal.raise_signal(signal.SIGINT))
+    main = threading.main_thread().ident
+    threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        call(busy, time_limit=30)
+
+
+def test_off_the_main_thread_there_is_no_limit_and_no_error():
+    kept = []
+    thread = threading.Thread(target=lambda: kept.append(call(lambda: 7, time_limit=0.1)))
+    thread.start()
+    thread.join()
+    assert kept[0].value == 7
+
+
+# --- what a call leaves behind --------------------------------------------------------------------
+
+
+def test_a_caller_notices_changed_arguments_by_name():
+    caller = Caller(lambda a, b: b.mul_(2), 1.0)
+    caller(torch.ones(2), b=torch.ones(2))
+    before, after = caller.changed["b"]
+    assert (before.tolist(), after.tolist()) == ([1, 1], [2, 2])
+    caller(torch.tensor([float("nan"), 1]), b=torch.zeros(2))  # a NaN stays a NaN
+    assert list(caller.changed) == ["b"]
+
+
+def test_warnings_and_a_closed_stdout_do_not_disturb():
+    def attention(query, key, value):
+        warnings.warn("careful", stacklevel=2)
+        print("bye")
+        sys.stdout.close()
+        return first(query, key, value)
+
+    report = diagnose(attention)
+    assert "prints" in [note.key for note in report.notes]
+    assert report.gap is None
+
+
+class Watching(TorchFunctionMode):
+    """Counts the calls of torch."""
+
+    count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+def takes_another_device():
+    torch.set_default_device("meta")
+
+
+def enters_another_device():
+    torch.device("meta").__enter__()
+
+
+def does_both():
+    takes_another_device()
+    enters_another_device()
+
+
+def test_modes_that_a_call_leaves_or_takes_away_are_put_back():
+    def leaves_one():
+        Watching().__enter__()
+
+    def takes_one():
+        Watching().__exit__(None, None, None)
+
+    with Watching() as mine:
+        for function in (leaves_one, takes_one, takes_another_device):
+            call(function)
+            assert modes_of_torch() == [mine]
+        before = mine.count
+        assert torch.ones(1).device.type == "cpu"
+        assert mine.count > before
+    assert modes_of_torch() == []
+
+
+@pytest.mark.parametrize("device", [None, "cpu", "meta"])
+@pytest.mark.parametrize("function", [takes_another_device, enters_another_device, does_both])
+def test_the_default_device_stays_that_of_the_learner(device, function):
+    def remembered():
+        """Return what torch remembers of the default device, beside the mode."""
+        return torch._GLOBAL_DEVICE_CONTEXT.device_context, _device.CURRENT_DEVICE
+
+    torch.set_default_device(device)
+    try:
+        before = remembered()
+        assert call(function).error is None
+        assert remembered() == before
+        assert torch.ones(1).device.type == torch.get_default_device().type == (device or "cpu")
+    finally:
+        torch.set_default_device(None)
+    assert modes_of_torch() == []
+    assert torch.get_default_device().type == "cpu"
+
+
+def test_threads_and_deterministic_algorithms_are_put_back():
+    threads = torch.get_num_threads()
+
+    def attention(query, key, value):
+        torch.set_num_threads(threads + 2)
+        torch.use_deterministic_algorithms(True)
+        return first(query, key, value)
+
+    try:
+        call(attention, *torch.randn(3, 4, 5), time_limit=60)  # torch imports much here
+        assert torch.get_num_threads() == threads
+        diagnose(attention)
+        assert torch.get_num_threads() == threads
+        assert not torch.are_deterministic_algorithms_enabled()
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(False)
