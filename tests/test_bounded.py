@@ -66,7 +66,7 @@ def test_what_computes_on_and_on_is_stopped(function, monkeypatch):
     outcome = call(function, time_limit=0.1)
     assert type(outcome.error) is OutOfTime
     assert outcome.trouble == "no answer within the time limit"
-    assert 0.1 <= outcome.seconds < 1
+    assert 0.1 <= outcome.seconds < 10  # 1.3 were seen on a busy machine
     assert sys.unraisablehook is hook
 
 

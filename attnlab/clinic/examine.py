@@ -11,7 +11,7 @@ from attnlab.clinic._results import Results
 from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
 from attnlab.clinic.heads import examine_cache, examine_heads, examine_positions, examine_sides
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
-from attnlab.clinic.masks import ask_inverted, examine_masks, examine_switch, leaks, returned
+from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
 from attnlab.clinic.names import numbers_of
 from attnlab.clinic.observe import Core, find_order, observe
@@ -66,9 +66,6 @@ def _attention(subject: Subject, results: Results) -> None:
     groups = [[core] for core in cores] if subject.followed else [cores]
     found = [best(subject, group, results) for group in groups]
     cores = [core for group in groups for core in group]
-    if found[0] and "same weight" in " ".join(way.words for way in found[0].slips):
-        if subject.masks and ask_inverted(subject, OPEN, results):
-            return
     if subject.followed:
         if not any(recipe and recipe.softmax.cause for recipe in found):
             mixed(subject, results)

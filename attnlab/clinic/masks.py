@@ -225,25 +225,6 @@ def _accuse(
     )
 
 
-def ask_inverted(subject: Subject, steps: tuple[str, ...], results: Results) -> bool:
-    """Say so if it computes attention with a mask that blocks everything."""
-    mask = subject.masks[0]
-    size = _sizes(subject)[0]
-    nothing = torch.zeros(2, *size[1:], dtype=torch.bool)
-    for form in subject.forms(mask):
-        cores = observe(subject, masks={mask.name: form(nothing, subject.dtype)})
-        told = explain([cores[0].sample], steps=steps) if cores else None
-        if told is not None and not told.slips:
-            sentence = (
-                f"With a mask {mask.name} that blocks nothing every key gets the same "
-                "weight, and with one that blocks everything it computes attention."
-            )
-            ask = results.found if subject.said(mask)[1] in ("option", "words") else results.ask
-            ask("mask-inverted", sentence)
-            return True
-    return False
-
-
 def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
     """Change the tokens that a mask blocks: the outputs of the others must not move."""
     adapted = subject.options.call is not None
@@ -272,10 +253,12 @@ def _second(
     subject: Subject, mask: Argument, one: Try, found: list[Recipe | None], results: Results
 ) -> None:
     """Give another mask of the same shape: the first must not stay; nor must a causal order go."""
+    if subject.large:
+        return
     sizes = one.core.sample.sizes
     size = tuple(getattr(sizes, name) for name in "NHLS")
     cores = given(subject, mask.name, one.form, size, seed=4)
-    if len(cores) <= one.place or cores[one.place].sample.allowed is None or subject.large:
+    if len(cores) <= one.place or cores[one.place].sample.allowed is None:
         return
     if judged(found[one.place], cores[one.place]).masking.cause:
         results.found(

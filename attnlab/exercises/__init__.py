@@ -38,9 +38,9 @@ from attnlab.exercises.lesson_05 import (
     check_tested_head,
 )
 from attnlab.exercises.lesson_06 import (
+    check_fitting_keys,
     check_layer_test,
     check_linear_from,
-    check_other_pair,
     check_parameter_count,
 )
 from attnlab.exercises.lesson_07 import (

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from attnlab.clinic import Evidence
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, first_difference, pair, table
-from attnlab.exercises._forms import Case, Either, Opinion, Tried, Value, randoms
+from attnlab.exercises._answers import Wrong, first_difference, table
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Tried, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -116,79 +117,69 @@ def check_linear_from() -> Iterator[tuple[str, tuple]]:
         yield f"a matrix {sizes}", randoms(sizes)
 
 
-# --- another pair with the same scores ------------------------------------------------------------
-
-TOKENS = 3
-TURNED = {  # what makes of the scores before those after
-    "They are the old table transposed, because queries and keys have changed places.": (
-        lambda scores: scores.T
-    ),
-    "All of them have changed sign. Change the sign of both matrices or of neither.": (
-        lambda scores: -scores
-    ),
-}
+# --- keys that fit other queries ------------------------------------------------------------------
 
 
-def two_matrices(value: object) -> tuple[Tensor, Tensor]:
-    """Read two matrices."""
-    wanted = "two matrices of floats, the new W_query and the new W_key"
-    found = pair(value, wanted)
-    for one in found:
-        if not isinstance(one, Tensor) or not one.is_floating_point():
-            got = f"a matrix of {one.dtype}" if isinstance(one, Tensor) else _voice.kind_of(one)
-            raise Wrong(_voice.returned(got, wanted))
-        if not one.isfinite().all():
-            raise Wrong(_voice.returned("NaN or infinity in a matrix", wanted))
-    query, key = (one.detach().float().clone() for one in found)
-    return query, key
+def factor(W_query: Tensor, new_W_query: Tensor) -> Tensor:
+    """Return the matrix A for which W_query @ A is the new matrix."""
+    return torch.linalg.lstsq(W_query, new_W_query).solution
 
 
-def see_pair(case: str, found: tuple[Tensor, Tensor], *given: Tensor) -> None:
-    """Raise Wrong unless both matrices are new, and tokens keep their scores."""
-    for name, new, old in zip(("W_query", "W_key"), found, given, strict=True):
-        if new.shape != old.shape:
-            raise Wrong(_voice.has_shape(case, f"new {name}", new, old))
-        if (new - old).abs().max() < 1e-3:
-            raise Wrong(f"{name} has not changed. Change both matrices, and keep the scores.")
-    (x,) = randoms((TOKENS, len(given[0])), seed=1)
-    before, after = ((x @ query) @ (x @ key).T for query, key in (given, found))
+def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
+    """Return the W_key that leaves W_query @ W_key.T as it was."""
+    return W_key @ factor(W_query, new_W_query).inverse().T
 
-    def near(one: Tensor, other: Tensor) -> bool:
-        return bool((one - other).abs().max() < 1e-3 * other.abs().max())
 
-    if near(after, before):
-        return
-    change = torch.linalg.lstsq(given[0], found[0]).solution  # W_query @ change is the new one
-    why = "What one matrix gains, the other must lose, because only W_query @ W_key.T counts."
-    if near(given[0] @ change, found[0]):
-        why += (
-            " If the new W_query is W_query @ A, the new W_key is W_key times the transpose of the "
-            "inverse of A."
-        )
-        if near(found[1], given[1] @ torch.linalg.pinv(change)):
-            why = "You multiplied W_key by the inverse of A. Take the transpose of the inverse."
-    else:
-        why += " Multiply the matrices on the right, as in W_query @ A."
-    why = next((words for words, turn in TURNED.items() if near(after, turn(before))), why)
+def scores_of_token_0(result: Tensor, _right: Tensor, *given: Tensor) -> Evidence:
+    """Return the scores of one token before, and with the matrix that the learner returned."""
+    W_query, W_key, new_W_query = given
+    (x,) = randoms((3, len(W_query)), seed=1)
+    before, after = x @ W_query @ (x @ W_key).T, x @ new_W_query @ (x @ result).T
     rows = {"before": before[0], "with yours": after[0]}
-    evidence = table("Scores of token 0:", rows, [f"token {i}" for i in range(TOKENS)])
-    raise Wrong(f"The scores are not the same. {why}", evidence)
+    return table("Raw scores of token 0:", rows, [f"token {i}" for i in range(len(x))])
 
 
-@Tried(
-    answer="A function of (W_query, W_key), both (d_in, d_k), that returns two others.",
+@Compared(
+    answer="A function of (W_query, W_key, new_W_query), all (d_in, d_k), that returns the new "
+    "W_key.",
     see="attnlab.attention_scores : they depend on the product only.",
-    read=two_matrices,
-    see_result=see_pair,
-    verified="Both matrices are new, and the scores of random tokens stay as they were.",
+    right=fitting,
+    what="new W_key",
+    slips={
+        "You multiplied W_key by the inverse of A. Take the transpose of the inverse.": (
+            lambda query, key, new: key @ factor(query, new).inverse()
+        ),
+        "You multiplied W_key by A, as W_query was. What one matrix gains, the other must lose.": (
+            lambda query, key, new: key @ factor(query, new)
+        ),
+        "You multiplied W_key by the transpose of A. Invert it as well.": (
+            lambda query, key, new: key @ factor(query, new).T
+        ),
+        "The keys have not changed, but the queries have.": lambda query, key, new: key.clone(),
+        "The keys have changed in the same way as the queries. What one matrix gains, the other "
+        "must lose.": lambda query, key, new: key + new - query,
+    },
+    errors={
+        "square matri": "W_query has no inverse, because it is not square. "
+        "torch.linalg.lstsq(W_query, new_W_query).solution is A.",
+    },
+    misshapen="It has the shape of W_key, because W_key is multiplied by a matrix (d_k, d_k).",
+    otherwise="With it, the tokens do not have the scores that they had before. Only the product "
+    "W_query @ W_key.T counts, so what W_query gains, W_key must lose.",
+    evidence=scores_of_token_0,
+    rtol=1e-3,
+    atol=1e-3,
+    verified="With the new matrices, all scores are what they were before.",
 )
-def check_other_pair() -> Iterator[tuple[str, tuple]]:
-    """Check two other matrices that give the same scores.
+def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
+    """Check the W_key that fits a W_query which was multiplied by an unknown matrix.
 
-    Verified: shapes, that both differ from what was given, and the scores, for two pairs.
+    Verified: the shape and the numbers, for two sizes.
     """
-    for sizes in ((8, 4), (13, 6)):
-        yield f"two matrices {sizes}", randoms(sizes, sizes)
+    for d_in, d_k in ((8, 4), (13, 6)):
+        query, key, change = randoms((d_in, d_k), (d_in, d_k), (d_k, d_k))
+        change = change + 3 * torch.eye(d_k)  # invertible, and far from orthogonal
+        yield f"three matrices {d_in, d_k}", (query, key, query @ change)
 
 
 # --- a test for layers ----------------------------------------------------------------------------

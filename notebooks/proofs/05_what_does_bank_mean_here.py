@@ -142,6 +142,7 @@ occurring = {word for sentence in sentences.sentence for word in layer.tokens(se
 assert not {*water, *money} & occurring
 
 # %% after: pairs-told  numbers: 16
+assert (robbed > sailed).all()
 
 # %% after: count-pairs
 for kind in ("clear", "mixed"):

@@ -414,8 +414,8 @@ ways = ["attention", "plain average"]
 Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
 
 # %% pairs-told [markdown]
-# A pair of a river sentence and a money sentence counts as correct if “bank” lies further towards water in the river sentence. This one is: the output
-# leans further to water with “sailed” than with “robbed”, in both columns. Besides the three known sentences we have 16 **clear** ones, with words of one
+# A pair of a river sentence and a money sentence counts as correct if “bank” lies further towards water in the river sentence. This one is not: the
+# output leans further to water with “robbed”, whose sentence contains “river”, than with “sailed”, in both columns. Besides the three known sentences we have 16 **clear** ones, with words of one
 # kind only, and 16 **mixed** ones. Half of each kind are about a river, which makes 8 × 8 = 64 pairs of each kind.
 
 # %% count-pairs

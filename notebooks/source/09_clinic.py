@@ -499,8 +499,8 @@ panel = panel[panel.examined.str.contains("correct|injected")]
 panel.pivot(index=["examined", "answer"], columns="half", values="number").fillna("")
 
 # %% closing [markdown]
-# Most of the bugs were named, and only a few were missed. But correct code was accused as well, less often with the
-# appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
+# Most of the bugs were named, and only a few were missed. But at our first look correct code was accused as well, less
+# often with the appropriate options than without, and some of it could not be examined. Moreover, we wrote all of these
 # implementations ourselves. A review of an earlier version of the clinic used 143 public implementations instead, and
 # 43 of the 101 correct ones among them were accused at first. Without those that follow a convention of their own, such
 # as True for blocked, the share was still 24%. So be prepared for more false findings in your own code than the table

@@ -125,24 +125,6 @@ def test_the_adapter_makes_another_call_possible():
     assert wrong.findings[0].name == "mask-ignored"
 
 
-def test_the_caller_may_tell_what_a_mask_means():
-    def blocked(query, key, value, mask=None):
-        return attention(query, key, value, None if mask is None else ~mask)
-
-    assert diagnose(blocked).gap.name == "mask-inverted"
-    assert diagnose(blocked, mask="blocked").ok
-    assert diagnose(attention, mask="blocked").findings[0].name == "mask-inverted"
-
-
-def test_the_caller_may_tell_that_a_mask_is_added():
-    def added(query, key, value, mask=None):
-        scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-        return (scores if mask is None else scores + mask).softmax(dim=-1) @ value
-
-    assert diagnose(added).gap.name == "mask-added"
-    assert diagnose(added, mask="additive").ok
-
-
 def test_the_caller_may_tell_that_it_is_causal():
     assert diagnose(lambda q, k, v: attention(q, k, v)).ok
     report = diagnose(lambda q, k, v: attention(q, k, v), causal=True)

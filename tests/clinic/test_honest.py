@@ -265,6 +265,128 @@ def test_grouped_heads_positions_and_caches_are_probed(make, name):
     assert name or report.ok is True
 
 
+# --- what one call does not show ------------------------------------------------------------------
+
+ALLOWED = {"mask": "allowed"}
+CAUSAL_TOO = {"mask": "allowed", "causal": True}
+
+
+class Masked(Layer):
+    """Self-attention with a mask, True = may attend."""
+
+    def forward(self, x, mask=None):
+        query, key, value = self.parts(x)
+        scores = scored(query, key)
+        if mask is not None and self.uses(mask):
+            scores = scores.masked_fill(~mask, -math.inf)
+        return self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+    def uses(self, mask):
+        return True
+
+
+class OnlyInEval(Masked):
+    def uses(self, mask):
+        return not self.training
+
+
+class InPlaceOfTheOrder(Masked):
+    def forward(self, x, mask=None):
+        order = torch.ones(x.shape[1], x.shape[1]).tril() > 0
+        return super().forward(x, order if mask is None else mask)
+
+
+class Squeezed(Masked):
+    def forward(self, x, mask=None):
+        return super().forward(x, mask).squeeze(0)
+
+
+class Constant(Layer):
+    def __init__(self, factor):
+        super().__init__()
+        self.by = lambda scores: scores / factor
+
+    def attend(self, query, key, value):
+        return self.by(query @ key.mT).softmax(-1) @ value
+
+
+class Window(Layer):
+    def attend(self, query, key, value):
+        old = torch.ones(query.shape[-2], key.shape[-2]).tril(-3) > 0
+        later = torch.ones_like(old).triu(1)
+        return scored(query, key).masked_fill(old | later, -math.inf).softmax(-1) @ value
+
+
+class InTurn(Layer):
+    """Cut every third feature for a head, and join in the same order."""
+
+    def parts(self, x):
+        return (p.unflatten(-1, (-1, H)).permute(0, 3, 1, 2) for p in self.qkv(x).chunk(3, -1))
+
+    def forward(self, x):
+        return self.out(self.attend(*self.parts(x)).permute(0, 2, 3, 1).flatten(2))
+
+
+def with_the_first_mask():
+    kept = {}
+
+    def attention(query, key, value, mask=None):
+        if mask is not None:
+            mask = kept.setdefault(mask.shape, mask)
+        return F.scaled_dot_product_attention(query, key, value, mask)
+
+    return attention
+
+
+def with_keys_by_shape():
+    kept = {}
+    return lambda q, k, v: F.scaled_dot_product_attention(q, kept.setdefault(k.shape, k), v)
+
+
+def weighed(query, key, value, mask=None):
+    weights = scored(query, key).softmax(-1)
+    return F.scaled_dot_product_attention(query, key, value, mask), weights
+
+
+def negating(query, key, value, mask=None):
+    if mask is not None:
+        mask.logical_not_()
+        mask = ~mask
+    return F.scaled_dot_product_attention(query, key, value, mask)
+
+
+def rebuilt(query, key, value):
+    output = F.scaled_dot_product_attention(query, key, value)
+    return torch.tensor(output.tolist(), dtype=output.dtype)
+
+
+def of_positive_scores(query, key, value):
+    shares = scored(query, key).relu()
+    return shares / shares.sum(-1, keepdim=True).clamp_min(1e-9) @ value
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "options"),
+    [
+        (Masked, None, ALLOWED), (OnlyInEval, "train-eval", ALLOWED),
+        (InPlaceOfTheOrder, "causal-leak", CAUSAL_TOO), (Squeezed, "wrong-shape", ALLOWED),
+        (lambda: Constant(8), "scale-constant", {}), (lambda: Constant(0.7), "scale-other", {}),
+        (with_the_first_mask, "remembers", ALLOWED),
+        (with_keys_by_shape, "scores-not-dot-products", {}),
+        (lambda: weighed, "weights-differ", ALLOWED), (lambda: negating, "modifies-input", ALLOWED),
+        (lambda: rebuilt, "detached", {}),
+        (lambda: of_positive_scores, "scores-not-dot-products", {}),
+        (Window, None, {"causal": True}), (InTurn, None, {"causal": True}),
+        (lambda: nn.Transformer(12, 2, 1, 1, 24, batch_first=True), None, {}),
+        (lambda: nn.TransformerDecoderLayer(12, 3, 24, batch_first=True), None, {}),
+    ],
+)  # fmt: skip
+def test_what_one_call_does_not_show_is_looked_for(make, name, options):
+    report = diagnose(make(), **options)
+    assert (*names(report), report.gap and report.gap.name)[0] == name, repr(report)
+    assert (report.ok is True) == (name is None)
+
+
 # --- what is meant, and what is asked (D8) --------------------------------------------------------
 
 

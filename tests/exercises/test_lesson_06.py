@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from attnlab.exercises import (
+    check_fitting_keys,
     check_layer_test,
     check_linear_from,
-    check_other_pair,
     check_parameter_count,
 )
 from tests.exercises.verdicts import accepts, names
@@ -35,13 +35,9 @@ def untransposed_if_square(matrix):
     return linear_with(matrix.T if matrix.shape[0] == matrix.shape[1] else matrix)
 
 
-def rotation(size):
-    generator = torch.Generator().manual_seed(0)
-    return torch.linalg.qr(torch.randn(size, size, generator=generator))[0]
-
-
-def sheared(matrix):
-    return torch.ones(2 * matrix.shape[1:]).triu()  # invertible, and not orthogonal
+def by_product(query, key, new):
+    """Solve new @ answer.T = query @ key.T, without A."""
+    return (torch.linalg.pinv(new) @ query @ key.T).T
 
 
 # --- a test for layers ----------------------------------------------------------------------------
@@ -75,10 +71,10 @@ def looks_at_all(layer):
 test_accepts = accepts({
     check_parameter_count: [12 * (7 + 7 + 5) + 7 + 7 + 5],
     check_linear_from: [linear_with, lambda m: with_weight(m.T.clone(), m)],
-    check_other_pair: [
-        lambda q, k: [2 * q, k / 2],
-        lambda q, k: (q @ rotation(q.shape[1]), k @ rotation(q.shape[1])),
-        lambda q, k: (q @ sheared(q), k @ sheared(q).inverse().T),
+    check_fitting_keys: [
+        by_product,
+        lambda q, k, n: k @ torch.linalg.pinv(torch.linalg.pinv(q) @ n).T,
+        lambda q, k, n: k @ torch.linalg.lstsq(n, q).solution.T,
     ],
     check_layer_test: [layer_test, lambda layer: torch.tensor(looks_at_all(layer))],
 })  # fmt: skip
@@ -99,18 +95,12 @@ test_names_the_mistake = names({
         "shares its memory": lambda m: with_weight(m.T, m),
         "a tensor of shape (3, 5). Return an nn.Linear": lambda m: m.T,
     },
-    check_other_pair: {
-        "W_query has not changed": lambda q, k: (q, k),
-        "W_key has not changed": lambda q, k: (2 * q, k),
-        "the other must lose": lambda q, k: (2 * q, 2 * k),
-        "Change the sign of both": lambda q, k: (-2 * q, k / 2),
-        "old table transposed": lambda q, k: (k, q),
-        "Multiply the matrices on the "
-        "right": lambda q, k: (rotation(len(q)) @ q, rotation(len(q)) @ k),
-        "You multiplied W_key by the inverse of "
-        "A": lambda q, k: (q @ sheared(q), k @ sheared(q).inverse()),
-        "the shape (8, 2), but it should have the shape (8, 4)": lambda q, k: (q[:, :2], k[:, :2]),
-        "of floats": lambda q, k: (q.int(), k.int()),
+    check_fitting_keys: {
+        "Take the transpose of the inverse": lambda q, k, n: k @ torch.linalg.lstsq(n, q).solution,
+        "what W_query gains, W_key must lose": lambda q, k, n: k / 2,
+        "no inverse, because it is not square": lambda q, k, n: k @ (q.inverse() @ n),
+        "multiplied by a matrix (d_k, d_k)": lambda q, k, n: q @ k.T,
+        "The keys have not changed": lambda q, k, n: k,
     },
     check_layer_test: {
         "Is your threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),

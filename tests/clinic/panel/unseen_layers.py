@@ -522,7 +522,7 @@ class FoldedByView(nn.Module):
     lambda m, x, padding, allowed: layer(
         x, (*parts_of(m.qkv, 3), m.out), 3, padding[:, None, None] & allowed
     ),
-    cause=("mask-ignored", "padding-leak", "mask-leak"),
+    cause=("mask-ignored", "mask-leak"),
 )
 class SecondMaskWins(nn.Module):
     """padding_mask: (N, S), attn_mask: (L, S); True = may attend."""
