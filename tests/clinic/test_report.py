@@ -22,11 +22,6 @@ def test_evidence_is_a_table_of_short_numbers():
     ]
 
 
-def test_evidence_needs_a_label_for_each_row_and_column():
-    with pytest.raises(ValueError, match=r"got \(2, 2\) for 1 rows and 2 columns"):
-        Evidence("x", torch.ones(2, 2), ("a",), ("b", "c"))
-
-
 def test_a_finding_is_its_sentence_and_knows_fix_and_lesson():
     finding = Finding("softmax-axis", "It runs over the queries.", TABLE)
     assert str(finding) == "It runs over the queries."
