@@ -22,12 +22,10 @@ class Plan(NamedTuple):
 
     sizes: list[int]  # of sequences, in tokens
     seconds: float  # for one row of the table
-    imports: int
-    lessons: int | None  # how many; all if None
 
 
-FULL = Plan([2**power for power in range(7, 15)], 4.0, 9, None)
-QUICK = Plan([128, 2048], 0.3, 3, 1)
+FULL = Plan([2**power for power in range(7, 15)], 4.0)
+QUICK = Plan([128, 2048], 0.3)
 
 
 class Row(NamedTuple):

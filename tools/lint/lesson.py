@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from tools.extract_figures import Figure, figures_in
 from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
-from tools.proofs import Proof, read_proofs
+from tools.proofs import Proof, proofs_of
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -108,11 +108,8 @@ class Lesson:
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
-        """The proofs by the numbers of their cells; none if their file cannot be read."""
-        try:
-            bound = {proof.cell: proof for proof in read_proofs(self.path)}
-        except LessonError:  # which the rule about proofs reports
-            return {}
+        """The proofs by the numbers of their cells; LessonError names one that proves nothing."""
+        bound = proofs_of(self.path, self.notebook.cells)
         return {n: bound[cell.id] for n, cell in self.cells if cell.get("id") in bound}
 
     @cached_property
@@ -144,13 +141,6 @@ class Lesson:
         cell = self.notebook.cells[n - 1]
         keys = prediction_keys(cell.source) if cell.cell_type == "code" else ()
         return [key for key in keys if key in self.questions]
-
-
-@cache
-def anchors_of(path: Path) -> frozenset[str]:
-    """Return where links can lead to in a notebook: the anchors of its headings."""
-    cells = read_notebook(path).cells
-    return frozenset(text.replace(" ", "-") for cell in cells for _, text in headings(cell))
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:
