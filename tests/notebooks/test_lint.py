@@ -122,7 +122,6 @@ FAULTS = [
     ("leaks", code("f", printed("on 2026-11-21\n")), "a date"),
     ("leaks", code("f", printed("at 12:30:01\n")), "a time of day"),
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
-    ("figures", code("f", figure(alt="")), "has no alt"),
     ("folding", lambda cells: cells[-4].metadata.update(jupyter={}), "must be folded"),
     ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
     ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
@@ -134,7 +133,6 @@ FAULTS = [
     ("solutions", lambda cells: cells[-4].metadata.update(tags=[]), "1 exercises, 0 solutions"),
     ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),
-    ("declared_numbers", {"proofs": "# %% after: cell-1  numbers: 2018\n"}, "2018 is not in"),
 ]
 
 

@@ -35,7 +35,7 @@ class Note(NamedTuple):
     cell: int  # counted from 1; 0 is the notebook as a whole
     text: str
     quote: str = ""  # the part of the cell's text that the note is about, if it is known
-    place: str = ""  # the file and line to be changed; a rule may leave them to the lint
+    place: str = ""  # the file and line to be changed, and the rule: the lint adds them
     rule: str = ""
 
 
@@ -120,8 +120,6 @@ class Lesson:
 
     def place(self, note: Note) -> str:
         """Return the file and the line that a note is about: in the source or the predictions."""
-        if note.place:
-            return note.place
         source = self.path.parent / "source" / f"{self.path.stem}.py"
         if not source.is_file():  # a notebook without a source
             return f"{self.path.name}: cell {note.cell}"
