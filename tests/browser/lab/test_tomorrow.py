@@ -35,6 +35,8 @@ NAMES = [f"{lab.COPIES.name}/{LESSON.name}", "forms.ipynb"]
 LATE = "import time\ntime.sleep(5)\n"
 STORED = ".attnlab-predict-stored, .attnlab-live-stored, .attnlab-explorer"
 IS_SHOWN = "path => window.jupyterapp?.shell.currentWidget?.context?.path === path"
+IS_TRUSTED = """[...window.jupyterapp.shell.currentWidget.content.model.cells]
+    .every(cell => cell.type !== 'code' || cell.trusted)"""
 OPEN = "path => { jupyterapp.commands.execute('docmanager:open', {path}); }"
 
 
@@ -60,7 +62,7 @@ def said(open_page, write_notebook):
 
 def check_first_look(look):
     """Fail unless a lesson is trusted, its answers are folded, and opening it changes nothing."""
-    look.page.locator(".attnlab-explorer .card").first.wait_for()  # its scripts run
+    assert look.page.evaluate(IS_TRUSTED)
     folds = look.page.locator("details.attnlab-answer, .attnlab-predict-stored > details")
     assert folds.count() >= 3
     assert not any(folds.evaluate_all("all => all.map(one => one.open)"))
