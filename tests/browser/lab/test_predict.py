@@ -10,13 +10,10 @@ QUESTIONS = r"""
 [choice]
 question = "A score of 0, with $\\sqrt{d_k} = 8$: how much **weight**?"
 explanation = "Some of it, the zebra says."
-[[choice.options]]
-text = "nothing"
-feedback = "The lion thought so, too."
-[[choice.options]]
-text = "some"
-correct = true
-feedback = "So it is."
+options = [
+    { text = "nothing", feedback = "The lion thought so, too." },
+    { text = "some", correct = true, feedback = "So it is." },
+]
 
 [number]
 question = "How much?"
