@@ -92,7 +92,7 @@ def _attention(subject: Subject, results: Results) -> None:
     elif found[0] is not None and not found[0].slips:
         mixed(subject, results)
         examine_grouped(subject, found[0], results)
-        if not results.findings:
+        if not results.has("batch-mixing", "head-mixing"):
             results.held("apart", "a sequence gives the same result alone as in a batch")
     if any(not core.sample.output.isfinite().all() for core in cores) and not results.findings:
         tell_nan(subject, results)
