@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnlab.clinic.hypotheses import Sample, Sizes, fit_scores, measured_weights
-from attnlab.clinic.subject import SIZES, Reply, Subject
+from attnlab.clinic.subject import LARGE, SIZES, Reply, Subject
 
 PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # where the factors begin
 NORMS = ("native_layer_norm", "_fused_rms_norm")
@@ -60,9 +60,14 @@ class Recorder(TorchDispatchMode):
             kept = args[0].detach().clone(), torch.zeros(1, 1), result[0].detach().clone()
             self.products.append(kept)
         if place is not None:
-            factors = (part.detach().clone() for part in args[place : place + 2])
+            factors = (_kept(part) for part in args[place : place + 2])
             self.products.append((*factors, result.detach().clone()))
         return result
+
+
+def _kept(part: Tensor) -> Tensor:
+    """Return a copy of a factor; the parameters of a large layer are themselves kept."""
+    return part.detach() if part.numel() > LARGE // 8 else part.detach().clone()
 
 
 def observe(
