@@ -184,7 +184,7 @@ class Compared(Check):
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
     atol: float = 1e-5
     rtol: float = 1e-5
-    keeps_inputs: bool = False  # the inputs must stay as they are
+    keeps_inputs: bool | str = False  # the inputs must stay as they are, or what to say if not
     keeps_dtype: bool = False  # the result must have the dtype of the correct one
 
     def decide(self, body: Callable, answer: Answer) -> Right:
@@ -192,7 +192,7 @@ class Compared(Check):
         passed: list[tuple] = []
         for case, inputs in body():
             try:
-                self._look(answer, case, inputs, passed)
+                self.compare(answer, case, inputs, passed)
             except Wrong as wrong:
                 if passed and self.credit:
                     wrong.message = f"{self.credit} {wrong.message}"
@@ -200,7 +200,8 @@ class Compared(Check):
             passed.append(inputs)
         return Right(self.verified)
 
-    def _look(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
+    def compare(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
+        """Raise Wrong if the result of a case is not the correct one."""
         got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
         right = self._made(self.right, inputs)
         if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
@@ -252,13 +253,13 @@ def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) 
 
 
 def asked(
-    answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool = False
+    answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool | str = False
 ) -> object:
     """Return what an answer gives for copies of the inputs: tensors, and tuples of tensors."""
     given = _copied(inputs)
     got = answer.ask(*given, read=read, case=case)
     if keeps_inputs and not _unchanged(given, inputs):
-        raise Wrong(_voice.changes_inputs(case))
+        raise Wrong(keeps_inputs if isinstance(keeps_inputs, str) else _voice.changes_inputs(case))
     return got
 
 
@@ -292,28 +293,6 @@ def bugs_left(
             changes = {step: way for name in names for step, way in bugs[name].items()}
             left.setdefault(f"{begin[count - 1]}: {names[0]}", []).append(make(**changes))
     return {why: Either(*ways) for why, ways in left.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried(Check):
-    """A check of a function with many right results; its body yields (case, inputs).
-
-    ``see_result`` looks at each result, and raises Wrong if a property is missing.
-    """
-
-    read: Read
-    see_result: Callable[..., None]  # of (case, result, *inputs)
-    verified: str  # said of a correct answer
-    shared: str = ""  # said if what ``see_result`` does to a result changes an input
-
-    def decide(self, body: Callable, answer: Answer) -> Right:
-        """Look at the result of every case."""
-        for case, inputs in body():
-            given = _copied(inputs)
-            self.see_result(case, answer.ask(*given, read=self.read, case=case), *inputs)
-            if self.shared and not _unchanged(given, inputs):
-                raise Wrong(self.shared)
-        return Right(self.verified)
 
 
 # --- an opinion -----------------------------------------------------------------------------------

@@ -62,19 +62,12 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
-        "These belong to a single die, but means add up, and so do variances of independent "
-        "terms.": (lambda c: (3.5 / c, 35 / 12 / c**2)),
-        "The variance is that of a single die, but variances of independent terms add up.": (
-            lambda c: (MEAN / c, 35 / 12 / c**2)
+        "A mean or a variance is that of a single die, but means add up, and so do variances of "
+        "independent terms.": Either(
+            lambda c: (3.5 / c, 35 / 12 / c**2), lambda c: (MEAN / c, 35 / 12 / c**2)
         ),
-        "Neither depends on the divisor, but the mean is divided by it, and the variance by its "
-        "square.": lambda c: (
-            MEAN,
-            VARIANCE,
-        ),
-        "Divide the variance by the square of the divisor, not by the divisor itself.": lambda c: (
-            MEAN / c,
-            VARIANCE / c,
+        "The mean is divided by the divisor, and the variance by its square.": Either(
+            lambda c: (MEAN, VARIANCE), lambda c: (MEAN / c, VARIANCE / c)
         ),
         "The second number is the standard deviation, which is the root of the variance.": (
             lambda c: (MEAN / c, VARIANCE**0.5 / c)
@@ -200,14 +193,11 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     see="torch.nn.functional.rms_norm : torch's version of the rescaling.",
     right=lambda query, key: scores(unit(query), unit(key)),
     slips={
-        "Nothing is rescaled, so keys ten times as large change the scores.": normed_by(
-            lambda x: x
-        ),
-        "Only the queries are rescaled, so keys ten times as large change the scores.": (
-            lambda query, key: scores(unit(query), key)
-        ),
-        "Only the keys are rescaled, so queries ten times as large change the scores.": (
-            lambda query, key: scores(query, unit(key))
+        "Queries and keys must both be rescaled. If either becomes ten times as large, the scores "
+        "must not change.": Either(
+            scores,
+            lambda query, key: scores(unit(query), key),
+            lambda query, key: scores(query, unit(key)),
         ),
         "The division by the root of d_k is missing. The score of every query with itself is d_k, "
         "but it should be the root of d_k.": lambda query, key: (
@@ -221,22 +211,15 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
         ),
-        "The mean is subtracted, as in LayerNorm. Here the features are only rescaled.": normed_by(
-            lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
+        "The mean is subtracted, as in LayerNorm or in a standard deviation. The root mean square "
+        "subtracts nothing.": normed_by(
             lambda x: F.layer_norm(x, x.shape[-1:]),
-        ),
-        "You divide by the standard deviation, which subtracts the mean before it squares. The "
-        "root mean square subtracts nothing.": normed_by(
+            lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),
-        "The root is missing. Divide by the root of the mean square.": normed_by(
-            lambda x: x / x.square().mean(-1, keepdim=True)
-        ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
-            lambda x: x / x.norm(),
-            lambda x: x / x.square().mean().sqrt(),
-            lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
+            lambda x: x / x.norm(), lambda x: x / x.square().mean().sqrt()
         ),
     },
     what="scores",

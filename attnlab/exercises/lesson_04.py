@@ -41,8 +41,6 @@ def off(weights: Tensor, other: object) -> float:
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
         "0 is 1.": [0, 1, 0, 0],
-        "These are the raw scores. Divide each by the root of 4 features, raise e to its power, "
-        "and then divide by the sum.": [0, 2, 0, 0],
         "These are e to the power of each score. Now divide by their sum, because weights sum to "
         "1.": [1, E1, 1, 1],
         "These come from the raw scores. Divide by the root of 4 features first.": (
@@ -51,14 +49,8 @@ def off(weights: Tensor, other: object) -> float:
         "This is the row of a token a. The question is about the query b.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
         ),
-        "These are the weights of the three tokens in the text. Here the row has one more a.": (
-            [0.212, 0.576, 0.212, 0.212]
-        ),
         "The numbers are correct, but not in the order of the keys a, b, a, a.": Either(
             *([LONELY[1] if key == place else LONELY[0] for key in range(4)] for place in (0, 2, 3))
-        ),
-        "All your weights are equal, but b has a score of 1 with itself and of 0 with each a.": (
-            [0.25] * 4
         ),
     },
     otherwise=lambda weights: (
@@ -87,12 +79,10 @@ def positive(value: object) -> float:
     """Read a positive number."""
     factor = number(value)
     if factor <= 0:
-        same = (
-            " With a negative factor, query and key both change sign, so the score stays the same."
-            if factor
-            else ""
+        why = (
+            "With a negative factor, query and key both change sign, and the score stays the same."
         )
-        raise Wrong(_voice.returned(f"{factor:g}", "a positive number", same.strip()))
+        raise Wrong(_voice.returned(f"{factor:g}", "a positive number", why if factor else ""))
     return factor
 
 
@@ -133,14 +123,11 @@ def check_sharp_factor(factor: float) -> str:
     see="torch.linalg.vector_norm : the length of a vector.",
     right=lambda weights, value: weights * value.norm(dim=-1)[..., None, :],
     slips={
-        "This is the weight times a sum of the value's features. A length is the root of the sum "
-        "of "
-        "their squares.": Either(
+        "These are not weights times lengths. The length of a value is the square root of the sum "
+        "of its squared features.": Either(
             lambda weights, value: weights * value.sum(dim=-1)[..., None, :],
             lambda weights, value: weights * value.abs().sum(dim=-1)[..., None, :],
-        ),
-        "This is the squared length of a value. Take the root.": (
-            lambda weights, value: weights * value.square().sum(dim=-1)[..., None, :]
+            lambda weights, value: weights * value.square().sum(dim=-1)[..., None, :],
         ),
         "The lengths belong to the keys, so each column has one. Here each row has one.": (
             lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
@@ -204,9 +191,7 @@ def one_over_sum(shades: Tensor) -> Tensor:
             ends_of(one_over_keys, lambda shades: 1)
         ),
         "The darkest weight cannot be 0, because the largest weight of a row is at least the "
-        "uniform share.": Either(
-            ends_of(lambda shades: 0, lambda shades: 1), ends_of(lambda shades: 0, one_over_sum)
-        ),
+        "uniform share.": ends_of(lambda shades: 0, one_over_sum),
         "The two numbers are correct, but the smaller one must come first.": (
             ends_of(one_over_sum, one_over_keys)
         ),

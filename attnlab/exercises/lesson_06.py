@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from attnlab._checks import shape
 from attnlab.clinic import Evidence
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, first_difference, table
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Tried, Value, randoms
+from attnlab.exercises._answers import Wrong, table
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -51,51 +52,45 @@ def check_parameter_count(_count: float) -> None:
 # --- a linear layer made of a matrix --------------------------------------------------------------
 
 
-def linear(value: object) -> nn.Linear:
-    """Read a linear layer."""
-    if isinstance(value, nn.Linear):
-        return value
-    raise Wrong(_voice.returned(_voice.kind_of(value), "an nn.Linear"))
+def linear_of(matrix: Tensor) -> nn.Linear:
+    """Return a layer without bias that multiplies by a matrix."""
+    layer = nn.Linear(*matrix.shape, bias=False)
+    layer.weight = nn.Parameter(matrix.T.clone())
+    return layer
 
 
-def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
-    """Raise Wrong unless the layer gives x @ matrix and trains a copy; change its weight."""
+def weight_of(layer: object) -> Tensor:
+    """Return a copy of the weight of a linear layer, and set it to 0."""
+    if not isinstance(layer, nn.Linear):
+        raise Wrong(_voice.returned(_voice.kind_of(layer), "an nn.Linear"))
     if layer.bias is not None:
         zero = "" if layer.bias.any() else " Even a bias of zeros would be trained."
         raise Wrong(f"The layer must not have a bias, so pass bias=False.{zero}")
-    got, right = tuple(layer.weight.shape), tuple(matrix.T.shape)
-    if got != right:
-        raise Wrong(
-            f"With {case}, the weight has the shape {got}, but it should have the shape {right}, "
-            "because nn.Linear stores one row for each output."
-        )
-    sizes = layer.in_features, layer.out_features
-    if sizes != tuple(matrix.shape):
-        raise Wrong(
-            f"With {case}, the layer says that it has {sizes[0]} inputs and {sizes[1]} outputs, "
-            "because it was made with the two sizes exchanged: nn.Linear(inputs, outputs)."
-        )
-    product = layer.weight.detach().T  # what the layer multiplies by
-    if not torch.allclose(product, matrix, atol=1e-5):
-        why = "Its weight does not hold the numbers of the matrix."
-        if torch.equal(product.T, matrix):
-            why = (
-                "The weight must hold the transposed matrix. With a square matrix, no error tells "
-                "you so."
-            )
-        evidence = first_difference(product, matrix, ("input", "output"))
-        raise Wrong(f"{_voice.is_wrong(case, 'layer')} {why}", evidence)
     if not layer.weight.requires_grad:
         raise Wrong("The weight cannot be trained, because its requires_grad is False.")
+    weight = layer.weight.detach().clone()
     with torch.no_grad():
         layer.weight.zero_()
+    sizes = layer.in_features, layer.out_features
+    if weight.shape != sizes[::-1]:
+        raise Wrong(
+            f"An nn.Linear{sizes} stores a weight of the shape {sizes[::-1]}, but yours has the "
+            f"shape {shape(weight)}."
+        )
+    return weight
 
 
-@Tried(
+@Compared(
     answer="A function of a matrix (d_in, d_out) that returns the layer.",
     see="torch.nn.Linear : stores its weight as (d_out, d_in).",
-    read=linear,
-    see_result=see_layer,
+    right=linear_of,
+    what="weight of the layer",
+    read=weight_of,
+    slips={
+        "The weight must hold the transposed matrix. No error tells you so if it is square.": (
+            lambda matrix: linear_of(matrix.T if len(matrix) == len(matrix.T) else matrix)
+        ),
+    },
     errors={
         "as parameter 'weight'": "A weight must be a parameter: wrap the numbers in nn.Parameter.",
         "a leaf Variable that requires grad": (
@@ -103,8 +98,11 @@ def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
             "what is trained."
         ),
     },
-    shared="The layer shares its memory with the matrix, so training it changes the matrix. Copy "
-    "the numbers.",
+    misshapen="nn.Linear stores one row for each output.",
+    otherwise="It does not hold the numbers of the matrix.",
+    axes=("output", "input"),
+    keeps_inputs="The layer shares its memory with the matrix, so training it changes the matrix. "
+    "Copy the numbers.",
     verified="The layer returns x @ matrix, even for a square matrix, and it trains a copy.",
 )
 def check_linear_from() -> Iterator[tuple[str, tuple]]:

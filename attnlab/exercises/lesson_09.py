@@ -14,7 +14,6 @@ from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
-from attnlab.exercises import _voice
 from attnlab.exercises._answers import (
     Answer,
     Right,
@@ -22,10 +21,9 @@ from attnlab.exercises._answers import (
     first_difference,
     numbers,
     table,
-    tensor,
 )
-from attnlab.exercises._examined import Examined, compared, diagnosed
-from attnlab.exercises._forms import Case, Check, Opinion, Value, asked, randoms, same
+from attnlab.exercises._examined import Examined, diagnosed
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
 
@@ -117,7 +115,23 @@ def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
 # --- two bugs -------------------------------------------------------------------------------------
 
 
+ZERO_COUNTS = (
+    "Multiplying the scores by the mask, or adding it, blocks nothing, because a score of 0 still "
+    "gets weight. Set blocked scores to -inf."
+)
 MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
+
+
+def weights_of(query: Tensor, key: Tensor) -> Tensor:
+    """Return attention weights."""
+    return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
+
+
+def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> Callable:
+    """Return attention whose scores are changed by the ones and zeros of a mask."""
+    return lambda query, key, value, mask: (
+        change(query @ key.mT / query.shape[-1] ** root, mask).softmax(dim=-1) @ value
+    )
 
 
 @Examined(
@@ -129,17 +143,7 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
                 query, key, value, attn_mask=~mask
             )
         ),
-        "The scores are multiplied by the mask, but a score of 0 still gets weight. Set blocked "
-        "scores to -inf.": lambda query, key, value, mask: (
-            (query @ key.mT / math.sqrt(query.shape[-1]) * mask).softmax(dim=-1) @ value
-        ),
-        "The mask is not used.": lambda query, key, value, mask: F.scaled_dot_product_attention(
-            query, key, value
-        ),
-        "Ones and zeros are added to the scores, which blocks nothing. Set blocked scores to "
-        "-inf.": lambda query, key, value, mask: F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask.to(query.dtype)
-        ),
+        ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
         "to -inf before it.": lambda query, key, value, mask: weights_of(query, key) * mask @ value,
         "The scores are divided by E, not by its root.": lambda query, key, value, mask: (
@@ -147,11 +151,8 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
                 query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
             )
         ),
-        "The scores are divided by E, not by its root. Besides, they are multiplied by the mask, "
-        "but a score of 0 still gets weight. Set blocked scores to -inf.": (
-            lambda query, key, value, mask: (
-                (query @ key.mT / query.shape[-1] * mask).softmax(dim=-1) @ value
-            )
+        f"{ZERO_COUNTS} Besides, the scores are divided by E, not by its root.": masked_by(
+            torch.mul, root=1.0
         ),
     },
     verified=f"The clinic finds nothing wrong, and the outputs match PyTorch's, with {MASKED}.",
@@ -174,11 +175,6 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 SIZES = {"query": (2, 5, 11), "key": (2, 7, 11), "value": (2, 7, 13)}
 
 
-def weights_of(query: Tensor, key: Tensor) -> Tensor:
-    """Return attention weights."""
-    return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
-
-
 def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Return attention."""
     return weights_of(query, key) @ value
@@ -194,47 +190,40 @@ def frozen_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return written_out(query.detach(), key, value)
 
 
-LEARNS = "A model can learn through it."
-READY = f"{LEARNS} Did you look at the gradients of those inputs that it was given?"
-FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a model can learn, a hint
+READY = (
+    "A model can learn through it, although some of the gradients may be 0. Does any gradient of "
+    "each input differ from 0?"
+)
+SIZE = (
+    "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
+    "from it. Look at its size as well."
+)
+FUNCTIONS: dict[str, tuple[Attend, str]] = {  # what it is, and why no model can learn through it
     "frozen_query": (
         frozen_query,
-        False,
         "No gradient reaches the query. An output has a gradient as soon as some input gets one, "
-        "so "
-        "look at `.grad` of each of three fresh inputs.",
+        "so look at `.grad` of each of three fresh inputs.",
     ),
-    "attnlab's attention": (scaled_dot_product_attention, True, READY),
-    "attention written out": (written_out, True, READY),
-    "causal attention": (
-        functools.partial(F.scaled_dot_product_attention, is_causal=True),
-        True,
-        f"{LEARNS} Query 0 sees one key only, and late keys are never seen, so some of the "
-        "gradients may be 0. Do any differ from 0?",
-    ),
-    "frozen_weights": (frozen_weights, False, "Neither query nor key gets a gradient."),
+    "attnlab's attention": (scaled_dot_product_attention, ""),
+    "causal attention": (functools.partial(F.scaled_dot_product_attention, is_causal=True), ""),
+    "frozen_weights": (frozen_weights, "Neither query nor key gets a gradient."),
     "a function that freezes the key": (
         lambda query, key, value: written_out(query, key.detach(), value),
-        False,
         "No gradient reaches the key. Look at all three.",
     ),
     "a function that freezes the value": (
         lambda query, key, value: written_out(query, key, value.detach()),
-        False,
         "No gradient reaches the value. Look at all three.",
     ),
     "a function that rounds its weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
-        False,
-        "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
-        "from it. Look at its size as well.",
+        SIZE,
     ),
     "a function that detaches its output": (
         lambda query, key, value: written_out(query, key, value).detach(),
-        False,
         "No gradient reaches any of the three.",
     ),
-    "frozen_query in a second call": (frozen_query, False, "No gradient reaches the query."),
+    "frozen_query in a second call": (frozen_query, "No gradient reaches the query."),
 }
 
 
@@ -242,7 +231,6 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
 class Calls:
     """What a probe did with the functions that it got."""
 
-    any: bool = False
     with_gradient: bool = False  # some input required a gradient
     used_again: bool = False  # some input had the gradient of an earlier call
 
@@ -252,7 +240,6 @@ class Calls:
         @functools.wraps(attend)
         def noted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             leaves = [one for one in (query, key, value) if one.is_leaf]
-            self.any = True
             self.with_gradient |= any(one.requires_grad for one in (query, key, value))
             self.used_again |= any(one.grad is not None and bool(one.grad.any()) for one in leaves)
             return attend(query, key, value)
@@ -261,13 +248,10 @@ class Calls:
 
     def explained(self, hint: str) -> str:
         """Return what the calls say of a wrong probe, or else the hint."""
-        if not self.any:
-            return "Your probe never calls the function that it is given."
         if not self.with_gradient:
             return (
-                "None of your inputs asks for a gradient, and the output alone cannot show whether "
-                "one comes back. Call requires_grad_() on clones of all three before the function "
-                "gets them."
+                "Your probe gives the function no input that asks for a gradient. First call "
+                "requires_grad_() on clones of all three."
             )
         if self.used_again:
             return (
@@ -327,9 +311,8 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         "output and sum it.",
     },
     verified=(
-        "Your probe gives the correct answer for three functions through which a model can learn "
-        "and for "
-        "six through which it cannot."
+        "Your probe gives the correct answer for two functions through which a model can learn, "
+        "and for six through which it cannot."
     ),
     evidence=gradients,
 )
@@ -340,55 +323,50 @@ def check_learning_probe() -> Iterator[Case]:
     or one of query, key and value are cut off, and where gradients are 0.
     """
     calls = Calls()
-    for name, (attend, learns, hint) in FUNCTIONS.items():
-        why = functools.partial(calls.explained, hint)
-        yield Case(name, (calls.watched(attend),), learns, why)
+    for name, (attend, why_not) in FUNCTIONS.items():
+        why = functools.partial(calls.explained, why_not or READY)
+        yield Case(name, (calls.watched(attend),), not why_not, why)
 
 
 # --- a wrong function that passes -----------------------------------------------------------------
 
-NOTICED = "weak_check notices it."
-ONLY_HERE = "Make it correct at exactly these sizes, and wrong at others."
-
 
 @dataclass(frozen=True, kw_only=True)
-class Disguise(Check):
-    """A check of a wrong function; its body yields (case, inputs), of which it must be correct."""
-
-    verified: str
+class Disguise(Compared):
+    """A check of a function that is correct in some cases, and in which the clinic finds a bug."""
 
     def decide(self, body: Callable, answer: Answer) -> Right:
-        """See that the function is correct in these cases, and that the clinic finds a bug."""
-        for case, inputs in body():
-            try:
-                compared(answer, case, inputs, ONLY_HERE)
-                output = asked(answer, inputs, case, tensor)
-                if output.dtype != inputs[0].dtype:
-                    raise Wrong(_voice.has_dtype(case, "output", output, inputs[0]))
-            except Wrong as wrong:
-                wrong.message = f"{NOTICED} {wrong.message}"
-                raise
+        """Compare the numbers, and then ask the clinic."""
+        try:
+            right = super().decide(body, answer)
+        except Wrong as wrong:
+            wrong.message = f"weak_check notices it. {wrong.message}"
+            raise
         report = diagnosed(answer)
-        why = ""
         if report.ok:
-            why = (
+            raise Wrong(
                 "weak_check passes it, and the clinic finds nothing wrong either. It is correct, "
                 "or it is wrong only where the clinic does not look. What does weak_check never "
-                f"vary? It always takes {case}."
+                "vary?",
+                report=report,
             )
-        elif report.ok is None:
-            why = (
+        if report.ok is None:
+            raise Wrong(
                 "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
-                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size."
+                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size.",
+                report=report,
             )
-        if why:
-            raise Wrong(why, report=report)
-        return Right(self.verified, report=report)
+        return replace(right, report=report)
 
 
 @Disguise(
     answer="A function of (query, key, value) that returns the output.",
     see="attnlab.clinic.diagnose : names what is wrong.",
+    right=F.scaled_dot_product_attention,
+    otherwise="Make it correct at exactly these sizes, and wrong at others.",
+    axes=("sequence", "query", "feature"),
+    atol=1e-4,
+    keeps_dtype=True,
     verified="It passes weak_check, with query, key and value (1, 10, 64), but not the clinic. Run "
     "`diagnose` on it to see why.",
 )

@@ -24,18 +24,18 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_new_vector: {
-        "has the shape (7,), but it should have the shape (5,). These are the weights": (
+        "has the shape (7,), but it should have the shape (5,). You returned one number": (
             lambda query, x: (x @ query / len(query) ** 0.5).softmax(-1)
         ),
         ("x (7, 5)", "is wrong. The scores are not divided"): (
             lambda query, x: (x @ query).softmax(-1) @ x
         ),
-        ("x (3, 11)", "always divided by the square root of 5"): (
+        ("x (3, 11)", "divided, but not by the square root"): (
             lambda query, x: (x @ query / 5**0.5).softmax(-1) @ x
         ),
         "is `weights @ x`": lambda query, x: (x @ query).softmax(0) * x,
         "a single vector": lambda query, x: F.scaled_dot_product_attention(query[None], x, x),
-        "runs over a single number": (
+        "do not sum to 1": (
             lambda query, x: ((x @ query[:, None]).softmax(-1) * x).sum(dim=0)
         ),
         "One of three steps is wrong": lambda query, x: x.amax(dim=0),

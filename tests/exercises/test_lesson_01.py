@@ -89,9 +89,8 @@ test_names_the_mistake = names({
         ("value (2, 7, 13), the output is wrong", "divided by √2, and 2 is the batch size"): (
             lambda q, k, v: (q @ k.mT / math.sqrt(len(k))).softmax(dim=-1) @ v
         ),
-        "raise e to the power of each score": from_scores(shared),
+        "Raise e to the power of each score": from_scores(shared),
         "These are the weights. Multiply": lambda q, k, v: scores_of(q, k).softmax(dim=-1),
-        "such as `relu`": from_scores(lambda scores: shared(scores.relu())),
         "runs over the sequences of the batch": broken,
         ("query (5, 11)", "Count the dimensions from the end"): (
             from_scores(lambda s: s.softmax(dim=2))

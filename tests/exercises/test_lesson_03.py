@@ -225,13 +225,13 @@ test_names_the_mistake = names({
         "masked_fill replaces it": covered_up,
         "no gradient comes back": lambda s, m: safe(s.detach(), m),
         ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
-        ("Scores of 100 or -110 break it", "overflows or rounds to 0"): by_exp,
-        ("from -111 to 101", "A blocked key still gets weight"): erase_empty(-20.0),
-        ("to -99899", "only -inf lies below every score"): erase_empty(-150.0),
+        ("Scores far from 0 break it", "may overflow or round to 0"): by_exp,
+        ("from -111 to 101", "block with -inf, which lies below every score"): erase_empty(-20.0),
+        ("to -99899", "block with -inf, which lies below"): erase_empty(-150.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
-        "sums to 1.0000010, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
-        "A blocked key gets the weight 1e-08": lambda s, m: safe(s, m).clamp_min(1e-8),
+        "nearly correct, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
+        "must get exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     check_padded_batch: {
         "multiplied by the mask": lambda q, k, v, m: (

@@ -64,7 +64,9 @@ test_names_the_mistake = names({
         "It should be a positive number": 0,
     },
     check_contributions: {
-        "A length is the root": lambda weights, value: weights * value.abs().sum(-1)[..., None, :],
+        "The length of a value is the square root": (
+            lambda weights, value: weights * value.abs().sum(-1)[..., None, :]
+        ),
         "over its features, the last axis": lambda weights, value: weights * value.norm(dim=-2),
         "axis of size 1 for the queries": lambda weights, value: weights * value.norm(dim=-1),
         "one number for each query and key": lambda weights, value: value.norm(dim=-1),

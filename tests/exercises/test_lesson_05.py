@@ -67,30 +67,31 @@ test_names_the_mistake = names({
         ),
     },
     check_tested_head: {
-        "It chooses head 3, which is best on the fresh": best_of_both,
+        "It chooses the head that is best on the fresh": best_of_both,
         "It chooses head 0. On the known sentences alone, head "
         "1": lambda known, fresh: (0, 0.0),
         "a tensor of shape (). Return two numbers, the head and its "
         "mean": lambda known, fresh: report(known, fresh)[0],
     },
     check_minimal_pair: {
-        "“river” (0.537) in the first sentence, but to “robbed” (0.585)": (
+        "“river” (0.537) in the first sentence and to “robbed” (0.585)": (
             bank("saw the bank by the river|robbed the bank by the river", "the thief")
         ),
         "are the same": (SAILED[0], SAILED[0]),
-        "Only one word may differ, but 2 words "
-        "do": (SAILED[0], "they walked to the bank for a loan"),
-        "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
-        "shore” does not contain it": ("they sailed to the shore", SAILED[1]),
-        "contains it 2 times": ("a bank is no bank", SAILED[1]),
+        "and “they walked to the bank for a loan”.": (
+            SAILED[0], "they walked to the bank for a loan"
+        ),
+        "the layer reads “they sailed to": (SAILED[0], "they sailed to a bank"),
+        "“they sailed to the shore” does not": ("they sailed to the shore", SAILED[1]),
+        "must contain the word “bank” once": ("a bank is no bank", SAILED[1]),
         "which says nothing about banks": bank("is open|is closed"),
-        "the word that you changed, to “river” and to “lake”": (
+        "“lake” (0.454) in the second. It must be the same word in both, and not the": (
             bank("by the river was wet|by the lake was wet")
         ),
         "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
         "a pair that contains an integer. It should be": (SAILED[0], 3),
-        "does not know the word “snorkel”": bank("snorkel|withdraw", "he rowed to the bank to"),
-        "“.” is a punctuation mark": bank(".|!", "the fish swam near the bank"),
+        "to s ##nor ##kel” and": bank("snorkel|withdraw", "he rowed to the bank to"),
+        "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },
 })  # fmt: skip
 

@@ -86,10 +86,15 @@ test_names_the_mistake = names({
     check_linear_from: {
         "must not have a bias, so pass": lambda m: linear_with(m, bias=True),
         "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
-        "the shape (5, 3), but it should have the shape (3, 5)": lambda m: with_weight(m, m),
-        "a matrix (4, 4), the layer is wrong. The weight must hold": untransposed_if_square,
+        "An nn.Linear(5, 3) stores a weight of the shape (3, 5), but yours": (
+            lambda m: with_weight(m, m)
+        ),
+        "the shape (5, 3), but it should have the shape (3, 5). nn.Linear stores": (
+            lambda m: nn.Linear(*m.shape[::-1], bias=False)
+        ),
+        ("a matrix (4, 4)", "the layer is wrong. The weight must hold"): untransposed_if_square,
         "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
-        "two sizes exchanged": exchanged,
+        "An nn.Linear(3, 5) stores a weight of the shape (5, 3)": exchanged,
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),
