@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from attnlab.clinic import Finding, Report, diagnose
 from attnlab.exercises import _answers
 from attnlab.exercises._answers import Answer, Right, Wrong
-from attnlab.exercises._forms import Compared, calls_softmax
+from attnlab.exercises._forms import Compared, by_hand
 
 # What the clinic says of a function whose numbers are correct: remarks in a first lesson.
 REMARKS = ("prints", "slow", "device", "dtype", "contiguity", "detached")
@@ -25,18 +25,12 @@ class Examined(Compared):
     otherwise: str = LOOK
     axes: tuple[str, ...] = ("batch", "sequence", "query", "feature")
     atol: float = 1e-4
-    notes: bool = False  # the clinic's notes are good to know here
-    also: tuple[str, tuple, str] | None = None  # a further case, and a remark where it fails
     by_hand: bool = False  # the function must not call a softmax
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare the numbers; ask the clinic about what has no name yet and what is correct."""
-        _, first = next(iter(body()))
-        if self.by_hand and answer.observe(lambda given: calls_softmax(given, *first)):
-            raise Wrong(
-                "Your function calls a softmax, perhaps inside another function. Write it with "
-                "exp and a sum."
-            )
+        if self.by_hand:
+            by_hand(answer, *next(iter(body()))[1])
         try:
             right = super().decide(body, answer)
         except Wrong as wrong:
@@ -45,19 +39,8 @@ class Examined(Compared):
             raise
         report = diagnosed(answer)
         accuse(report)
-        said = (*(report.notes if self.notes else ()), *self._remarks(answer, report))
-        return Right(right.message, None, tuple(dict.fromkeys(map(str, said))), report)
-
-    def _remarks(self, answer: Answer, report: Report) -> Iterator[str]:
-        """Yield what is good to know about a correct function."""
-        yield from (note for note in report.notes if getattr(note, "key", "") in REMARKS)
-        yield from map(sentence, report.findings)
-        if self.also:
-            case, inputs, remark = self.also
-            try:
-                self.compare(answer, case, inputs, [])
-            except Wrong:
-                yield remark
+        said = (*map(str, report.notes), *map(sentence, report.findings))
+        return Right(right.message, None, tuple(dict.fromkeys(said)), report)
 
 
 def diagnosed(answer: Answer) -> Report:

@@ -20,8 +20,6 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
 
 
 @Compared(
-    answer="A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).",
-    see="torch.nn.functional.scaled_dot_product_attention : for many queries at once.",
     what="new vector",
     axes=("feature",),
     right=new_vector,
@@ -57,6 +55,15 @@ def check_new_vector() -> Iterator[tuple[str, tuple[Tensor, ...]]]:
     """Check a function that returns the new vector of one word.
 
     Verified: its numbers and shape, for three sizes.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).
+
+    See Also
+    --------
+    torch.nn.functional.scaled_dot_product_attention : for many queries at once.
     """
     for length, features in ((7, 5), (3, 11), (13, 2)):
         x, others = randoms((length, features), (length, features), seed=length)

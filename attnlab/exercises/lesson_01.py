@@ -10,13 +10,13 @@ from torch import Tensor
 
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
+from attnlab.exercises import _voice
 from attnlab.exercises._answers import Right, Wrong, numbers, table
 from attnlab.exercises._examined import Examined
 from attnlab.exercises._forms import Either, Found, Value, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
 KEYS = load_table("he_is_awesome.csv").values
-FUNCTION = "A function of (query, key, value) that returns the output."
 
 # --- a query of zeros -----------------------------------------------------------------------------
 
@@ -39,8 +39,6 @@ def no_third(weights: Tensor) -> str:
 
 
 @Value(
-    answer="Three weights, or a function without arguments that returns them.",
-    see="check_query_for_awesome : the next exercise.",
     read=three_weights,
     right=[1 / 3] * 3,
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
@@ -62,6 +60,15 @@ def check_zero_query(_weights: Tensor) -> None:
     """Check the weights that a query of zeros gives to three keys.
 
     Verified: three numbers, each a third up to rounding, found without a softmax.
+
+    Parameters
+    ----------
+    answer
+        Three weights, or a function without arguments that returns them.
+
+    See Also
+    --------
+    check_query_for_awesome : the next exercise.
     """
 
 
@@ -85,14 +92,21 @@ def weights_of(query: Tensor) -> Tensor:
 
 
 @Found(
-    answer="The query, or a function without arguments that returns it.",
-    see="check_zero_query : the exercise before.",
     read=one_query,
 )
 def check_query_for_awesome(query: Tensor) -> Right:
     """Check a query that is to give “awesome” more than 0.9 of the weight.
 
     Verified: its shape (4,), and the weights that attention gives it over “He is awesome”.
+
+    Parameters
+    ----------
+    answer
+        The query, or a function without arguments that returns it.
+
+    See Also
+    --------
+    check_zero_query : the exercise before.
     """
     weights = weights_of(query)
     if not weights.isfinite().all():
@@ -121,18 +135,11 @@ def check_query_for_awesome(query: Tensor) -> Right:
 L, S, E, EV = 5, 7, 11, 13
 # A solution's verdict is in sight before the learner's own answer: it says no more than it must.
 FOUND = "The output agrees with torch, for one sentence and for a batch"
-TRANSPOSE = "Swap the last two dimensions of the key with key.transpose(-2, -1)."
 ERRORS = {
-    "a (2) must match the size of tensor b (11)": f"`.T` reverses all dimensions. {TRANSPOSE}",
-    "to be: [2, 11] but got: [2, 7]": TRANSPOSE,
-    **dict.fromkeys(
-        ("Dimension out of range", "batch1 must be a 3D tensor"),
-        "Count the dimensions from the end, with -1 and -2.",
-    ),
-    "must match the size of tensor": (
-        "A sum or a largest value over the keys needs keepdim=True, so that it stays a column with "
-        "one number for each query."
-    ),
+    **_voice.TRANSPOSED,
+    "to be: [2, 11] but got: [2, 7]": "Swap the last two dimensions with key.transpose(-2, -1).",
+    **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), _voice.FROM_THE_END),
+    **_voice.KEEPDIM,
 }
 Weigh = Callable[[Tensor], Tensor]
 
@@ -141,12 +148,6 @@ def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
     """Return query, key and value, and how a message names them."""
     sizes = ((*lead, L, E), (*lead, S, E), (*lead, S, EV))
     return "query {}, key {} and value {}".format(*sizes), randoms(*sizes)
-
-
-WITH_HEADS = (
-    *inputs_of(2, 3),
-    f"It does not work yet for a query of shape {(2, 3, L, E)}, with heads; lesson 7 needs that.",
-)
 
 
 def scores_of(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
@@ -207,11 +208,8 @@ MISTAKES = {
 
 
 @Examined(
-    answer=FUNCTION,
-    see="attnlab.clinic.diagnose : the probes.",
     slips=MISTAKES,
     errors=ERRORS,
-    also=WITH_HEADS,
     verified=f"{FOUND}.",
 )
 def check_mended() -> Iterator[tuple[str, tuple]]:
@@ -219,6 +217,15 @@ def check_mended() -> Iterator[tuple[str, tuple]]:
 
     Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers for one sentence and
     for a batch.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : the probes.
     """
     yield from (inputs_of(2), inputs_of())
 
@@ -229,8 +236,6 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
 
 
 @Examined(
-    answer=FUNCTION,
-    see="check_mended : the same without the demands on the softmax.",
     slips={
         **MISTAKES,
         "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
@@ -242,19 +247,18 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "may lie far above 0. If you subtract the mean of the row, for example, one may.": by_exp(
             lambda scores: scores.mean(dim=-1, keepdim=True)
         ),
-        "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
-        "power of a score becomes infinite at about 709 instead of 88.": weighing(
-            lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
-        ),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
             weighing(lambda scores: by_sum(scores.clamp(max=80).exp())),
             weighing(lambda scores: by_sum(scores.clamp(-80, 80).exp())),
         ),
+        "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
+        "power of a score becomes infinite at about 709 instead of 88.": weighing(
+            lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
+        ),
     },
     errors=ERRORS,
     right=weighing(soft),
-    also=WITH_HEADS,
     by_hand=True,
     verified=f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
 )
@@ -263,6 +267,15 @@ def check_attention_from_exp() -> Iterator[tuple[str, tuple]]:
 
     Verified: all that ``check_mended`` looks at, no call of softmax, raw scores above 1000 and
     below -1000 side by side.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    check_mended : the same without the demands on the softmax.
     """
     yield from (inputs_of(2), inputs_of())
     for size in (100, 300, 1000):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import torch
@@ -16,9 +17,9 @@ from attnlab.clinic import Evidence
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import (
     Answer,
-    NotDone,
     Right,
     Wrong,
+    choice,
     first_difference,
     table,
     vector,
@@ -30,7 +31,6 @@ from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 
 TOKENS = 6
 CAUSAL = causal_mask(TOKENS)
-ADDED = "ones and zeros, added"
 MOVES = "Output i must move with tokens 0 to i, and with no others."
 LATER = "A token that comes later moves an earlier output."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
@@ -46,7 +46,11 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
         ~CAUSAL,
         "It is also too tight, but a leak must be reported first.",
     ),
-    ADDED: ("leaks", CAUSAL.float(), "Adding 1 and 0 to the scores blocks nothing."),
+    "ones and zeros, added": (
+        "leaks",
+        CAUSAL.float(),
+        "Adding 1 and 0 to the scores blocks nothing.",
+    ),
     "a mask without its diagonal": (
         "too tight",
         CAUSAL.tril(-1),
@@ -79,29 +83,14 @@ MASKS |= {
 }
 
 
-def word(value: object) -> str:
-    """Read one of three words."""
-    if value not in ("leaks", "too tight", "correct"):
-        got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
-        raise Wrong(_voice.returned(got, '"leaks", "too tight" or "correct"'))
-    return value
-
-
 def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
     """Return the mask of a case."""
     rows = {f"output {i}": row for i, row in enumerate(MASKS[case.name][1].float())}
-    caption = (
-        "What is added to the scores there:"
-        if case.name == ADDED
-        else "The mask there (1 = may attend):"
-    )
-    return table(caption, rows, [f"token {j}" for j in range(TOKENS)])
+    return table("The mask there:", rows, [f"token {j}" for j in range(TOKENS)])
 
 
 @Opinion(
-    answer='A function of (attend, x) that returns "leaks", "too tight" or "correct".',
-    see="attnlab.causal_mask : the mask that is promised.",
-    read=word,
+    read=partial(choice, options=("leaks", "too tight", "correct")),
     slips={
         "It gives the same answer for every function.": Either(
             lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "correct"
@@ -117,6 +106,15 @@ def check_causal_test() -> Iterator[Case]:
 
     Verified: what it says of attention functions, two of them correct, and of the causal mask with
     any one cell of the future opened or any one of the past closed.
+
+    Parameters
+    ----------
+    answer
+        A function of (attend, x) that returns "leaks", "too tight" or "correct".
+
+    See Also
+    --------
+    attnlab.causal_mask : the mask that is promised.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(TOKENS, 5, generator=generator, dtype=torch.float32)
@@ -157,27 +155,6 @@ def missing_axis(mask: Tensor) -> str:
     }.get(mask.ndim, "")
 
 
-def wrong_cell(mask: Tensor, right: Tensor, lengths: Tensor) -> str:
-    """Name the first wrong cell of a mask."""
-    n, _, i, j = (mask != right).nonzero()[0].tolist()
-    if right[n, 0, i, j]:
-        state, what = "open", "the token itself" if i == j else "an earlier word"
-    else:
-        state, what = "closed", "a later word" if words_of(lengths)[n, 0, 0, j] else "padding"
-    return (
-        f"In sentence {n}, the cell of query {i} and key {j} must be {state}, because the key is "
-        f"{what}."
-    )
-
-
-def shown_mask(mask: Tensor, right: Tensor, _lengths: Tensor) -> Evidence:
-    """Return the mask of the first sentence in which it is wrong."""
-    sentence = int((mask != right).nonzero()[0, 0])
-    rows = {f"query {i}": row for i, row in enumerate(mask[sentence, 0])}
-    names = [f"key {j}" for j in range(mask.shape[-1])]
-    return table(f"Your mask for sentence {sentence} (1 = may attend):", rows, names)
-
-
 ROWS_CLOSED = (
     "The rows of <pad> are closed too. No word is affected here, but a plain softmax gives NaN for "
     "a row without a key, and the next layer spreads it. A padding mask closes columns, not rows."
@@ -185,8 +162,6 @@ ROWS_CLOSED = (
 
 
 @Compared(
-    answer="A function of the lengths, shape (N,), that returns the mask.",
-    see="attnlab.combine_masks : joins masks.",
     right=decoder_mask,
     slips={
         "The mask or one of its two parts is inverted. True must mean that a query may attend.": (
@@ -210,14 +185,23 @@ ROWS_CLOSED = (
     what="mask",
     errors={"must match the size": "The longest sentence sets the size, so use lengths.max()."},
     misshapen=missing_axis,
-    otherwise=wrong_cell,
-    evidence=shown_mask,
+    otherwise="Query i may attend to key j if j is a word and is not later than i.",
+    axes=("sentence", "head", "query", "key"),
     verified="Every cell is correct for the lengths [5, 3], [4] and [2, 6, 1].",
 )
 def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
     """Check a mask for padding on the right and for the future.
 
     Verified: bool, shape (N, 1, L, L), and every cell, for three batches.
+
+    Parameters
+    ----------
+    answer
+        A function of the lengths, shape (N,), that returns the mask.
+
+    See Also
+    --------
+    attnlab.combine_masks : joins masks.
     """
     for lengths in ([5, 3], [4], [2, 6, 1]):
         yield f"lengths {lengths}", (torch.tensor(lengths),)
@@ -249,7 +233,7 @@ def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
     """Say what is wrong with weights whose mistake has no name."""
     if scores.ndim > 2:
-        return "Count axes from the end, with -1."
+        return _voice.FROM_THE_END
     if right.isnan().any():
         return (
             "A NaN in an allowed score has vanished, so a bug elsewhere would stay hidden. Use "
@@ -281,52 +265,35 @@ class WithGradient(Compared):
     """A check of weights and of their gradient."""
 
     def decide(self, body: Callable, answer: Answer) -> Right:
-        """Compare the weights, then the gradients; last, remark if float16 is too narrow."""
+        """Compare the weights, and then the gradients."""
         right = super().decide(body, answer)
         for case, (scores, allowed) in body():
             self._see_gradient(answer, case, scores.clone().requires_grad_(), allowed)
-        try:
-            answer.ask(random_scores().half(), WITH_EMPTY.clone(), read=vector)
-        except (Wrong, NotDone):
-            remark = (
-                "With float16 scores it raises an error, because float16 cannot hold the fill. "
-                "Every float type can hold -inf."
-            )
-            return replace(right, remarks=(remark,))
         return right
 
     def _see_gradient(self, answer: Answer, case: str, scores: Tensor, allowed: Tensor) -> None:
-        def gradient(value: object) -> Tensor | None:
+        def gradient(value: object) -> Tensor:
             if not isinstance(value, Tensor) or not value.requires_grad:
-                return None
+                return torch.zeros_like(scores)
             (factors,) = randoms(value.shape, seed=1)
-            (found,) = torch.autograd.grad((value * factors).sum(), scores, allow_unused=True)
-            return found
+            return torch.autograd.grad((value * factors).sum(), scores)[0]
 
         found = answer.ask(scores, allowed.clone(), read=gradient, case=case)
         right = gradient(self.right(scores, allowed))
-        if found is None:
+        if not torch.allclose(found, right, atol=1e-5, equal_nan=True):
+            why = "Is a part of the calculation, such as the sum, detached?"
+            if found.isnan().any():
+                why = (
+                    "It is NaN, because the NaN of the empty row was replaced only after the "
+                    "softmax. Give such a row finite scores before it."
+                )
             raise Wrong(
-                "The weights are correct, but no gradient comes back. Compute them from the "
-                "scores, with torch's own functions."
+                f"With {case}, the weights are correct, but the gradient is not. {why}",
+                first_difference(found, right, self.axes),
             )
-        if torch.allclose(found, right, atol=1e-5, equal_nan=True):
-            return
-        why = "Is a part of the calculation, such as the sum, detached?"
-        if found.isnan().any():
-            why = (
-                "It is NaN, because the NaN of the empty row was replaced only after the softmax. "
-                "Give such a row finite scores before it."
-            )
-        evidence = first_difference(found, right, self.axes)
-        raise Wrong(
-            f"With {case}, the weights are correct, but the gradient is not. {why}", evidence
-        )
 
 
 @WithGradient(
-    answer="A function of (scores, allowed) that returns the weights.",
-    see="attnlab.attention_weights : attnlab's own.",
     right=safe,
     slips={
         "The mask is read the wrong way round. True means that a key is allowed.": Either(
@@ -360,6 +327,15 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     Verified: the weights, also for large scores, an empty row, sums of 1 up to rounding and
     blocked weights of exactly 0, a NaN that must stay visible and one that must not matter, the
     gradient, a mask that broadcasts, and that the scores stay as they are.
+
+    Parameters
+    ----------
+    answer
+        A function of (scores, allowed) that returns the weights.
+
+    See Also
+    --------
+    attnlab.attention_weights : attnlab's own.
     """
     scores, visible, blocked = (random_scores() for _ in range(3))
     visible[2, 2] = torch.nan
@@ -399,8 +375,6 @@ def of_keys(attention_mask: Tensor) -> Tensor:
 
 
 @Compared(
-    answer="A function of (query, key, value, attention_mask) that returns the output.",
-    see="attnlab.from_hf_attention_mask : converts the mask.",
     right=with_mask(of_keys),
     slips={
         "The queries attend only to <pad>, but 1 means a word and 0 means padding.": with_mask(
@@ -432,7 +406,6 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         ),
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
     },
-    credit="With one sentence the numbers are correct.",
     nan="It contains NaN, although every query has a word to attend to.",
     otherwise="Does every query attend to the words of its own sentence, and to nothing else?",
     verified="Each sentence gets its own mask, whatever the number of heads and queries.",
@@ -443,6 +416,15 @@ def check_padded_batch() -> Iterator[tuple[str, tuple]]:
 
     Verified: the output, for one sentence and two, padded on either side, large scores, and fewer
     queries than keys.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value, attention_mask) that returns the output.
+
+    See Also
+    --------
+    attnlab.from_hf_attention_mask : converts the mask.
     """
     # as many queries as keys hide a square mask
     for N, H, L in ((1, 3, S), (2, 3, S), (2, 3, 4)):

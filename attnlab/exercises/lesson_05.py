@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnlab._checks import shape
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, number, pair, table
+from attnlab.exercises._answers import Right, Wrong, numbers, table
 from attnlab.exercises._forms import Compared, Either, Found, Value
 from attnlab.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
 
@@ -23,7 +23,6 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
 
 
 @Value(
-    see="attnlab.attention_weights : the softmax.",
     right=STRENGTH,
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
     slips={
@@ -39,6 +38,15 @@ def check_needed_strength(strength: float) -> str:
     """Check the score with which one key among nine gets half of the weight; the others score 0.
 
     Verified: the number, to two decimals.
+
+    Parameters
+    ----------
+    answer
+        The number, or a function without arguments that returns it.
+
+    See Also
+    --------
+    attnlab.attention_weights : the softmax.
     """
     share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
     return f"With your score, the clue gets {share:.3f} of the weight."
@@ -55,17 +63,15 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
 
 
 @Compared(
-    answer="A function of (value, attn_mask) that returns the output.",
-    see="attnlab.scaled_dot_product_attention : with a query of zeros it computes the same.",
     right=average,
     slips={
         "It averages all values, so the mask is not used.": (
             lambda value, mask: average(value, torch.ones_like(mask))
         ),
-        "It adds up the values. Divide the sum by the number of keys that the query may attend "
-        "to.": (lambda value, mask: mask.to(value.dtype) @ value),
-        "It divides by the number of all keys. For a query that may attend to two keys, divide by "
-        "two.": (lambda value, mask: mask.to(value.dtype) @ value / S),
+        "Divide the sum of the values by the number of keys that the query may attend to.": Either(
+            lambda value, mask: mask.to(value.dtype) @ value,
+            lambda value, mask: mask.to(value.dtype) @ value / S,
+        ),
         "It averages the blocked values, but True means “may attend”.": (
             lambda value, mask: average(value, ~mask)
         ),
@@ -73,14 +79,11 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
             lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
         ),
     },
-    errors={
-        "must match the size": "A sum over the keys needs keepdim=True, so that it stays a column "
-        "with one number for each query.",
-        "same dtype": "Both factors of a product need one dtype: turn the mask into value.dtype.",
-        "expected scalar type": (
-            "Both factors of a product need one dtype: turn the mask into value.dtype."
-        ),
-    },
+    errors=_voice.KEEPDIM
+    | dict.fromkeys(
+        ("same dtype", "expected scalar type"),
+        "Both factors of a product need one dtype: turn the mask into value.dtype.",
+    ),
     nan="It contains NaN, from 0 / 0. A query that may attend to nothing must get zeros.",
     otherwise="Every value that a query may attend to must count the same.",
     verified="Your function is correct for one sentence, for a batch and for several heads, even "
@@ -93,6 +96,15 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
 
     Verified: the output for one sentence, a batch and heads, with queries that may attend to
     nothing, in float64, and that the arguments stay as they were.
+
+    Parameters
+    ----------
+    answer
+        A function of (value, attn_mask) that returns the output.
+
+    See Also
+    --------
+    attnlab.scaled_dot_product_attention : with a query of zeros it computes the same.
     """
     in_float32 = product(((), (2,), (2, 3)), (False, True), (torch.float32,))
     for lead, blocked, dtype in (*in_float32, ((2,), True, torch.float64)):
@@ -124,23 +136,7 @@ def both(known: Tensor, fresh: Tensor) -> Tensor:
     return torch.cat([known, fresh], dim=1)
 
 
-def head_and_mean(value: object) -> Tensor:
-    """Read a report."""
-    parts = pair(value, "two numbers, the head and its mean")
-    return torch.tensor([number(one) for one in parts])
-
-
-def misreported(got: Tensor, right: Tensor, _known: Tensor, _fresh: Tensor) -> str:
-    """Say which of the two numbers is wrong."""
-    (head, mean), (best, _) = got.tolist(), right.tolist()
-    if head == best:
-        return f"Head {best:g} is correct, but {mean:.3f} is not its mean on the fresh sentences."
-    return f"It chooses head {head:g}. On the known sentences alone, head {best:g} is best."
-
-
 @Compared(
-    answer="A function of (known, fresh) that returns the head and its mean.",
-    see="torch.argmax : the first of the largest.",
     right=reported,
     slips={
         "It reports the mean on the known sentences, but the head was chosen on these.": (
@@ -148,9 +144,6 @@ def misreported(got: Tensor, right: Tensor, _known: Tensor, _fresh: Tensor) -> s
         ),
         "It reports the mean on all sentences, but the head was chosen on some of these.": (
             lambda known, fresh: reported(known, both(known, fresh))
-        ),
-        "It reports the mean of all heads. Report that of the chosen head.": (
-            lambda known, fresh: (reported(known, fresh)[0], fresh.mean())
         ),
         "The order is reversed. Return first the head and then its mean.": (
             lambda known, fresh: reported(known, fresh)[::-1]
@@ -162,13 +155,12 @@ def misreported(got: Tensor, right: Tensor, _known: Tensor, _fresh: Tensor) -> s
         ),
     },
     what="report",
-    read=head_and_mean,
-    otherwise=misreported,
+    read=lambda value: numbers(value, (2,), "two numbers, the head and its mean"),
+    otherwise="Choose the head with the largest mean on the known sentences, and return it with "
+    "its mean on the fresh ones.",
     verified="For all three tables, your function chooses the head on the known sentences and "
     "measures it on the fresh ones.",
-    evidence=lambda got, right, known, fresh: table(
-        "Head and mean:", {"yours": got, "correct": right}, ("head", "mean")
-    ),
+    columns=("head", "mean"),
     atol=1e-4,
     rtol=0.0,
 )
@@ -176,6 +168,15 @@ def check_tested_head() -> Iterator[tuple[str, tuple]]:
     """Check a report that chooses a head on some sentences and measures it on others.
 
     Verified: head and mean, for three pairs of tables.
+
+    Parameters
+    ----------
+    answer
+        A function of (known, fresh) that returns the head and its mean.
+
+    See Also
+    --------
+    torch.argmax : the first of the largest.
     """
     for heads, known, fresh in ((6, 3, 9), (12, 4, 5), (5, 2, 2)):
         generator = torch.Generator().manual_seed(heads)
@@ -190,32 +191,36 @@ def check_tested_head() -> Iterator[tuple[str, tuple]]:
 # --- a minimal pair -------------------------------------------------------------------------------
 
 HEAD = 10
-LITTLE = frozenset(
-    "a an the of to in into on at by for from with near along under and or but not no as so he she "
-    "they we i you it his her their our my your its this that is was are were be been has have had "
-    ", . ' ! ? ; :".split()
+LITTLE = (
+    "a an the of to in into on at by for from with near along under and or but not he she they we "
+    "it his her their my our is are was were , . ' ! ? ; :".split()
 )
 
 
 def two_texts(value: object) -> tuple[str, str]:
     """Read two sentences."""
-    first, second = pair(value, "two sentences")
-    for text in (first, second):
-        if not isinstance(text, str):
-            got = f"a pair that contains {_voice.kind_of(text)}"
-            raise Wrong(_voice.returned(got, "two sentences"))
-    return first, second
+    match value:
+        case (str(first), str(second)):
+            return first, second
+    raise Wrong(_voice.returned(_voice.kind_of(value), "two sentences, each of them a string"))
 
 
 @Found(
-    answer="Two sentences, or a function without arguments that returns them.",
-    see="attnlab.pretrained.load_layer : the layer.",
     read=two_texts,
 )
 def check_minimal_pair(texts: tuple[str, str]) -> Right:
     """Check two sentences that differ in one word, where “bank” attends most to the same word.
 
     Verified: what the trained layer's head 10 attends to. What the sentences mean is not judged.
+
+    Parameters
+    ----------
+    answer
+        Two sentences, or a function without arguments that returns them.
+
+    See Also
+    --------
+    attnlab.pretrained.load_layer : the layer.
     """
     readings = [read_sentence(text) for text in texts]
     changed = changed_place(readings)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -14,14 +14,8 @@ from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
-from attnlab.exercises._answers import (
-    Answer,
-    Right,
-    Wrong,
-    first_difference,
-    numbers,
-    table,
-)
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Answer, Right, Wrong, numbers, table
 from attnlab.exercises._examined import Examined, diagnosed
 from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms, same
 
@@ -40,12 +34,9 @@ def five_sizes(value: object) -> tuple[int, ...]:
     """Read N, L, S, E and Ev."""
     wanted = "five whole numbers, each at least 2: N, L, S, E, Ev"
     read = numbers(value, (5,), wanted)
-    for size in read.tolist():
-        if size < 2 or size != round(size):
-            why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
-            raise Wrong(
-                f"Sizes are whole numbers of at least 2, but one is {size:g}. {why}".rstrip()
-            )
+    if read.min() < 2 or not read.equal(read.round()):
+        why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
+        raise Wrong(_voice.returned(f"{read.tolist()}", wanted, why))
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)
@@ -70,8 +61,6 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
 
 
 @Value(
-    answer="N, L, S, E, Ev, or a function without arguments that returns them.",
-    see="attnlab.clinic.diagnose : tries several sizes, all different.",
     read=five_sizes,
     right=are_hiding,
     near=as_equal,
@@ -80,11 +69,7 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
             (2, 5, 7, 5, 3)
         ),
         "You made N and E equal. N is axis 0 of the key, because axes are counted from 0.": (
-            5,
-            4,
-            7,
-            5,
-            3,
+            (5, 4, 7, 5, 3)
         ),
         "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
             (2, 5, 7, 3, 3)
@@ -93,23 +78,26 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
     },
     verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
     otherwise="By which number does it divide at these sizes, and by which should it?",
-    evidence=lambda sizes: replace(
-        first_difference(*outputs(sizes), ("sequence", "query", "feature")),
-        rows=("patient_x", "correct"),
-    ),
 )
 def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
     """Check sizes at which ``patient_x`` of lesson 9 cannot be told from attention.
 
     Verified: five whole numbers, each at least 2, and the same output for random inputs.
+
+    Parameters
+    ----------
+    answer
+        N, L, S, E, Ev, or a function without arguments that returns them.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : tries several sizes, all different.
     """
     if are_hiding(sizes):
         return ""
-    N, L, S, E, Ev = sizes
     wrong, right = outputs(sizes)
-    case = f"query {(N, L, E)}, key {(N, S, E)} and value {(N, S, Ev)}"
     gap = (wrong - right).abs().max()
-    return f"With {case}, `patient_x` is off by up to {gap:.3g}, and a test sees that."
+    return f"At these sizes, `patient_x` is off by up to {gap:.3g}, and a test sees that."
 
 
 # --- two bugs -------------------------------------------------------------------------------------
@@ -135,8 +123,6 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
 
 
 @Examined(
-    answer="A function of (query, key, value, mask) that returns the output; True = may attend.",
-    see="check_mended : the same without a mask.",
     slips={
         "The mask is read the wrong way round. True must mean that a query may attend.": (
             lambda query, key, value, mask: F.scaled_dot_product_attention(
@@ -156,12 +142,20 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
         ),
     },
     verified=f"The clinic finds nothing wrong, and the outputs match PyTorch's, with {MASKED}.",
-    notes=True,
 )
 def check_mended_mask() -> Iterator[tuple[str, tuple]]:
     """Check attention with a mask with the clinic's probes.
 
     Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers of a batch.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value, mask) that returns the output; True = may attend.
+
+    See Also
+    --------
+    check_mended : the same without a mask.
     """
     query, key, value = randoms((2, 5, 11), (2, 7, 11), (2, 7, 13))
     mask = randoms((2, 5, 7), seed=1)[0] > -0.3
@@ -190,75 +184,49 @@ def frozen_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return written_out(query.detach(), key, value)
 
 
-READY = (
+LEARNS = (
     "A model can learn through it, although some of the gradients may be 0. Does any gradient of "
     "each input differ from 0?"
 )
-SIZE = (
-    "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
-    "from it. Look at its size as well."
-)
-FUNCTIONS: dict[str, tuple[Attend, str]] = {  # what it is, and why no model can learn through it
+FRESH = "Begin with fresh clones of all three inputs, because gradients add up in `.grad`."
+FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a model can learn, a hint
     "frozen_query": (
         frozen_query,
+        False,
         "No gradient reaches the query. An output has a gradient as soon as some input gets one, "
         "so look at `.grad` of each of three fresh inputs.",
     ),
-    "attnlab's attention": (scaled_dot_product_attention, ""),
-    "causal attention": (functools.partial(F.scaled_dot_product_attention, is_causal=True), ""),
-    "frozen_weights": (frozen_weights, "Neither query nor key gets a gradient."),
+    "attnlab's attention": (scaled_dot_product_attention, True, LEARNS),
+    "attention written out": (written_out, True, LEARNS),
+    "causal attention": (partial(F.scaled_dot_product_attention, is_causal=True), True, LEARNS),
+    "frozen_weights": (frozen_weights, False, f"Neither query nor key gets a gradient. {FRESH}"),
     "a function that freezes the key": (
         lambda query, key, value: written_out(query, key.detach(), value),
-        "No gradient reaches the key. Look at all three.",
+        False,
+        f"No gradient reaches the key. {FRESH}",
     ),
     "a function that freezes the value": (
         lambda query, key, value: written_out(query, key, value.detach()),
-        "No gradient reaches the value. Look at all three.",
+        False,
+        f"No gradient reaches the value. {FRESH}",
     ),
     "a function that rounds its weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
-        SIZE,
+        False,
+        "A gradient comes back to query and key, but it is 0 everywhere, so nothing can be learned "
+        "from it. Look at its size as well.",
     ),
     "a function that detaches its output": (
         lambda query, key, value: written_out(query, key, value).detach(),
+        False,
         "No gradient reaches any of the three.",
     ),
-    "frozen_query in a second call": (frozen_query, "No gradient reaches the query."),
+    "frozen_query in a second call": (
+        frozen_query,
+        False,
+        f"No gradient reaches the query. {FRESH}",
+    ),
 }
-
-
-@dataclass
-class Calls:
-    """What a probe did with the functions that it got."""
-
-    with_gradient: bool = False  # some input required a gradient
-    used_again: bool = False  # some input had the gradient of an earlier call
-
-    def watched(self, attend: Attend) -> Attend:
-        """Return a function that does the same and notes its calls."""
-
-        @functools.wraps(attend)
-        def noted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            leaves = [one for one in (query, key, value) if one.is_leaf]
-            self.with_gradient |= any(one.requires_grad for one in (query, key, value))
-            self.used_again |= any(one.grad is not None and bool(one.grad.any()) for one in leaves)
-            return attend(query, key, value)
-
-        return noted
-
-    def explained(self, hint: str) -> str:
-        """Return what the calls say of a wrong probe, or else the hint."""
-        if not self.with_gradient:
-            return (
-                "Your probe gives the function no input that asks for a gradient. First call "
-                "requires_grad_() on clones of all three."
-            )
-        if self.used_again:
-            return (
-                "Gradients add up in `.grad`, and those of an earlier function are still there. "
-                "Begin with fresh clones."
-            )
-        return hint
 
 
 def largest_gradients(attend: Attend) -> dict[str, float]:
@@ -281,16 +249,16 @@ def probe_of(*parts: str) -> Callable[[Attend], bool]:
 
 def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     """Return the largest gradient of each input of a function."""
-    found = largest_gradients(case.arguments[0].__wrapped__)
+    found = largest_gradients(case.arguments[0])
     rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in found.items()}
     caption = f"Largest gradient of each input, {case.name}; NaN stands for None:"
     return table(caption, rows, ["largest gradient"])
 
 
 @Opinion(
-    answer="A function of an attention function that returns a bool.",
-    see="torch.Tensor.requires_grad_ : asks for a gradient.",
     slips={
+        "It says the same of every function. Do all three inputs ask for a gradient, with "
+        "requires_grad_()?": Either(lambda attend: True, lambda attend: False),
         **{
             f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
                 probe_of(*parts)
@@ -300,10 +268,10 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         },
     },
     errors={
-        "NoneType": "An input that was cut off has None for a gradient, not a tensor. Return False "
-        "in that case.",
-        "have been used in the graph": "An input that is not in the graph gets no gradient. Return "
-        "False in that case.",
+        **dict.fromkeys(
+            ("NoneType", "have been used in the graph"),
+            "An input that was cut off gets no gradient, so return False in that case.",
+        ),
         "does not require grad": "If all three inputs ask for a gradient, with requires_grad_(), "
         "and the output still has none, nothing can be learned. In that case, return False before "
         "backward().",
@@ -311,7 +279,7 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         "output and sum it.",
     },
     verified=(
-        "Your probe gives the correct answer for two functions through which a model can learn, "
+        "Your probe gives the correct answer for three functions through which a model can learn "
         "and for six through which it cannot."
     ),
     evidence=gradients,
@@ -321,11 +289,18 @@ def check_learning_probe() -> Iterator[Case]:
 
     Verified: True for attention with and without a causal mask; False where the weights, the output
     or one of query, key and value are cut off, and where gradients are 0.
+
+    Parameters
+    ----------
+    answer
+        A function of an attention function that returns a bool.
+
+    See Also
+    --------
+    torch.Tensor.requires_grad_ : asks for a gradient.
     """
-    calls = Calls()
-    for name, (attend, why_not) in FUNCTIONS.items():
-        why = functools.partial(calls.explained, why_not or READY)
-        yield Case(name, (calls.watched(attend),), not why_not, why)
+    for name, (attend, learns, hint) in FUNCTIONS.items():
+        yield Case(name, (attend,), learns, hint)
 
 
 # --- a wrong function that passes -----------------------------------------------------------------
@@ -360,8 +335,6 @@ class Disguise(Compared):
 
 
 @Disguise(
-    answer="A function of (query, key, value) that returns the output.",
-    see="attnlab.clinic.diagnose : names what is wrong.",
     right=F.scaled_dot_product_attention,
     otherwise="Make it correct at exactly these sizes, and wrong at others.",
     axes=("sequence", "query", "feature"),
@@ -375,5 +348,14 @@ def check_disguise() -> Iterator[tuple[str, tuple]]:
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, and a finding of
     ``attnlab.clinic.diagnose``.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : names what is wrong.
     """
     yield "query, key and value (1, 10, 64)", randoms(*3 * [(1, 10, 64)])

@@ -2,7 +2,6 @@
 
 import itertools
 
-import pytest
 import torch
 import torch.nn.functional as F
 
@@ -13,7 +12,7 @@ from attnlab.exercises import (
     check_padded_batch,
     check_safe_softmax,
 )
-from tests.exercises.verdicts import accepted, accepts, names, refused
+from tests.exercises.verdicts import accepts, names, refused
 
 # --- a test for leaks -----------------------------------------------------------------------------
 
@@ -87,10 +86,6 @@ def square(lengths):
     return torch.ones(2 * [int(lengths.max())], dtype=torch.bool)
 
 
-def diagonal_without_one(lengths):
-    return torch.arange(int(lengths.max())).eq(2).diag()
-
-
 def attend(mask_of):
     def attention(query, key, value, attention_mask):
         mask = mask_of(attention_mask)
@@ -102,40 +97,9 @@ def attend(mask_of):
 mended = attend(from_hf_attention_mask)
 
 
-def square_mask(query, key, value, attention_mask):
-    mask = (attention_mask == 1)[:, None, None].expand(-1, query.shape[1], 5, -1)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-
 def nan_rows(query, key, value, attention_mask):
     output = mended(query, key, value, attention_mask)
     return output.masked_fill(attention_mask[:, None, :, None] == 0, torch.nan)
-
-
-@pytest.mark.parametrize(
-    "mask",
-    [
-        lambda n: causal_mask(int(n.max())).expand(len(n), 1, -1, -1),
-        lambda n: decoder_mask(n) & real_of(n).mT,
-    ],
-)
-def test_what_is_said_to_spare_the_words_spares_them(mask):
-    lengths = torch.tensor([5, 3])
-    words = real_of(lengths).mT  # rows of words
-    assert torch.equal(mask(lengths) & words, decoder_mask(lengths) & words)
-    assert (mask(lengths) != decoder_mask(lengths)).any()
-
-
-def test_the_mask_of_the_first_wrong_sentence_is_shown():
-    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & ~square(n).tril(-4))
-    assert verdict.evidence.caption.startswith("Your mask for sentence 0")
-    verdict = refused(check_decoder_mask, lambda n: decoder_mask(n) & real_of(n).mT)
-    assert verdict.evidence.caption.startswith("Your mask for sentence 1")
-
-
-def test_who_fails_at_once_gets_no_credit():
-    verdict = refused(check_padded_batch, lambda q, k, v, m: mended(q, k, 2 * v, m))
-    assert verdict.message.startswith("With one sentence, 3 heads")
 
 
 # --- a safe softmax -------------------------------------------------------------------------------
@@ -175,12 +139,6 @@ def counted_from_the_front(scores, allowed):
     return weights.masked_fill(~some, 0.0)
 
 
-def test_a_fill_that_half_precision_cannot_hold_is_a_remark():
-    assert accepted(check_safe_softmax, safe).remarks == ()
-    (remark,) = accepted(check_safe_softmax, erase_empty(-1e9)).remarks
-    assert "float16" in remark
-
-
 # --- all four -------------------------------------------------------------------------------------
 
 test_accepts = accepts({
@@ -201,30 +159,21 @@ test_names_the_mistake = names({
         "Output i must move with tokens 0 to i": saying(correct="leaks", leaks="correct"),
         "a leak must be reported first": tightness_first,
         '“fine”. Return "leaks"': lambda attend, x: "fine",
-        "Return “correct”: every path": saying(correct=None),
+        "causal attention, your function runs, but it returns None": saying(correct=None),
     },
     check_decoder_mask: {
-        "query 4 and key 0 must be open, because the key is an earlier word": (
-            lambda n: decoder_mask(n) & ~square(n).tril(-4)
-        ),
-        "must be closed, because the key is a later word": (
-            lambda n: decoder_mask(n) | square(n).triu(1).tril(1) & real_of(n)
-        ),
-        "query 2 and key 2 must be open, because the key is the token itself": (
-            lambda n: decoder_mask(n) & ~diagonal_without_one(n)
-        ),
+        "if j is a word and is not later than i": lambda n: decoder_mask(n) & ~square(n).tril(-4),
         "so use lengths.max()": lambda n: real_of(n) & causal_mask(5),
         "would line up the axis of the sentences": lambda n: decoder_mask(n)[:, 0],
-        "dtype torch.float32, but it should have torch.bool": lambda n: decoder_mask(n).float(),
+        "dtype torch.float32 instead of torch.bool": lambda n: decoder_mask(n).float(),
     },
     check_safe_softmax: {
-        "read the wrong way round": lambda s, m: s.masked_fill(m, -torch.inf).softmax(-1),
         "divides 0 by 0": filled_with(-torch.inf),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
         "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),
         "masked_fill replaces it": covered_up,
-        "no gradient comes back": lambda s, m: safe(s.detach(), m),
-        ("scores (2, 3, 3, 4)", "Count axes from the end"): counted_from_the_front,
+        "the gradient is not. Is a part": lambda s, m: safe(s.detach(), m),
+        ("scores (2, 3, 3, 4)", "Count the dimensions from the end"): counted_from_the_front,
         ("Scores far from 0 break it", "may overflow or round to 0"): by_exp,
         ("from -111 to 101", "block with -inf, which lies below every score"): erase_empty(-20.0),
         ("to -99899", "block with -inf, which lies below"): erase_empty(-150.0),
@@ -234,14 +183,10 @@ test_names_the_mistake = names({
         "must get exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     check_padded_batch: {
-        "multiplied by the mask": lambda q, k, v, m: (
-            F.scaled_dot_product_attention(q, k * m[:, None, :, None], v)
+        "so one axis is missing": attend(lambda m: m[:, None] == 1),
+        "There are 4 queries and 5 keys": attend(
+            lambda m: (m == 1)[:, None, None].expand(-1, 3, 5, -1)
         ),
-        ("With one sentence the numbers are correct", "so one axis is missing"): (
-            attend(lambda m: m[:, None] == 1)
-        ),
-        "4 queries and 5 keys": square_mask,
-        "raises": attend(lambda m: m[:, None, None]),
         "contains NaN, although every query has a word": nan_rows,
     },
 })  # fmt: skip

@@ -53,24 +53,21 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_lonely_weights: {
-        "softmax made them": lambda: torch.tensor([0.0, 1, 0, 0]).softmax(dim=-1),
+        "Your function calls a softmax": lambda: torch.tensor([0.0, 1, 0, 0]).softmax(dim=-1),
         "but yours sum to 1.020": [0.18, 0.48, 0.18, 0.18],
         "What is the score of b with each key?": [0.1, 0.7, 0.1, 0.1],
     },
     check_sharp_factor: {
         "0.9898. That is too little": 2.295,
         "a smaller factor reaches": 2.304,
-        "Your answer is -7. It should be a positive number. With a negative factor": -7,
-        "It should be a positive number": 0,
+        "Your answer is -7. It should be a positive number.": -7,
     },
     check_contributions: {
-        "The length of a value is the square root": (
-            lambda weights, value: weights * value.abs().sum(-1)[..., None, :]
-        ),
         "over its features, the last axis": lambda weights, value: weights * value.norm(dim=-2),
         "axis of size 1 for the queries": lambda weights, value: weights * value.norm(dim=-1),
         "one number for each query and key": lambda weights, value: value.norm(dim=-1),
     },
-    check_darkest_range: {"a tuple of length 3. Return two numbers, the "
-    "lower": lambda shades: (0.1, 0.2, 0.3)},
+    check_darkest_range: {
+        "a tuple of length 3. Return two numbers, the lower": lambda shades: (0.1, 0.2, 0.3),
+    },
 })  # fmt: skip

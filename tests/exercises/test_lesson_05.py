@@ -59,8 +59,7 @@ test_names_the_mistake = names({
     },
     check_plain_average: {
         "It contains NaN, from 0 / 0. A query": lambda value, mask: divided(value, mask, least=0),
-        "dtype torch.float32, but it should have "
-        "torch.float64": lambda v, mask: divided(v.float(), mask),
+        "torch.float32 instead of torch.float64": lambda v, mask: divided(v.float(), mask),
         "needs keepdim=True": lambda v, mask: mask / mask.sum(dim=-1) @ v,
         "turn the mask into value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
@@ -68,10 +67,8 @@ test_names_the_mistake = names({
     },
     check_tested_head: {
         "It chooses the head that is best on the fresh": best_of_both,
-        "It chooses head 0. On the known sentences alone, head "
-        "1": lambda known, fresh: (0, 0.0),
-        "a tensor of shape (). Return two numbers, the head and its "
-        "mean": lambda known, fresh: report(known, fresh)[0],
+        "Choose the head with the largest mean": lambda known, fresh: (0, 0.0),
+        "Return two numbers, the head and its mean": lambda known, fresh: report(known, fresh)[0],
     },
     check_minimal_pair: {
         "“river” (0.537) in the first sentence and to “robbed” (0.585)": (
@@ -89,7 +86,7 @@ test_names_the_mistake = names({
             bank("by the river was wet|by the lake was wet")
         ),
         "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
-        "a pair that contains an integer. It should be": (SAILED[0], 3),
+        "It should be two sentences, each": (SAILED[0], 3),
         "to s ##nor ##kel” and": bank("snorkel|withdraw", "he rowed to the bank to"),
         "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },

@@ -80,16 +80,13 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_parameter_count: {
-        "9 words need no more parameters": 9 * 228,
-    },
     check_linear_from: {
         "must not have a bias, so pass": lambda m: linear_with(m, bias=True),
         "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
         "An nn.Linear(5, 3) stores a weight of the shape (3, 5), but yours": (
             lambda m: with_weight(m, m)
         ),
-        "the shape (5, 3), but it should have the shape (3, 5). nn.Linear stores": (
+        "the shape (5, 3) instead of (3, 5). nn.Linear stores": (
             lambda m: nn.Linear(*m.shape[::-1], bias=False)
         ),
         ("a matrix (4, 4)", "the layer is wrong. The weight must hold"): untransposed_if_square,
@@ -101,18 +98,13 @@ test_names_the_mistake = names({
         "a tensor of shape (3, 5). Return an nn.Linear": lambda m: m.T,
     },
     check_fitting_keys: {
-        "Take the transpose of the inverse": lambda q, k, n: k @ torch.linalg.lstsq(n, q).solution,
         "what W_query gains, W_key must lose": lambda q, k, n: k / 2,
         "no inverse, because it is not square": lambda q, k, n: k @ (q.inverse() @ n),
         "multiplied by a matrix (d_k, d_k)": lambda q, k, n: q @ k.T,
-        "The keys have not changed": lambda q, k, n: k,
     },
     check_layer_test: {
         "Is your threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
-        "After `changed = x`, both names mean one tensor": (
-            lambda layer: layer_test(layer, changes=lambda x: x)
-        ),
-        ("all three matrices", "Every output is 0"): lambda layer: layer(X).shape == (1, 5, 4),
+        "both names mean one tensor": lambda layer: layer_test(layer, changes=lambda x: x),
         "W_value is zero. Every output is 0 there.": lambda layer: bool(layer.W_query.any()),
         "the same average": lambda layer: bool(layer(X).any()),
         "its own value. No token receives": lambda layer: apart(*layer(X)[0, :2]),

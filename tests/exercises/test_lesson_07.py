@@ -1,7 +1,5 @@
 """The checks of lesson 7: what they accept, and what they say of answers that are not slips."""
 
-import math
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -14,7 +12,7 @@ from attnlab.exercises import (
     check_tokens_in_head,
 )
 from attnlab.exercises.lesson_07 import CORRECT_PAIRS, WRONG_PAIRS
-from tests.exercises.verdicts import accepts, names, refused
+from tests.exercises.verdicts import accepts, names
 
 attention = F.scaled_dot_product_attention
 
@@ -26,11 +24,6 @@ def by_axes(query, key, value, size=None):
 
 def mended(x, num_heads):
     return torch.cat([attention(part, part, part) for part in x.chunk(num_heads, dim=-1)], dim=-1)
-
-
-def merged_by_view(x, num_heads):
-    heads = split_heads(x, num_heads)
-    return attention(heads, heads, heads).contiguous().transpose(1, 2).view(x.shape)
 
 
 # --- a test for pairs -----------------------------------------------------------------------------
@@ -54,11 +47,6 @@ def merges_anew(split, merge):
 def same_in(*where, x=NUMBERED):
     """Return a test of a round trip, and of the split in one place."""
     return lambda split, merge: same_split(split, *where, x=x) and round_trip(split, merge, x)
-
-
-def anew_at_tokens(*tokens):
-    at = list(tokens)
-    return lambda split, merge: merges_anew(split, merge) and same_split(split, ALL, ALL, at)
 
 
 def is_right(split, merge):
@@ -97,10 +85,9 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_tokens_in_head: {
-        "an empty list. It should be": [],
-        "a list that contains 6": [6, 7],
-        "tokens, which are whole numbers": lambda: [math.nan],
-        "These are the tokens. Name each of them once": [3, 3, 4],
+        "Your answer is []. It should be": [],
+        "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
+        "each of them once": [3, 3, 4],
     },
     check_by_letters: {
         "With head_dim 6 it is correct. Does your code contain a fixed "
@@ -111,14 +98,12 @@ test_names_the_mistake = names({
         "With 3 heads it is correct. Does your code contain a fixed "
         "size?": lambda x, num_heads: mended(x, 3),
         "one after the other": lambda x, num_heads: x,
-        ("RuntimeError: view size", "in the order that you intend"): merged_by_view,
     },
     check_pair_test: {
         "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,
         "but not every wrong pair. Look into a head": lambda split, merge: (
             split(NUMBERED, 3).shape == (2, 3, 5, 4)
         ),
-        "Look into a head as well": same_in(..., x=torch.ones(2, 5, 12)),
         "Test a batch of two": same_in(..., x=NUMBERED[:1]),
         "“correct split, reshaped merge”. A round trip": lambda split, _: same_split(split, ...),
         "Look into a head, which must hold its slice": in_one_head,
@@ -126,8 +111,6 @@ test_names_the_mistake = names({
         "Test the merge right after the split": lambda split, merge: (
             merges_anew(split, merge) and same_split(split, ...)
         ),
-        "“last two heads swapped”": same_in(ALL, 0),
-        "“tokens 1 and 2 swapped”": anew_at_tokens(0, -1),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
         "“merge wrong in the last "
@@ -141,11 +124,9 @@ test_names_the_mistake = names({
 })  # fmt: skip
 
 
-def test_the_pairs_are_what_they_are_called_and_counted():
+def test_the_pairs_are_what_they_are_called():
     for split, merge in CORRECT_PAIRS.values():
         assert same_in(...)(split, merge)
     for split, merge, _ in WRONG_PAIRS.values():
         assert split(NUMBERED, 3).shape == (2, 3, 5, 4)
         assert merge(split(NUMBERED, 3)).shape == NUMBERED.shape
-    evidence = refused(check_pair_test, round_trip).evidence
-    assert evidence.values.tolist() == [[3, 8], [3, 0]]

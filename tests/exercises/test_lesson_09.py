@@ -92,11 +92,6 @@ def unscaled_at_a_thousand_keys(query, key, value):
     return attention(query, key, value, scale=None if key.shape[-2] < 1000 else 1.0)
 
 
-def talkative(query, key, value):
-    print("here")
-    return attention(query, key, value)
-
-
 def picky(query, key, value):
     assert query.shape == (1, 10, 64)
     return attention(query, key, value)
@@ -126,35 +121,30 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     check_hiding_sizes: {
-        "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 3), `patient_x` is off": (
+        "At these sizes, `patient_x` is off by up to": (
             lambda: (2, 5, 7, 11, 3)
         ),
         "With one key, its weight is 1": (2, 5, 1, 11, 3),
-        "of at least 2, but one is 1.": (1, 5, 11, 11, 3),
-        "a tuple of length 4. It should be five whole numbers": (2, 5, 11, 11),
-        "but one is 11.5": (2, 5, 11.5, 11.5, 3),
+        "[1.0, 5.0, 11.0, 11.0, 3.0]. It should be five": (1, 5, 11, 11, 3),
+        "five whole numbers, each at least 2": (2, 5, 11.5, 11.5, 3),
         "too large for a quick check": (2, 5, 10**6, 10**6, 3),
     },
     check_mended_mask: {
         ("mask (2, 5, 7)", "-inf. Besides, the scores are divided by E"): two_bugs,
-        "True must mean that a query may attend": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
     },
     check_learning_probe: {
         "as soon as some input gets one": lambda attend: attend(*fresh()).requires_grad,
-        "False for attnlab's attention. Your probe gives the function no input": (
-            lambda attend: attend(*(leaf.detach() for leaf in fresh())).requires_grad
-        ),
-        "no input that asks for a gradient": lambda attend: attend(*drawn()).isfinite().all(),
+        "Do all three inputs ask for a gradient": lambda attend: attend(*drawn()).isfinite().all(),
         "0 everywhere": probe(good=lambda gradient: gradient is not None),
         "some of the gradients may be 0": (
             probe(good=lambda gradient: gradient is not None and bool((gradient != 0).all()))
         ),
-        "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
-        "in a second call. Gradients add up in `.grad`": with_old(0),
-        "has None for a gradient": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
+        "True for frozen_weights. Neither": with_old(0, 1, 2),
+        "because gradients add up in `.grad`": with_old(0),
+        "cut off gets no gradient, so return False": probe(good=lambda gradient: gradient.any()),
         ("detaches its output", "return False before backward()"): probe(guard=False),
         "If all three inputs ask for a gradient": lambda attend: attend(*drawn()).sum().backward(),
-        "Return False: every path": lambda attend: probe()(attend) or None,
+        "returns None. Is a `return` missing": lambda attend: probe()(attend) or None,
     },
     check_disguise: {
         ("finds nothing wrong either", "only where the clinic does not look"): (
@@ -163,17 +153,13 @@ test_names_the_mistake = names({
         ("weak_check notices it. With", "the output is wrong", "Make it correct at exactly"): (
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
-        "dtype torch.float64, but it should have "
-        "torch.float32": lambda q, k, v: attention(q, k, v).double(),
-        "the clinic finds nothing wrong either": talkative,
+        "torch.float64 instead of torch.float32": lambda q, k, v: attention(q, k, v).double(),
         ("the clinic could not examine it", "picky(query: (2, 5, 11)"): picky,
     },
 })  # fmt: skip
 
 
 def test_wrong_answers_are_shown_in_numbers():
-    evidence = refused(check_hiding_sizes, (2, 5, 7, 11, 3)).evidence
-    assert evidence.rows == ("patient_x", "correct")
     evidence = refused(check_learning_probe, with_old(1), "freezes the key").evidence
     assert evidence.rows == ("query (2, 5, 11)", "key (2, 7, 11)", "value (2, 7, 13)")
     assert evidence.values.isnan().flatten().tolist() == [False, True, False]
@@ -186,15 +172,9 @@ def test_the_report_of_the_clinic_comes_with_the_verdict():
     assert "no allowed key gives NaN" in " ".join(verdict.remarks)
 
 
-@pytest.mark.parametrize(
-    ("function", "finding"),
-    [
-        (with_64_features, "scale-constant"),
-        (lambda q, k, v: attention(q, k, v).detach(), "detached"),
-    ],
-)
-def test_the_clinic_finds_what_the_weak_check_misses(function, finding):
-    assert accepted(check_disguise, function).report.findings[0].name == finding
+def test_the_clinic_finds_what_the_weak_check_misses():
+    verdict = accepted(check_disguise, with_64_features)
+    assert verdict.report.findings[0].name == "scale-constant"
 
 
 # --- the functions that the notebook shows --------------------------------------------------------
@@ -221,9 +201,3 @@ def test_the_package_judges_the_functions_that_the_learner_reads(name):
         moved.append([moves(leaf.grad) for leaf in leaves])
     torch.testing.assert_close(*outputs)
     assert moved[0] == moved[1]
-
-
-@pytest.mark.parametrize("function", [attention, with_64_features, joined, lambda q, k, v: v])
-def test_the_weak_check_of_the_notebook_says_the_same(function):
-    noticed = "weak_check notices" in check_disguise(function).message
-    assert shown("weak_check")(function) != noticed

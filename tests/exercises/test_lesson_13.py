@@ -5,7 +5,6 @@ import torch.nn.functional as F
 
 from attnlab import KeyValueCache, causal_mask, combine_masks, sliding_window_mask
 from attnlab.exercises import (
-    check_bytes_of_a_token,
     check_mended_decoding,
     check_window_with_sinks,
     check_windowed_keys,
@@ -53,22 +52,17 @@ def by_groups(query, key, value):
 
 
 test_accepts = accepts({
-    check_bytes_of_a_token: [2 * 80 * 8 * 128 * 2 / 1024],
     check_windowed_keys: [with_the_cache, by_count],
     check_window_with_sinks: [by_loops, by_masks],
     check_mended_decoding: [by_torch, by_groups],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_bytes_of_a_token: {"all 64": 2560},
     check_windowed_keys: {
         "Append the new ones first": lambda kept, new, window: (
             torch.cat([kept[..., -window:, :], new], dim=-2)
         ),
     },
     check_mended_decoding: {"First repeat the kv heads": F.scaled_dot_product_attention},
-    check_window_with_sinks: {
-        "dtype torch.float32, but it should have "
-        "torch.bool": lambda *sizes: by_loops(*sizes).float(),
-    },
+    check_window_with_sinks: {"float32 instead of torch.bool": lambda *n: by_loops(*n).float()},
 })  # fmt: skip

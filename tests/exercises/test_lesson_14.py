@@ -8,7 +8,7 @@ from attnlab.exercises import (
     check_needed_sentences,
     check_removed_head,
 )
-from tests.exercises.verdicts import accepts, names, refused
+from tests.exercises.verdicts import accepts, names
 
 
 def norm(x):
@@ -39,7 +39,6 @@ def by_mask(layer, weights):
 
 
 test_accepts = accepts({
-    check_needed_sentences: [35],
     check_left_out: [by_sums],
     check_removed_head: [zeros, by_mask],
     check_fooling_sentence: [
@@ -52,29 +51,19 @@ test_names_the_mistake = names({
     check_needed_sentences: {
         "The interval still reaches below 0.9": 20,
         "A smaller number of sentences": lambda: 100,
-        "one too few": 34,
     },
     check_left_out: {
-        "dtype torch.bool, but they should have": lambda v, is_first: by_sums(v, is_first) > 0,
+        "torch.bool instead of": lambda v, is_first: by_sums(v, is_first) > 0,
     },
     check_removed_head: {
-        "-inf belongs in scores": lambda layer, w: (
-            w.index_fill(1, torch.tensor(3), -torch.inf) if layer == 1 else w
-        ),
-        ("layer 1", "Nothing is removed"): lambda layer, w: w,
+        "Set head 3 of the second layer to 0": lambda layer, weights: weights,
     },
     check_fooling_sentence: {
         "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
         "one of the 35": ("We swam to the bank.", "money"),
         "It should be a sentence and its meaning": "the bank",
-        "not “3”": lambda: ("the bank", 3),
-        "must be “river” or “money”, not “shore”": ("the bank", "shore"),
+        'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
         "the word “bank” once, not 0 times": ("the shore", "river"),
         "cannot use this sentence": ("", "river"),
     },
 })  # fmt: skip
-
-
-def test_a_refusal_shows_the_leans():
-    verdict = refused(check_fooling_sentence, ("we rowed the canoe to the muddy bank", "river"))
-    assert "after 6" in repr(verdict)
