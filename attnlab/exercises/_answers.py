@@ -262,7 +262,7 @@ def yes_or_no(value: object) -> bool:
     if isinstance(value, Tensor | np.ndarray | np.generic):
         entries = torch.as_tensor(value)
         if entries.numel() != 1:
-            wanted = "one True or False for all of it"
+            wanted = "a single True or False"
             raise Wrong(
                 _voice.returned(_voice.kind_of(value), wanted, _voice.HINTS["is ambiguous"])
             )

@@ -5,6 +5,8 @@ A message says what the learner's code did, with the inputs that it names, and t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from torch import Tensor
 
@@ -51,8 +53,13 @@ def kind_of(value: object) -> str:
         return f"{article(type(value).__name__)} of length {len(value)}"
     if isinstance(value, Tensor | np.ndarray):
         name = "tensor" if isinstance(value, Tensor) else "NumPy array"
-        return f"a {name} of shape {tuple(value.shape)}"
+        return f"a {name} {f'of shape {tuple(value.shape)}' if value.ndim else 'with one number'}"
     return KINDS.get(type(value)) or article(type(value).__name__)
+
+
+def listed(numbers: Iterable[float]) -> str:
+    """Return numbers as a list, whole ones without a decimal point."""
+    return f"[{', '.join(f'{number:g}' for number in numbers)}]"
 
 
 def article(noun: str) -> str:

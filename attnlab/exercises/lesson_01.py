@@ -183,15 +183,12 @@ def soft(scores: Tensor, dim: int = -1) -> Tensor:
 NOT_ROOT = "Divide them by the root of the number of features, √11."
 MISTAKES = {
     f"The scores are not divided. {NOT_ROOT}": dividing(lambda key, value: 1),
-    f"The scores are divided by 11, the number of features itself. {NOT_ROOT}": dividing(
-        lambda key, value: E**2
+    f"The scores are divided by another number. {NOT_ROOT}": Either(
+        dividing(lambda key, value: E**2), dividing(lambda key, value: S)
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
     f"one sentence, but the number of sentences for a batch. {NOT_ROOT}": dividing(
         lambda key, value: len(key)
-    ),
-    f"The scores are divided by √7, and 7 is the number of keys. {NOT_ROOT}": dividing(
-        lambda key, value: S
     ),
     "The weights are made without the exponential. Raise e to the power of each score, and then "
     "divide by the sum.": Either(

@@ -58,11 +58,11 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
-        "A mean or a variance is that of a single die, but means add up, and so do variances of "
+        "The mean or the variance is that of a single die. Means add up, and so do variances of "
         "independent terms.": Either(
             lambda c: (3.5 / c, 35 / 12 / c**2), lambda c: (MEAN / c, 35 / 12 / c**2)
         ),
-        "The mean is divided by the divisor, and the variance by its square.": Either(
+        "Divide the mean by the divisor, and the variance by its square.": Either(
             lambda c: (MEAN, VARIANCE), lambda c: (MEAN / c, VARIANCE / c)
         ),
         "The second number is the standard deviation, which is the root of the variance.": (
@@ -94,7 +94,7 @@ def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
     check_always_true : the same law in words.
     """
     for divisor in (1, 10, 100):
-        yield f"divisor {divisor}", (divisor,)
+        yield f"the divisor {divisor}", (divisor,)
 
 
 # --- a good factor --------------------------------------------------------------------------------
@@ -121,10 +121,8 @@ def variance_with(factor: float) -> float:
         "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
         "The exponent is four: twice the factor makes a score four times as large and the variance "
         "sixteen times.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
-        "Dividing the tokens by the root of 8 is not enough. The variance has to become 436 times "
-        "as small.": 10 / 8**0.5,
-        "Dividing the tokens by 8 divides the variance by the fourth power of 8, which is 4096. "
-        "Dividing it by 436 would be enough.": 10 / 8,
+        "Dividing the tokens by the root of 8 divides the variance by 64, and dividing them by 8 "
+        "divides it by 4096. It has to be divided by 436.": Either(10 / 8**0.5, 10 / 8),
     },
     verified=f"It lies between {LOW} and {HIGH}. With the factor 10 it is {START}.",
 )

@@ -177,9 +177,6 @@ ROWS_CLOSED = (
         "The masks are combined with `or`, but a cell is open only if both masks leave it open.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        "In your mask no token may attend to itself, but the diagonal of a causal mask is open.": (
-            lambda n: causal_of(n).tril(-1) & words_of(n)
-        ),
         ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
     },
     what="mask",
@@ -204,14 +201,13 @@ def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
     attnlab.combine_masks : joins masks.
     """
     for lengths in ([5, 3], [4], [2, 6, 1]):
-        yield f"lengths {lengths}", (torch.tensor(lengths),)
+        yield f"the lengths {lengths}", (torch.tensor(lengths),)
 
 
 # --- a safe softmax -------------------------------------------------------------------------------
 
 ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
-KEYS = tuple(f"key {j}" for j in range(4))
 
 
 def random_scores(*lead: int) -> Tensor:
@@ -251,12 +247,16 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if scores.abs().max() > 50:
         return (
-            "Scores far from 0 break it. Take softmax itself, because an exponential of your own "
-            "may overflow or round to 0, and block with -inf, which lies below every score."
+            "Scores far from 0 break your function. Take softmax itself, because an exponential of "
+            "your own may overflow or round to 0. Block with -inf, which lies below every score."
         )
     if allowed.any(dim=-1).all():
-        return "In every row, divide e to the power of each allowed score by their sum."
-    why = "It gives NaN, because the softmax divides 0 by 0. " if weights[0].isnan().any() else ""
+        return (
+            "In every row, divide e to the power of each allowed score by the sum of these powers."
+        )
+    why = (
+        "They contain NaN, because the softmax divides 0 by 0. " if weights[0].isnan().any() else ""
+    )
     return f"{why}All weights of row 0 must be 0."
 
 

@@ -38,7 +38,7 @@ def off(weights: Tensor, other: object) -> float:
         "0 is 1.": [0, 1, 0, 0],
         "These are e to the power of each score. Now divide by their sum, because weights sum to "
         "1.": [1, E1, 1, 1],
-        "These come from the raw scores. Divide by the root of 4 features first.": (
+        "These come from the raw scores. Divide them by 2, the root of the number of features.": (
             [1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]
         ),
         "This is the row of a token a. The question is about the query b.": (

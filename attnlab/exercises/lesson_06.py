@@ -93,7 +93,7 @@ def weight_of(layer: object) -> Tensor:
     what="weight of the layer",
     read=weight_of,
     slips={
-        "The weight must hold the transposed matrix. No error tells you so if it is square.": (
+        "The weight must hold the transposed matrix. If it is square, no error tells you so.": (
             lambda matrix: linear_of(matrix.T if len(matrix) == len(matrix.T) else matrix)
         ),
     },
@@ -162,7 +162,7 @@ def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
         "square matri": "W_query has no inverse, because it is not square. "
         "torch.linalg.lstsq(W_query, new_W_query).solution is A.",
     },
-    misshapen="It has the shape of W_key, because W_key is multiplied by a matrix (d_k, d_k).",
+    misshapen="W_key keeps its shape if it is multiplied by a matrix (d_k, d_k).",
     otherwise="With it, the tokens do not have the scores that they had before. Only the product "
     "W_query @ W_key.T counts, so what W_query gains, W_key must lose.",
     axes=("feature", "column"),

@@ -29,7 +29,7 @@ def tokens(value: object) -> frozenset[int]:
     wanted = "a list of tokens, which are whole numbers from 0 to 5, each of them once"
     said = vector(sorted(value) if isinstance(value, set) else value, wanted).flatten().tolist()
     if not said or len(set(said)) < len(said) or not set(said) <= set(range(6)):
-        raise Wrong(_voice.returned(str(said), wanted))
+        raise Wrong(_voice.returned(_voice.listed(said), wanted))
     return frozenset(map(int, said))
 
 
@@ -259,13 +259,6 @@ def check_mended_heads() -> Iterator[tuple[str, tuple]]:
 # --- a test for pairs -----------------------------------------------------------------------------
 
 
-def last_token_reversed(heads: Tensor) -> Tensor:
-    """Merge, and reverse the last token of the last sequence."""
-    merged = merge_heads(heads).clone()
-    merged[-1, -1] = merged[-1, -1].flip(0)
-    return merged
-
-
 def merge_by_strides(contiguous: bool) -> Merge:
     """Return a merge that is wrong where the heads lie in memory in this way."""
     return lambda heads: (
@@ -328,11 +321,6 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
         *swapped_in_the_last_head(3),
         f"{IDENTITY}, and each token is in place. Compare every feature.",
     ),
-    "merge wrong in the last token": (
-        split_heads,
-        last_token_reversed,
-        "A round trip catches this pair if it compares all rows.",
-    ),
     "merge correct only after a split": (
         split_heads,
         merge_by_strides(contiguous=True),
@@ -348,6 +336,7 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
 
 
 @Opinion(
+    errors={"AssertionError": "Where a pair is wrong, return False."},
     verified=(
         f"All {len(CORRECT_PAIRS)} correct pairs pass, and all {len(WRONG_PAIRS)} wrong ones fail."
     ),

@@ -36,7 +36,7 @@ def five_sizes(value: object) -> tuple[int, ...]:
     read = numbers(value, (5,), wanted)
     if read.min() < 2 or not read.equal(read.round()):
         why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
-        raise Wrong(_voice.returned(f"{read.tolist()}", wanted, why))
+        raise Wrong(_voice.returned(_voice.listed(read.tolist()), wanted, why))
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)
@@ -328,7 +328,7 @@ class Disguise(Compared):
         if report.ok is None:
             raise Wrong(
                 "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
-                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size.",
+                "Make it run at every size.",
                 report=report,
             )
         return replace(right, report=report)

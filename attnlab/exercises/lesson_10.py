@@ -24,14 +24,9 @@ ANIMAL, STREET, ANIMAL_AFTER = 0.12, 0.08, 0.09
 STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
 
 
-def close(one: float, other: float) -> bool:
-    """Return whether two weights agree in three decimals."""
-    return abs(one - other) < 5e-4
-
-
 @Value(
     right=STREET_AFTER,
-    near=close,
+    near=lambda one, other: abs(one - other) < 5e-4,  # three decimals
     slips={
         "The score for “street” stays, but the row must still sum to 1, so all weights share the "
         "change.": (STREET),
@@ -83,9 +78,6 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
         ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
         "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
-        "These are sums over the rows. Take their mean.": (
-            lambda weights: weights[:, 1:-1, 0].sum(dim=-1) * weights.shape[-1]
-        ),
     },
     what="uniform shares",
     read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),
@@ -240,8 +232,8 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
         if own < 1 or rank > FIRSTS:
             raise Wrong(
                 f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and "
-                f"{rank - 1:,} of {ASKERS:,} other words give it more in the same place. It must "
-                f"be at least 1 share, and fewer than {FIRSTS} words.",
+                f"{rank - 1:,} of {ASKERS:,} other words give it more in the same place. The clue "
+                f"must get at least 1 share, and more from fewer than {FIRSTS} words.",
                 evidence,
             )
     return Right(

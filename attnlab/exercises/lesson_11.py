@@ -31,7 +31,6 @@ def close(one: float, other: float) -> bool:
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
         "The 2 in the exponent −2i / d is missing.": 40 * BASE ** (-1 / 8),
         "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
-        "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
         "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
     verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
@@ -165,7 +164,7 @@ BUGS = {
         "query_turn": along_heads
     },
     "query and key are turned in different layouts.": {"key_turn": in_halves},
-    "the values are turned, and only queries and keys should be.": {"value_turn": rotate},
+    "the values are turned, but only queries and keys should be.": {"value_turn": rotate},
 }
 
 

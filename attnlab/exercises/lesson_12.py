@@ -22,7 +22,6 @@ FOUND = TEXT.index(TEXT[ASKS]) + 1
     slips={
         "That is the earlier S, whose value says only S. Which letter came after it?": FOUND - 1,
         "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
-        "That is one too many, because positions are counted from 0.": FOUND + 1,
         "That is the token that asks. Where was the same letter before?": ASKS,
     },
     verified="The letter there came after the earlier S, so it is also the guess.",
@@ -124,7 +123,7 @@ def on(weights: Tensor, offset: int) -> Tensor:
             lambda weights: on(weights, -1).mean(),
         ),
         "The texts are added up. Take their mean.": lambda weights: on(weights, -1).sum(dim=0),
-        "These are weights on another token. That before token i is in row i and column i - 1.": (
+        "These are weights on another token. The one before token i is in row i, column i - 1.": (
             Either(
                 lambda weights: on(weights, 0).mean(dim=0),
                 lambda weights: on(weights, 1).mean(dim=0),

@@ -62,11 +62,6 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Return the dot product."""
-    return (a * b).sum(dim=-1)
-
-
 def by(
     similarity: Callable[[Tensor, Tensor], Tensor] = cosine,
     *,
@@ -96,7 +91,9 @@ def by(
         "The sentence itself is part of its mean. Leave it out.": by(included=True),
         "The signs are reversed. A lean above 0 must mean that it is nearer to the first "
         "meaning.": (lambda vectors, is_first: -leans(vectors, is_first)),
-        "These are differences of dot products, but the lean is a difference of cosines.": by(dot),
+        "These are differences of dot products, but the lean is a difference of cosines.": by(
+            lambda a, b: (a * b).sum(dim=-1)
+        ),
         "These are means of cosines with each sentence. Take the cosine with the mean of the "
         "vectors.": by(total=True),
     },

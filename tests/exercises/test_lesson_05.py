@@ -11,7 +11,7 @@ from attnlab.exercises import (
     check_plain_average,
     check_tested_head,
 )
-from tests.exercises.verdicts import accepted, accepts, names
+from tests.exercises.verdicts import accepts, names
 
 
 def by_zero_query(value, attn_mask):
@@ -91,9 +91,3 @@ test_names_the_mistake = names({
         "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },
 })  # fmt: skip
-
-
-def test_uniform_attention_stands_beside_the_weights():
-    shown = accepted(check_minimal_pair, SAILED).evidence
-    assert shown.columns == ("“sailed”", "the changed word", "uniform attention")
-    assert shown.values[:, 2].tolist() == [0.1, 0.1]  # of eight words and two markers
