@@ -245,12 +245,3 @@ def test_verdict_message_numbers_and_remarks_come_in_this_order():
     parts = "Correct", "&lt;b&gt;", "is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare."
     assert re.search(".*".join(map(re.escape, parts)), page, re.DOTALL)
     assert text.index("It is < 1.") < text.index("Numbers:") < text.index("to know: See & compare.")
-
-
-def test_the_first_difference_is_shown_with_its_place():
-    got, right = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)
-    got[1, 2, 3] = 5
-    shown = _answers.first_difference(got, right, ("sequence", "head", "query", "key"))
-    assert shown.caption == "The first difference, head 1, query 2:"
-    assert (shown.rows, shown.columns[3]) == (("yours", "correct"), "key 3")
-    assert shown.values.tolist() == [[0, 0, 0, 5], [0, 0, 0, 0]]

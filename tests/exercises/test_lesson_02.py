@@ -3,12 +3,6 @@
 import torch
 import torch.nn.functional as F
 
-from attnlab.exercises import (
-    check_always_true,
-    check_good_factor,
-    check_hundred_dice,
-    check_normed_scores,
-)
 from tests.exercises.verdicts import accepts, names
 
 MEAN, VARIANCE = 350.0, 100 * 35 / 12
@@ -23,27 +17,27 @@ def normed(query, key):
 
 
 test_accepts = accepts({
-    check_always_true: [lambda: " b ", "B"],
-    check_hundred_dice: [
+    "check_always_true": [lambda: " b ", "B"],
+    "check_hundred_dice": [
         lambda c: (MEAN / c, VARIANCE / c**2),
         lambda c: (torch.tensor(MEAN / c), torch.tensor(VARIANCE) / c**2),
     ],
-    check_good_factor: [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
-    check_normed_scores: [
+    "check_good_factor": [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
+    "check_normed_scores": [
         lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
         lambda q, k: normed(q.double(), k.double()),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_always_true: {'It should be "A", "B", "C" or "D"': "AB"},
-    check_hundred_dice: {
+    "check_always_true": {'It should be "A", "B", "C" or "D"': "AB"},
+    "check_hundred_dice": {
         "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
         "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
-    check_good_factor: {"436.5, so it is too large.": 10, "too small": 0},
-    check_normed_scores: {
+    "check_good_factor": {"436.5, so it is too large.": 10, "too small": 0},
+    "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,
         "each query and each key needs its own": lambda q, k: (

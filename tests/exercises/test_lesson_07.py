@@ -5,12 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import merge_heads, split_heads
-from attnlab.exercises import (
-    check_by_letters,
-    check_mended_heads,
-    check_pair_test,
-    check_tokens_in_head,
-)
 from attnlab.exercises.lesson_07 import CORRECT_PAIRS, WRONG_PAIRS
 from tests.exercises.verdicts import accepts, names
 
@@ -64,45 +58,34 @@ def by_assert(split, merge):
     return True
 
 
-def in_one_head(split, merge):
-    return torch.equal(split(NUMBERED, 1)[:, 0], NUMBERED) and round_trip(split, merge)
-
-
 test_accepts = accepts({
-    check_tokens_in_head: [
+    "check_tokens_in_head": [
         lambda: {3, 4},
         torch.tensor([3, 4]),
         lambda: torch.arange(6).repeat_interleave(8).view(4, 6, 2)[2].unique(),
     ],
-    check_by_letters: [by_axes],
-    check_mended_heads: [mended],
-    check_pair_test: [on_random_heads, lambda split, merge: np.bool_(is_right(split, merge))],
+    "check_by_letters": [by_axes],
+    "check_mended_heads": [mended],
+    "check_pair_test": [on_random_heads, lambda split, merge: np.bool_(is_right(split, merge))],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_tokens_in_head: {
+    "check_tokens_in_head": {
         "Your answer is []. It should be": [],
         "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
         "each of them once": [3, 3, 4],
     },
-    check_by_letters: {
+    "check_by_letters": {
         "With head_dim 6 it is correct. Does your code contain a fixed "
         "size?": lambda q, k, v: by_axes(q, k, v, 6),
-        "Which letter is summed over": lambda q, k, v: attention(q, k[:, :5], v[:, :5]),
     },
-    check_mended_heads: {
+    "check_mended_heads": {
         "With 3 heads it is correct. Does your code contain a fixed "
         "size?": lambda x, num_heads: mended(x, 3),
-        "one after the other": lambda x, num_heads: x,
     },
-    check_pair_test: {
+    "check_pair_test": {
         "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,
-        "but not every wrong pair. Look into a head": lambda split, merge: (
-            split(NUMBERED, 3).shape == (2, 3, 5, 4)
-        ),
         "Test a batch of two": same_in(..., x=NUMBERED[:1]),
-        "“correct split, reshaped merge”. A round trip": lambda split, _: same_split(split, ...),
-        "Look into a head, which must hold its slice": in_one_head,
         "“merge correct only after a split”. Its round trip": same_in(...),
         "Test the merge right after the split": lambda split, merge: (
             merges_anew(split, merge) and same_split(split, ...)

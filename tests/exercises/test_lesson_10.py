@@ -2,12 +2,6 @@
 
 import torch
 
-from attnlab.exercises import (
-    check_mended_ablation,
-    check_own_word,
-    check_sink_share,
-    check_third_word,
-)
 from attnlab.pretrained import load_layer
 from tests.exercises.verdicts import accepts, names
 
@@ -53,37 +47,33 @@ GOLF = ("he hit the golf ball with a club", "golf", 10)
 DANCED = ("they danced in the club", "danced", 10)
 
 test_accepts = accepts({
-    check_third_word: [0.06],
-    check_sink_share: [lambda weights: share(weights).tolist()],
-    check_mended_ablation: [
+    "check_third_word": [0.06],
+    "check_sink_share": [lambda weights: share(weights).tolist()],
+    "check_mended_ablation": [
         on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
         put_back,
     ],
-    check_own_word: [lambda: ("Club", (*GOLF[:2], 9), [*DANCED])],
+    "check_own_word": [lambda: ("Club", (*GOLF[:2], 9), [*DANCED])],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_sink_share: {
+    "check_sink_share": {
         "include the row of a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
-        "Return 12 numbers, one for each head": lambda weights: share(weights).mean(),
     },
-    check_mended_ablation: {
+    "check_mended_ablation": {
         "changes the layer that it is given": careless,
         "Heads are counted from 0": on_a_copy(
             lambda matrix, head: matrix[:, columns(head - 1)].zero_()
         ),
         "Return the output alone, as a tensor": lambda layer, text, head: layer.read(text),
     },
-    check_own_word: {
+    "check_own_word": {
         "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
-        "Where is the other meaning": ("club", GOLF, GOLF),
         ("In head 2", "2,961 of 5,000 other words give it more"): (
             ("club", ("the golf club", "golf", 2), DANCED)
         ),
         "“club” gives “danced” 0.00 uniform shares": ("club", GOLF, (*DANCED[:2], 2)),
         "“vexing” must occur once": ("club", GOLF, ("the vexing club", "vexing", 10)),
-        "cannot read": lambda: ("club", GOLF, ("the club \udfff danced", "danced", 10)),
-        "from 0 to 11": ("club", (*GOLF[:2], 12), DANCED),
         "It should be a word and two examples": ("club", (3, "golf", 1), DANCED),
     },
 })  # fmt: skip

@@ -2,12 +2,6 @@
 
 import torch
 
-from attnlab.exercises import (
-    check_fooling_sentence,
-    check_left_out,
-    check_needed_sentences,
-    check_removed_head,
-)
 from tests.exercises.verdicts import accepts, names
 
 
@@ -39,31 +33,29 @@ def by_mask(layer, weights):
 
 
 test_accepts = accepts({
-    check_left_out: [by_sums],
-    check_removed_head: [zeros, by_mask],
-    check_fooling_sentence: [
+    "check_left_out": [by_sums],
+    "check_removed_head": [zeros, by_mask],
+    "check_fooling_sentence": [
         ("the cashier sat on the bank and fed the ducks", "river"),
         lambda: ("The ducks in the pond in front of the bank.", "money"),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_needed_sentences: {
+    "check_needed_sentences": {
         "The interval still reaches below 0.9": 20,
-        "A smaller number of sentences": lambda: 100,
     },
-    check_left_out: {
+    "check_left_out": {
         "torch.bool instead of": lambda v, is_first: by_sums(v, is_first) > 0,
     },
-    check_removed_head: {
+    "check_removed_head": {
         "Set head 3 of the second layer to 0": lambda layer, weights: weights,
     },
-    check_fooling_sentence: {
+    "check_fooling_sentence": {
         "leans to river, as you say": ("we rowed the canoe to the muddy bank", "river"),
         "one of the 35": ("We swam to the bank.", "money"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
-        "the word “bank” once, not 0 times": ("the shore", "river"),
         "cannot use this sentence": ("", "river"),
     },
 })  # fmt: skip

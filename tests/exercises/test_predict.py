@@ -84,18 +84,6 @@ def test_a_stored_question_folds_the_answer(ask, monkeypatch):
     assert "✓ <b>0.5</b> Right." in folded
 
 
-def test_a_teacher_sees_the_answer_at_once(ask):
-    prediction = ask(ask=False)
-    assert prediction.asked["ask"] is False
-    assert "<details" not in prediction.to_html()
-    assert CHOICE["explanation"] in prediction.to_html()
-
-
-def test_the_live_bundle_holds_a_widget_too(ask, monkeypatch):
-    monkeypatch.delenv("ATTNLAB_STATIC", raising=False)
-    assert "application/vnd.jupyter.widget-view+json" in ask()._repr_mimebundle_()
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
