@@ -2,14 +2,13 @@
 
 import math
 import re
-import time
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from attnlab import _bounded, exercises
+from attnlab import exercises
 from attnlab.exercises import Verdict, _answers
 from attnlab.exercises._forms import Compared, Either
 from attnlab.palette import BLUE, EDGE, ORANGE
@@ -124,22 +123,12 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-class Rude(BaseException):
-    pass
-
-
 class Nameless:
     def __getattr__(self, name):
         raise RuntimeError("no name")
 
     def __call__(self, *inputs):
         raise ValueError("no")
-
-
-class Lying:
-    @property
-    def __class__(self):
-        raise RuntimeError("no class")
 
 
 def generator(*inputs):
@@ -159,14 +148,13 @@ RESULTS = [
     torch.empty(3, device="meta"),
     torch.eye(3).to_sparse(),
     print,
-    Lying(),
     "a text",
 ]
 HOSTILE = [
-    *map(raising, (ZeroDivisionError("by zero"), Unspeakable(), Rude("no"), SystemExit(1))),
+    *map(raising, (ZeroDivisionError("by zero"), Unspeakable(), SystemExit(1))),
     *map(giving, RESULTS),
     *(generator, coroutine, lambda a, b, c, d, e: 1, lambda *, a: 1, lambda *inputs: [inputs]),
-    *(Nameless(), Lying(), Nameless, math, nn.MultiheadAttention, 3, "check", torch.ones(2, 3)),
+    *(Nameless(), Nameless, math, nn.MultiheadAttention, 3, "check", torch.ones(2, 3)),
 ]
 
 
@@ -195,13 +183,6 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
     assert state_of_torch() == before
     with pytest.raises(KeyboardInterrupt):
         check(raising(KeyboardInterrupt()))
-
-
-def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
-    monkeypatch.setattr(_bounded, "WAIT", 0.1)
-    verdict = exercises.check_normed_scores(lambda query, key: time.sleep(9))
-    assert (verdict.done, verdict.ok, verdict.headline) == (True, None, "Not checked")
-    assert "though it computed for only 0.0. Does it wait" in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -236,12 +217,3 @@ def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, li
     page = exercises.check_always_true(answer)._repr_html_()
     assert f"<b>{headline}</b>" in page
     assert f"border-left:6px {line};" in page
-
-
-def test_verdict_message_numbers_and_remarks_come_in_this_order():
-    shown = _answers.table("Numbers:", {"yours": [1]}, ["one"])
-    verdict = Verdict("<b>", True, True, "It is < 1.", shown, ("See & compare.",))
-    page, text = verdict._repr_html_(), repr(verdict)
-    parts = "Correct", "&lt;b&gt;", "is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare."
-    assert re.search(".*".join(map(re.escape, parts)), page, re.DOTALL)
-    assert text.index("It is < 1.") < text.index("Numbers:") < text.index("to know: See & compare.")

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.nn.functional import softmax as weigh
 
 from attnlab import attention_weights, exercises, load_table
@@ -14,7 +13,6 @@ from tests.exercises.verdicts import accepted, accepts, names, refused
 X = load_table("he_is_awesome.csv").values
 SOFTMAXES = [
     lambda scores: weigh(scores, dim=-1),
-    lambda scores: nn.Softmax(dim=-1)(scores),
     lambda scores: scores.log_softmax(-1).exp(),
     lambda scores: F.softmin(-scores, dim=-1),
     attention_weights,
@@ -62,7 +60,6 @@ test_names_the_mistake = names({
     },
     "check_query_for_awesome": {
         "and “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
-        "Choose the opposite direction": -20 * (X[2] - X[1]),
         "prefers none": torch.zeros(4),
         "for each feature, not for each word": [0, 0, 1],
     },
@@ -106,11 +103,6 @@ def test_what_has_no_name_is_found_by_the_clinic():
 
 
 def test_what_is_good_to_know_is_a_remark():
-    def talkative(query, key, value):
-        print("row sums", 1)
-        return attention(query, key, value)
-
     assert accepted(exercises.check_mended, F.scaled_dot_product_attention).remarks == ()
     (remark,) = accepted(exercises.check_mended, torch.no_grad()(attention)).remarks
     assert "No gradient" in remark
-    assert "prints at every call" in " ".join(accepted(exercises.check_mended, talkative).remarks)

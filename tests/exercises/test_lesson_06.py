@@ -70,7 +70,6 @@ test_names_the_mistake = names({
             lambda m: nn.Linear(*m.shape[::-1], bias=False)
         ),
         ("a matrix (4, 4)", "the layer is wrong. The weight must hold"): untransposed_if_square,
-        "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),

@@ -101,7 +101,6 @@ test_names_the_mistake = names({
         "Some query in it may attend to some key": (
             lambda i, j, *sizes: j < i and is_needed(i, j, *sizes)
         ),
-        "No query in it may attend to any": lambda i, j, size, window: j <= i and i - j < 8,
     },
     "check_mended_pieces": {
         ("scores near -256", "Subtract the largest score seen so far"): without_top,

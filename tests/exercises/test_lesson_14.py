@@ -26,15 +26,9 @@ def zeros(layer, weights):
     return weights
 
 
-def by_mask(layer, weights):
-    keep = torch.ones(12)
-    keep[3] = layer != 1
-    return weights * keep[:, None, None]
-
-
 test_accepts = accepts({
     "check_left_out": [by_sums],
-    "check_removed_head": [zeros, by_mask],
+    "check_removed_head": [zeros],
     "check_fooling_sentence": [
         ("the cashier sat on the bank and fed the ducks", "river"),
         lambda: ("The ducks in the pond in front of the bank.", "money"),
