@@ -401,7 +401,7 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         ),
     },
     errors={
-        "2 sentences, 3 heads, query (2, 3, 5, 4)": (
+        "two sentences, 3 heads, query (2, 3, 5, 4)": (
             "The axis of the sentences was lined up with that of the heads, so one axis is missing."
         ),
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
@@ -429,6 +429,6 @@ def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     # as many queries as keys hide a square mask
     for N, H, L in ((1, 3, S), (2, 3, S), (2, 3, 4)):
         query, key, value = randoms((N, H, L, E), (N, H, S, E), (N, H, S, EV))
-        sentences = "one sentence" if N == 1 else f"{N} sentences"
+        sentences = "one sentence" if N == 1 else "two sentences"
         case = f"{sentences}, {H} heads, query {shape(query)} and attention_mask {(N, S)}"
         yield case, (LARGE * query, key, value, WORDS[:N].clone())

@@ -383,6 +383,7 @@ def check_joined_pieces() -> Iterator[tuple[str, tuple]]:
         scores, value = randoms((ROWS, 9), (9, FEATURES))
         scores[::2, :4] += apart + 1  # in rows 0 and 2 the first piece has the larger top
         scores[1::2, 4:] += apart + 1
+        scores += 0.4 * apart * torch.arange(ROWS)[:, None]  # no top fits all rows
         return state_of(scores[:, :4], value[:4]), state_of(scores[:, 4:], value[4:])
 
     seen, _ = near = two_states(0.0)

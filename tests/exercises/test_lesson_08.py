@@ -53,6 +53,11 @@ def from_kept_scores(query, key, value, size):
     return summed(scores, top_of(scores), value, size)
 
 
+def to_one_top(one, other):  # for all rows
+    top = torch.maximum(one[0], other[0]).amax().expand(len(one[0]), 1)
+    return top, *(sum(s[i] * (s[0] - top).exp() for s in (one, other)) for i in (1, 2))
+
+
 def from_kept_states(query, key, value, size):  # the states of all pieces, joined at the end
     states = []
     for piece, values in zip(scores_of(query, key, size), value.split(size), strict=True):
@@ -109,6 +114,7 @@ test_names_the_mistake = names({
         "KiB at a time, and all scores together take only 255 KiB": from_kept_scores,
     },
     "check_joined_pieces": {
+        "tops that lie 100 apart": to_one_top,
         "so that no factor is above 1": to_the_second_top,
         "Which top, which factor for each piece": lambda one, other: one,
     },
