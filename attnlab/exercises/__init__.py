@@ -94,12 +94,5 @@ from attnlab.exercises.lesson_14 import (
 
 _older.watch_cells()
 
-__all__ = sorted(
-    {
-        "Prediction",
-        "Verdict",
-        "hand_in",
-        "predict",
-        *(name for name in globals() if name.startswith("check_")),
-    }
-)
+__all__ = ["Prediction", "Verdict", "hand_in", "predict"]
+__all__ += sorted(name for name in globals() if name.startswith("check_"))
