@@ -5,19 +5,13 @@ import torch
 from tests.exercises.verdicts import accepts, names
 
 
-def norm(x):
-    return x / x.norm(dim=-1, keepdim=True)
-
-
-def by_sums(vectors, is_first):
-    """Take the sentence out of the sum of its meaning; the size of a mean does not matter."""
-    sums = torch.stack([vectors[is_first].sum(0), vectors[~is_first].sum(0)])
-    found = []
-    for i, one in enumerate(vectors):
-        own = sums.clone()
-        own[0 if is_first[i] else 1] -= one
-        found.append((norm(one) * norm(own[0])).sum(-1) - (norm(one) * norm(own[1])).sum(-1))
-    return torch.stack(found)
+def by_loops(layer, weights):
+    new = weights.clone()
+    length = weights.shape[-1]
+    for i in range(length):
+        others = [j for j in range(length) if j not in (0, i, length - 1)]
+        new[..., i, others] = weights[..., i, others].mean(dim=-1, keepdim=True)
+    return new
 
 
 def zeros(layer, weights):
@@ -27,7 +21,7 @@ def zeros(layer, weights):
 
 
 test_accepts = accepts({
-    "check_left_out": [by_sums],
+    "check_shared_rest": [by_loops],
     "check_removed_head": [zeros],
     "check_fooling_sentence": [
         ("the cashier sat on the bank and fed the ducks", "river"),
@@ -39,8 +33,9 @@ test_names_the_mistake = names({
     "check_needed_sentences": {
         "The interval still reaches below 0.9": 20,
     },
-    "check_left_out": {
-        "torch.bool instead of": lambda v, is_first: by_sums(v, is_first) > 0,
+    "check_shared_rest": {
+        "This is the plain average": lambda layer, w: torch.full_like(w, 1 / w.shape[-1]),
+        "Keep the diagonal and the first": lambda layer, w: w.flip(-1),
     },
     "check_removed_head": {
         "Set head 3 of the second layer to 0": lambda layer, weights: weights,
