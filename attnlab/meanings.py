@@ -220,13 +220,10 @@ def _check_known(name: str, vectors: Tensor, is_first: Tensor, *, at_least: int 
     check_exact_ndim(name, vectors, "(N, 7, E)", ndim=3, fix="use vectors_of.")
     check_floating(name, vectors)
     check_tensor("is_first", is_first)
-    if is_first.dtype != torch.bool:
-        raise TypeError(f"is_first must be torch.bool, got {is_first.dtype}.")
-    check_same_device("is_first", is_first, name, vectors)
-    if is_first.shape != vectors.shape[:1]:
+    if is_first.dtype != torch.bool or is_first.shape != vectors.shape[:1]:
         raise ValueError(
-            f"is_first must have shape ({len(vectors)},), one for each of {name}, "
-            f"got {shape(is_first)}."
+            f"is_first must be torch.bool of shape ({len(vectors)},), one for each of {name}, "
+            f"got {is_first.dtype} {shape(is_first)}."
         )
     first = int(is_first.sum())
     if min(first, len(is_first) - first) < at_least:

@@ -174,7 +174,7 @@ class PretrainedEmbedding(nn.Module):
         --------
         torch.nn.Embedding : looks up the rows that are added.
         """
-        rows = self._rows(tokens)
+        rows = self._numbers("tokens", tokens)
         places = _positions(positions, len(rows))
         return self._embedded(rows, places)[None]
 
@@ -199,20 +199,10 @@ class PretrainedEmbedding(nn.Module):
             )
         return encoding
 
-    def _rows(self, tokens: Sequence[str]) -> list[int]:
-        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
-            raise TypeError(
-                f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
-                "use layer.tokens(text)."
-            )
-        if not 1 <= len(tokens) <= MAX_TOKENS:
-            raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
-        return self._numbers("tokens", tokens)
-
-    def _numbers(self, name: str, pieces: Sequence[str]) -> list[int]:
-        check_list(name, pieces, "a list of word pieces")
-        if not pieces:
-            raise ValueError(f"{name} must hold at least one word piece, got none.")
+    def _numbers(self, name: str, pieces: Sequence[str], most: int = MAX_TOKENS) -> list[int]:
+        check_list(name, pieces, "a list of word pieces, as layer.tokens(text) returns it")
+        if not 1 <= len(pieces) <= most:
+            raise ValueError(f"{name} must hold 1 to {most} word pieces, got {len(pieces)}.")
         for piece in pieces:
             check_type(name, piece, str, "strings")
             if self._tokenizer.token_to_id(piece) is None:
@@ -363,7 +353,7 @@ class PretrainedLayer(PretrainedEmbedding):
         """
         x = self.embed(tokens)[0]  # (L, 384)
         place = check_size("place", place, at_least=0, at_most=len(x) - 1)
-        rows = self._numbers("askers", askers)
+        rows = self._numbers("askers", askers, len(self.vocabulary))
         asking = self._embedded(rows, [place] * len(rows))  # (A, 384)
         query = split_heads(self.attention.q_proj(asking), NUM_HEADS)  # (12, A, 32)
         key, own = (split_heads(self.attention.k_proj(one), NUM_HEADS) for one in (x, asking))

@@ -73,7 +73,7 @@ CALLS = [
     (lambda: meanings.vectors_of(ENCODER, "Bank", ["the bank"]), V, "'Bank' once .* got 0 in"),
     (lambda: meanings.vectors_of(ENCODER, "a", ["a a"]), V, "'a' once as a piece, got 2 in 'a a'"),
     (lambda: meanings.leans(X[0], IS_FIRST), V, r"vectors must have shape \(N, 7, E\).*vectors_of"),
-    (lambda: meanings.leans(X, IS_FIRST[:3]), V, r"is_first must have shape \(7,\), one for each"),
+    (lambda: meanings.leans(X, IS_FIRST[:3]), V, r"bool of shape .*, one for each"),
     (lambda: meanings.leans(X, torch.arange(7) < 1), V, "at least 2 times each, got 1 and 6"),
     (lambda: meanings.lean(X[..., :2], X, IS_FIRST), V, r"shape \(..., 3, 5\) as others have"),
     (lambda: meanings.wilson_interval(6, 5), V, "correct must be at most 5, got 6"),
