@@ -13,17 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._checks import (
-    check_exact_ndim,
-    check_holds_numbers,
     check_list,
     check_probability,
     check_size,
     check_text,
     check_type,
-    check_weights,
     shape,
     short,
 )
+from attnlab._tensors import check_exact_ndim, check_weights
 from attnlab.cache import KeyValueCache
 from attnlab.data import load_tensors
 from attnlab.modules import MultiHeadAttention
@@ -458,6 +456,5 @@ def _check_tokens(tokens: Tensor) -> None:
 def _check_places(tokens: Tensor) -> None:
     if tokens.dtype != torch.long:
         raise TypeError(f"tokens must be torch.int64, got {tokens.dtype}.")
-    check_holds_numbers("tokens", tokens)
     if not tokens.numel() or tokens.min() < 0 or tokens.max() > BAR:
         raise ValueError(f"tokens must hold places from 0 to {BAR}, got {short(tokens)}.")

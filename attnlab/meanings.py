@@ -11,18 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_floating,
-    check_list,
-    check_same_device,
-    check_size,
-    check_tensor,
-    check_text,
-    check_type,
-    shape,
-    short,
-)
+from attnlab._checks import check_list, check_size, check_text, check_type, shape, short
+from attnlab._tensors import check_exact_ndim, check_floating, check_tensor
 from attnlab.pretrained import Edit, PretrainedEncoder
 
 NORMAL_95 = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
@@ -124,7 +114,6 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
     """
     _check_known("others", others, is_first)
     check_floating("vectors", vectors)
-    check_same_device("vectors", vectors, "others", others)
     if vectors.shape[-2:] != others.shape[1:]:
         raise ValueError(
             f"vectors must have shape (..., {others.shape[1]}, {others.shape[2]}) as others have, "

@@ -14,18 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_list,
-    check_same_device,
-    check_same_dtype,
-    check_size,
-    check_tensor,
-    check_type,
-    lessons_extra,
-    shape,
-    short,
-)
+from attnlab._checks import check_list, check_size, check_type, lessons_extra, shape, short
+from attnlab._tensors import check_exact_ndim, check_same_kind, check_tensor
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.data import data_path, load_tensors
 from attnlab.heads import merge_heads, split_heads
@@ -103,11 +93,6 @@ class PretrainedEmbedding(nn.Module):
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        check_list("vocabulary", vocabulary, "a list of word pieces")
-        for piece in vocabulary:
-            check_type("vocabulary", piece, str, "word pieces")
-        if not {*MARKERS} <= {*vocabulary}:
-            raise ValueError(f"vocabulary must hold {', '.join(MARKERS)}, got {short(vocabulary)}.")
         super().__init__()
         self.vocabulary = tuple(vocabulary)
         self.words = _zeros(len(self.vocabulary), torch.float16)
@@ -491,8 +476,7 @@ class PretrainedEncoder(PretrainedEmbedding):
             raise ValueError(
                 f"x must have {EMBED_DIM} features (dimension -1), got {shape(x)}; use embed."
             )
-        check_same_dtype("x", x, "encoder", self.norm.weight)
-        check_same_device("x", x, "encoder", self.norm.weight)
+        check_same_kind("x", x, "encoder", self.norm.weight)
         if edit is not None and not callable(edit):
             raise TypeError(
                 f"edit must be a function of a layer's number and its weights, got {short(edit)}."

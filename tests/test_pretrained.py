@@ -190,7 +190,6 @@ CALLS = [
     ("encoder.encode(torch.ones(2, 5, 7))", V, "x must have 384 features"),
     ("encoder.read('a', edit=lambda *_: None)", T, "what edit returns must be a torch.Tensor"),
     ("encoder.read('a', edit=lambda *_: torch.ones(3, 3))", V, "have the shape of the weights"),
-    ("PretrainedEncoder(['the'])", V, r"vocabulary must hold \[PAD\], "),
 ]
 
 

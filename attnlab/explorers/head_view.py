@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from attnlab._cells import to_tensor
-from attnlab._checks import check_list, check_size, check_weights, shape
+from attnlab._checks import check_list, check_size, shape
+from attnlab._tensors import check_weights
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import State
 from attnlab.explorers._page import numbers
