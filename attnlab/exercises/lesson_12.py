@@ -119,7 +119,7 @@ def on(weights: Tensor, offset: int) -> Tensor:
 
 @Compared(
     answer="A function of weights (N, H, L, L) that returns (H, L - 1).",
-    see="attnlab.looking_back.previous_score : the mean over places as well.",
+    see="torch.Tensor.diagonal : a diagonal of the weights.",
     right=lambda weights: on(weights, -1).mean(dim=0),
     what="scores",
     slips={

@@ -114,15 +114,6 @@ def test_what_falls_out_of_the_window_is_freed_and_nothing_is_shared():
     assert not whole.key.any()
 
 
-def test_heads_that_share_keys_make_the_projections_and_the_cache_smaller():
-    layer, cache = layer_with(2), KeyValueCache()
-    layer(draw(N, L, EMBED), cache=cache)
-    assert layer.k_proj.weight.shape == layer.v_proj.weight.shape == (2 * D, EMBED)
-    assert layer.q_proj.weight.shape == layer.out_proj.weight.shape == (EMBED, EMBED)
-    assert cache.key.shape == cache.value.shape == (N, 2, L, D)
-    assert cache.nbytes == 2 * N * 2 * L * D * 8
-
-
 # --- what is refused ------------------------------------------------------------------------------
 
 X = torch.ones(N, H, 4, D)

@@ -145,15 +145,6 @@ def test_key_and_value_default_to_query_and_key(make):
     assert not torch.allclose(layer(x, context).output, layer(x, context, draw(N, S, EMBED)).output)
 
 
-def test_a_sequence_that_may_look_at_nothing_gives_the_bias_and_finite_gradients():
-    layer, x = our_layer(), draw(N, L, EMBED)
-    output, weights = layer(x, attn_mask=torch.tensor([True, False])[:, None, None, None])
-    assert torch.equal(output[1], layer.out_proj.bias.expand(L, EMBED))
-    assert not weights[1].any()
-    output.sum().backward()
-    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
-
-
 @both_layers
 def test_dropout_acts_in_training_only_and_not_on_the_returned_weights(make):
     layer, x = make(dropout=1.0), draw(N, L, EMBED)
