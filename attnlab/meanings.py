@@ -11,18 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_floating,
-    check_list,
-    check_same_device,
-    check_size,
-    check_tensor,
-    check_text,
-    check_type,
-    shape,
-    short,
-)
+from attnlab._checks import check_list, check_size, check_text, check_type, shape, short
+from attnlab._tensors import check_exact_ndim, check_floating, check_tensor
 from attnlab.pretrained import Edit, PretrainedEncoder
 
 NORMAL_95 = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
@@ -124,7 +114,6 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
     """
     _check_known("others", others, is_first)
     check_floating("vectors", vectors)
-    check_same_device("vectors", vectors, "others", others)
     if vectors.shape[-2:] != others.shape[1:]:
         raise ValueError(
             f"vectors must have shape (..., {others.shape[1]}, {others.shape[2]}) as others have, "
@@ -183,13 +172,10 @@ def _check_known(name: str, vectors: Tensor, is_first: Tensor) -> None:
     check_exact_ndim(name, vectors, "(N, 7, E)", ndim=3, fix="use vectors_of.")
     check_floating(name, vectors)
     check_tensor("is_first", is_first)
-    if is_first.dtype != torch.bool:
-        raise TypeError(f"is_first must be torch.bool, got {is_first.dtype}.")
-    check_same_device("is_first", is_first, name, vectors)
-    if is_first.shape != vectors.shape[:1]:
+    if is_first.dtype != torch.bool or is_first.shape != vectors.shape[:1]:
         raise ValueError(
-            f"is_first must have shape ({len(vectors)},), one for each of {name}, "
-            f"got {shape(is_first)}."
+            f"is_first must be torch.bool of shape ({len(vectors)},), one for each of {name}, "
+            f"got {is_first.dtype} {shape(is_first)}."
         )
     first = int(is_first.sum())
     if first in (0, len(is_first)):

@@ -11,16 +11,13 @@ import torch
 from torch import Tensor
 
 from attnlab.data import data_path
-from attnlab.explorers import _sentences
-from attnlab.explorers._controls import Question, Slider, State
+from attnlab.explorers._controls import Slider, State
 from attnlab.explorers._page import numbers
 from attnlab.explorers._panels import Axis, Bars, Curves, Line
 from attnlab.explorers._sentences import SentenceExplorer, a_place, named, readable, top_of
-from attnlab.explorers._words import decimals, listed
+from attnlab.explorers._words import TEXTS, decimals, listed
 from attnlab.meanings import lean, vectors_of
 from attnlab.pretrained import (
-    FIRST,
-    LAST,
     NUM_HEADS,
     NUM_LAYERS,
     EncoderReading,
@@ -42,30 +39,7 @@ MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
 DIGITS = 3  # of leans; weights are sent in percent
 
-WORDS = {
-    **_sentences.WORDS,
-    "when": ["Before the first layer", "After layer {below}"],
-    "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (lean {lean}).",
-    "alike": "{when}, {asking} lies about as near to {near} as to {far} (lean {lean}).",
-    "unknown": "No labelled sentences show two meanings of {token}.",
-    "others": "There are some for {known}.",
-    "none": "No labelled meanings",
-    "first": "It has not attended to any word yet.",
-    "mean": "mean of the heads",
-    "head": "head {head}",
-    "attends": "Among the words, it attends most to **{top}** ({most}{each}, {where}); "
-    f"{FIRST} and {LAST} get {{marked}}.",
-    "heading": ["Before the first layer", "Layer {below}: what {asking} attends to"],
-    "curve": "Where {asking} lies",
-    "line": "mean of {meaning}",
-    "ends": "up: nearer to {near}; down: nearer to {far}",
-    "code": "{lines}\n{row}",
-    "rows": {
-        "first": "vectors[0, {place}]  # {asking}",
-        "mean": "weights[{below}, :, {place}].mean(dim=0)  # layer {below}, {asking}",
-        "head": "weights[{below}, {head}, {place}]  # layer {below}, head {head}, {asking}",
-    },
-}
+WORDS = TEXTS["sentences"] | TEXTS["LayersExplorer"]["words"]
 
 
 class LayersResult(NamedTuple):
@@ -119,21 +93,6 @@ class LayersExplorer(SentenceExplorer):
 
     module = "layers"
     figsize = (9.2, 4.2)
-    title = "A word in six layers"
-    hint = (
-        "Pick a sentence, a word of it and a layer. A meaning is the mean of the word's vectors in "
-        "other sentences, labelled by hand."
-    )
-    prediction = Question(
-        ask="“the thief robbed the bank by the river”: in which layer does “bank” give “robbed” "
-        "the most weight, on average over the heads?",
-        then="Now compare layer 0 with layers 2 and 5.",
-        options=("layer 0", "layer 2", "layer 5"),
-        right=0,
-        why="In layer 0 “robbed” gets 0.24, and in no later layer more than 0.07. In layers 1 to 4 "
-        "most of the weight goes to [CLS].",
-        settled=({"layer": [1]}, {"layer": [3]}),
-    )
     choices = CHOICES
     sentence = State(CHOICES["robbed"][0], readable)
     word = State(5, a_place)
