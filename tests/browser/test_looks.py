@@ -24,7 +24,7 @@ KINDS = [
 STATES = [
     MaskExplorer(ask=False, padding=[0, 1], fill="-1e9", mask="window"),
     MaskExplorer(ask=False, padding=[0]),
-    HeadsExplorer(ask=False, way="short cut", step="merge"),
+    HeadsExplorer(ask=False, way="shortcut", step="merge"),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     LayersExplorer(ask=False, word=1, layer=0),
     RowExplorer(ask=False, step=6),
