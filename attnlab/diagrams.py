@@ -15,6 +15,7 @@ from attnlab.palette import INK, RAMP, ROLES, to_hex
 DATA = ROLES["paper"].light  # tensors at the input and the output
 STEP = to_hex(RAMP[2])  # the steps that the lessons explain
 OTHER = ROLES["hatched"].light  # the rest of the Transformer
+HEADS = tuple(ROLES[role].light for role in ("good", "focus", "other"))
 
 
 class Box(NamedTuple):
@@ -184,30 +185,39 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data flow from left to right; the heads are coloured.
+        Data flow from left to right; each head has a colour, and so has its part of every tensor.
 
     See Also
     --------
     attnlab.MultiHeadAttention : the layer that is drawn.
     """
     projected = [
-        Box(2.5, 2.6 - row, f"{name}\n(L, E)", DATA, width=1.25)
+        Box(2.5, 2.6 - row, f"{name}\n(L, E)", "none", width=1.25)
         for row, name in enumerate(("query", "key", "value"))
     ]
     heads = [
-        Box(5.35, 2.6 - row, f"head {row}\n(L, head_dim)", STEP, width=1.8) for row in range(3)
+        Box(5.35, 2.6 - row, f"head {row}\n(L, head_dim)", "none", width=1.8) for row in range(3)
     ]
     boxes = [
         Box(0.0, 1.6, "x\n(L, E)", DATA, width=1.25),
         *projected,
         *heads,
-        Box(8.2, 1.6, "merged\n(L, E)", DATA, width=1.25),
+        Box(8.2, 1.6, "merged\n(L, E)", "none", width=1.25),
         Box(10.7, 1.6, "output\n(L, E)", DATA, width=1.25),
     ]
     arrows = [(0, role) for role in (1, 2, 3)]
-    arrows += [(role, head) for role in (1, 2, 3) for head in (4, 5, 6)]
-    arrows += [*((head, 7) for head in (4, 5, 6)), (7, 8)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.5), height=(0.05, 3.5))
+    ax = _draw(boxes, [*arrows, (7, 8)], ax, figsize=(7.5, 2.5), height=(0.05, 3.5))
+    merged = boxes[7]
+    for head, colour in zip(heads, HEADS, strict=True):
+        _stripes(ax, head, [colour])
+        lane = (head.y - merged.y) / 5  # arrows of the same box lie apart
+        for row, part in enumerate(projected):
+            start, end = part.x + part.width / 2, head.x - head.width / 2
+            _arrow(ax, (start, part.y + lane), (end, head.y + 0.2 * (1 - row)), colour)
+        start, end = head.x + head.width / 2, merged.x - merged.width / 2
+        _arrow(ax, (start, head.y), (end, merged.y + lane), colour)
+    for box in (*projected, merged):
+        _stripes(ax, box, HEADS)
     steps = {1.25: "project", 3.8: "split", 5.35: "attend", 7.0: "merge", 9.45: "project"}
     for x, step in steps.items():
         _note(ax, x, 3.22, step, fontweight="bold")
@@ -235,20 +245,23 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     attnlab.PeakMemory : counts the tables that are held.
     """
     slow, fast, fused_slow, fused_fast = 4.3, 3.0, 1.5, 0.2
-    names = ("query\nand key", "raw scores\n(L, S)", "scores\n(L, S)", "weights\n(L, S)", "value")
-    tables = [Box(3.0 * i, slow, name, STEP, width=2.05) for i, name in enumerate(names)]
-    tables[0], tables[4] = (tables[i]._replace(colour=DATA) for i in (0, 4))
-    output = Box(14.8, slow, "output\n(L, Ev)", DATA, width=2.05)
+    tables = [
+        Box(0.0, slow, "query\nand key", DATA, width=2.05),
+        Box(4.0, slow, "scores\n(L, S)", STEP, width=2.05),
+        Box(8.0, slow, "weights\n(L, S)", STEP, width=2.05),
+        Box(11.4, slow, "value", DATA, width=2.05),
+        Box(14.8, slow, "output\n(L, Ev)", DATA, width=2.05),
+    ]
     steps = [
         Box(x, fast, name, OTHER, width=1.75)
-        for x, name in ((1.5, "multiply"), (4.5, "divide"), (7.5, "softmax"), (12.0, "average"))
+        for x, name in ((2.0, "multiply"), (6.0, "softmax"), (11.4, "average"))
     ]
     below = [
         Box(1.5, fused_slow, "query, key\nand value", DATA, width=2.05),
         Box(7.5, fused_fast, "the tiles of the table, one after another", OTHER, width=9.2),
         Box(13.5, fused_slow, "output\n(L, Ev)", DATA, width=2.05),
     ]
-    boxes = [*tables, output, *steps, *below]
+    boxes = [*tables, *steps, *below]
     ax = _draw(boxes, [], ax, figsize=(7.5, 3.7), height=(-0.45, 5.25))
     ax.set_xlim(-3.4, 16.0)
     for y in (slow, fast, fused_slow, fused_fast):
@@ -258,8 +271,8 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
         _note(ax, -2.25, y, f"{kind}\nmemory", va="center", fontsize=9)
     for y, title in ((slow, "step by step"), (fused_slow, "in a fused kernel")):
         _note(ax, -3.3, y + 0.6, title, ha="left", fontweight="bold")
-    paths = [(0, 6), (6, 1), (1, 7), (7, 2), (2, 8), (8, 3), (3, 9), (4, 9), (9, 5)]
-    for start, end in (*paths, (10, 11), (11, 12)):
+    paths = [(0, 5), (5, 1), (1, 6), (6, 2), (2, 7), (3, 7), (7, 4)]
+    for start, end in (*paths, (8, 9), (9, 10)):
         _climb(ax, boxes[start], boxes[end])
     return ax
 
@@ -303,8 +316,19 @@ def _note(ax: Axes, x: float, y: float, text: str, **look: object) -> None:
     ax.text(x, y, text, **{"ha": "center", "fontsize": 9.5, "color": INK, **look})
 
 
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
+def _stripes(ax: Axes, box: Box, colours: Sequence[str]) -> None:
+    """Fill a box with pale stripes of equal width."""
+    width, bottom = box.width / len(colours), box.y - box.height / 2
+    for i, colour in enumerate(colours):
+        corner = box.x - box.width / 2 + i * width, bottom
+        stripe = Rectangle(corner, width, box.height, facecolor=colour, alpha=0.28, zorder=0)
+        ax.add_patch(stripe)
+
+
+def _arrow(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK
+) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 
