@@ -147,10 +147,10 @@ def new_pages(function, *inputs):
 
 longer = torch.randn(3, 1, 1, 4096, 64)
 for function in (by_rows, plain):
-    print(f"{function.__name__:8} {new_pages(function, *longer) / 1000:3.0f} thousand")
+    print(f"{function.__name__:8} {round(new_pages(function, *longer), -4):6,}")
 
 # %% slow-and-fast [markdown]
-# `plain` makes two new tables of 64 MiB, or 16,384 pages each. `by_rows` asks for memory far more often, but each block
+# (Rounded to ten thousands.) `plain` makes two new tables of 64 MiB, or 16,384 pages each. `by_rows` asks for memory far more often, but each block
 # is as large as one that it has just freed, so it gets the same pages again. (When we forced the program to take fresh
 # pages for every block, `by_rows` touched as many as `plain` and took nearly as long. Other systems keep freed memory
 # in other ways and give other counts.)
@@ -318,7 +318,7 @@ from attnlab.palette import BLUE, EDGE
 recorded = pd.read_csv(data_path("cost_of_attention.csv")).set_index("function")
 of_tiles = recorded[recorded.tile.notna()]
 _, ax = plt.subplots(figsize=(6.5, 3.0), layout="constrained")
-ax.semilogx(of_tiles.tile, of_tiles.ns_per_weight, "o-", color=BLUE)
+ax.loglog(of_tiles.tile, of_tiles.ns_per_weight, "o-", color=BLUE)
 ax.set_xticks(of_tiles.tile, [f"{tile:.0f}" for tile in of_tiles.tile])
 ax.minorticks_off()
 others = {
@@ -330,7 +330,8 @@ for name, label in others.items():
     took = recorded.ns_per_weight[name]
     ax.axhline(took, color=EDGE, linestyle="--", linewidth=1)
     ax.annotate(label, (1.01, took), xycoords=("axes fraction", "data"), va="center")
-ax.set(xlabel="queries and keys of a tile", ylabel="ns per weight", ylim=(0, None))
+ax.set(xlabel="queries and keys of a tile", ylabel="ns per weight")
+ax.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
 ax.set_title("Small tiles take long, because there are so many of them")
 show_figure(ax, "8.2")
 
