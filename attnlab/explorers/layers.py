@@ -71,8 +71,8 @@ class LayersExplorer(SentenceExplorer):
     **state
         ``sentence``: English, at most 24 word pieces with ``[CLS]`` and ``[SEP]``. ``word``:
         position of the token that is shown, counted from 0; the last word if there are fewer
-        tokens. ``layer``: 0 (before the first one) to 6. ``head``: "mean" (of all heads), or 0 to
-        11. ``ask`` and ``large``, as in ``Explorer``.
+        tokens. ``layer``: how many layers it has passed, 0 to 6. ``head``: "mean" (of all heads),
+        or 0 to 11. ``ask`` and ``large``, as in ``Explorer``.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class LayersExplorer(SentenceExplorer):
     choices = CHOICES
     sentence = State(CHOICES["robbed"][0], readable)
     word = State(5, a_place)
-    layer = Slider(6, PLACES, label="layer", width=110)
+    layer = Slider(6, PLACES, label="layers passed", width=110)
     head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),
@@ -104,7 +104,7 @@ class LayersExplorer(SentenceExplorer):
             "curve",
             over="layer",
             stops=PLACES,
-            labels=("before", *map(str, PLACES[1:])),
+            labels=("before", *map(str, range(NUM_LAYERS))),
             lines=[
                 Line(name, [0.0] * len(PLACES), *look)
                 for name, *look in (
@@ -162,7 +162,7 @@ class LayersExplorer(SentenceExplorer):
     def frame_now(self) -> dict[str, object]:
         """Return the row of the word that is shown, and its curve."""
         tokens, weights, meanings, _ = self.result
-        facts = {"asking": named(tokens, self.picked), "layer": self.layer}
+        facts = {"asking": named(tokens, self.picked), "below": self.layer - 1}
         heading = WORDS["heading"][self.layer > 0].format(**facts)
         names = ["this word", *(WORDS["line"].format(meaning=one) for one in meanings)]
         lines = [
@@ -180,7 +180,7 @@ class LayersExplorer(SentenceExplorer):
         """Return which meaning the word lies nearer to, and what it attends to most."""
         tokens, _, meanings, leans = self.result
         layer = self.layer
-        facts = {"asking": named(tokens, self.picked), "layer": layer, "head": self.head}
+        facts = {"asking": named(tokens, self.picked), "below": layer - 1, "head": self.head}
         row = percent(self.sentence)[max(layer - 1, 0), _map(self.head), self.picked] / 100
         kind = "first" if layer == 0 else "mean" if self.head == MEAN else "head"
         top = top_of(tokens, row.tolist(), self.picked, words_only=True)
