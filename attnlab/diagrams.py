@@ -6,6 +6,7 @@ What each one holds stands in ``diagrams.toml``.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,9 @@ COLOURS = {
     "other": ROLES["hatched"].light,  # the rest of the Transformer
     "slow": ROLES["cool"].light,  # kinds of memory
     "fast": ROLES["warm"].light,
+    "none": "none",
 }
+HEADS = tuple(ROLES[role].light for role in ("good", "focus", "other"))
 
 
 class Box(NamedTuple):
@@ -128,13 +131,26 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data flow from left to right; the heads are coloured.
+        Data flow from left to right; each head has a colour, and so has its part of every tensor.
 
     See Also
     --------
     attnlab.MultiHeadAttention : the layer that is drawn.
     """
-    return _draw("multi_head_attention", ax)
+    ax = _draw("multi_head_attention", ax)
+    _, *parts, merged, _ = (Box(*one) for one in DIAGRAMS["multi_head_attention"]["boxes"])
+    projected, heads = parts[:3], parts[3:]
+    for head, colour in zip(heads, HEADS, strict=True):
+        _stripes(ax, head, [colour])
+        lane = (head.y - merged.y) / 5  # arrows of the same box lie apart
+        for row, part in enumerate(projected):
+            start, end = part.x + part.width / 2, head.x - head.width / 2
+            _arrow(ax, (start, part.y + lane), (end, head.y + 0.2 * (1 - row)), colour)
+        start, end = head.x + head.width / 2, merged.x - merged.width / 2
+        _arrow(ax, (start, head.y), (end, merged.y + lane), colour)
+    for box in (*projected, merged):
+        _stripes(ax, box, HEADS)
+    return ax
 
 
 def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
@@ -196,8 +212,19 @@ def _note(ax: Axes, x: float, y: float, text: str, **look: object) -> None:
     ax.text(x, y, text, **{"ha": "center", "fontsize": 9.5, "color": INK, **look})
 
 
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
+def _stripes(ax: Axes, box: Box, colours: Sequence[str]) -> None:
+    """Fill a box with pale stripes of equal width."""
+    width, bottom = box.width / len(colours), box.y - box.height / 2
+    for i, colour in enumerate(colours):
+        corner = box.x - box.width / 2 + i * width, bottom
+        stripe = Rectangle(corner, width, box.height, facecolor=colour, alpha=0.28, zorder=0)
+        ax.add_patch(stripe)
+
+
+def _arrow(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK
+) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 

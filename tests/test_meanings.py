@@ -76,7 +76,7 @@ CALLS = [
     (
         lambda: meanings.lean(X, X, IS_FIRST[:3]),
         V,
-        r"bool of shape .*, one for each",
+        r"bool of shape \(7,\), one for each",
     ),
     (lambda: meanings.lean(X, X, torch.arange(7) < 0), V, "at least once each, got 0 and 7"),
     (lambda: meanings.lean(X[..., :2], X, IS_FIRST), V, r"shape \(..., 3, 5\) as others have"),

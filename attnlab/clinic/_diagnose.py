@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnlab._bounded import (
     IN_ALL,
@@ -69,7 +68,6 @@ def diagnose(
     embed_dim: int | None = None,
     call: Callable | None = None,
     self_attention: bool = False,
-    strict: bool = False,
     time_limit: float = 1.0,
     meant: Iterable[str] = (),
 ) -> Report:
@@ -86,8 +84,8 @@ def diagnose(
       call that was made, and the option below that would help. What the clinic cannot know, such
       as what an argument means, it asks for and does not guess.
 
-    The target is left as it was: a layer is examined as a copy. Where it cannot be copied, a note
-    says so.
+    The target is left as it was: a layer is examined as a copy, and not at all where it cannot be
+    copied.
 
     Parameters
     ----------
@@ -111,9 +109,6 @@ def diagnose(
         or (output, weights); ``attn_mask`` is None or bool with True = may attend.
     self_attention : bool
         Whether a layer that takes several tensors means the same tokens by all of them.
-    strict : bool
-        Whether what only unusual input shows counts as a finding: a row with no allowed key that
-        does not give 0, very large scores.
     time_limit : float
         Seconds of computing for one call of the target; all calls together may take ten times as
         long. Other programs do not count; what only waits, as ``input()`` does, is stopped after a
@@ -162,7 +157,6 @@ def diagnose(
         embed_dim,
         call,
         self_attention,
-        strict,
         time_limit,
         meant,
     )
@@ -173,7 +167,7 @@ def diagnose(
     if _usable(target, results):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            words, probe = KINDS[kind or _kind_by_trying(target, options)]
+            words, probe = KINDS[kind or kind_of(target)]
             _examine(probe, target, options, results)
     return Report(
         name_of(target),
@@ -198,7 +192,14 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
     """Examine a copy; what ends the examination early becomes a gap."""
     limit = Limit(IN_ALL * options.time_limit)
     try:
-        with set_aside(target, results) as own, torch_as_it_is(), time_for_all(limit):
+        own = set_aside(target) if isinstance(target, nn.Module) else target
+        if own is None:
+            results.unexamined(
+                "It cannot be copied, and a call might change it.",
+                remedy="Examine its attention function by itself.",
+            )
+            return
+        with torch_as_it_is(), time_for_all(limit):
             torch.set_num_threads(1)  # for small tensors several only wait for each other
             probe(own, options, results)
     except CutShort:
@@ -213,54 +214,19 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
         results.failed(error, "The clinic itself failed here, so not all was checked")
 
 
-@contextlib.contextmanager
-def set_aside(module: object, results: Results) -> Iterator[object]:
-    """Yield what is examined in place of a module: a copy in eval mode, on the CPU.
+def set_aside(module: nn.Module) -> nn.Module | None:
+    """Return a copy in eval mode, on the CPU; None if it cannot be copied.
 
-    Half precision becomes float32: with three digits small bugs and rounding look alike. A module
-    that cannot be copied is yielded itself, with a note; its parameters, buffers and modes are put
-    back. What is no module is yielded as it is.
+    Half precision becomes float32: with three digits small bugs and rounding look alike.
     """
-    if not isinstance(module, nn.Module):
-        yield module
-        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         own = copy_of(module)
-    kinds = {part.dtype for part in module.parameters()}
-    if own is not module:
-        own = own.eval().to("cpu")
-        yield converted(own, torch.float32) if kinds & set(HALVES) else own
-        return
-    results.note(
-        "in-place",
-        "It cannot be copied, so it was examined itself. Its parameters, buffers and modes were "
-        "put back; anything else that a call changes in it stays changed.",
-    )
-    modes = [(part, part.training) for part in module.modules()]
-    kept = [(part, part.detach().clone()) for part in (*module.parameters(), *module.buffers())]
-    try:
-        yield module.eval()
-    finally:
-        for part, training in modes:
-            part.training = training
-        with torch.no_grad():
-            for part, before in kept:
-                part.copy_(before)
-
-
-def _kind_by_trying(target: object, options: Options) -> str:
-    """Return which of KINDS a target is; a function of one tensor is asked what it gives."""
-    kind = kind_of(target)
-    if kind != "module" or isinstance(target, nn.Module):
-        return kind
-    x = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0))
-    shares = call_safely(target, x, time_limit=options.time_limit).value
-    if not isinstance(shares, Tensor) or shares.shape != x.shape:
-        return kind
-    sums = (shares.detach().sum(dim=dim) for dim in range(-3, 0))  # 1 along some axis
-    some = bool((shares >= 0).all()) and any(((one - 1).abs() < 1e-3).all() for one in sums)
-    return "softmax" if some else kind
+    if own is None:
+        return None
+    halves = {part.dtype for part in module.parameters()} & set(HALVES)
+    own = own.eval().to("cpu")
+    return converted(own, torch.float32) if halves else own
 
 
 def _usable(target: object, results: Results) -> bool:

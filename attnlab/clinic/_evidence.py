@@ -45,14 +45,6 @@ class Evidence:
     columns: tuple[str, ...]
     shaded: bool = False
 
-    def __post_init__(self) -> None:
-        if tuple(self.values.shape) != (len(self.rows), len(self.columns)):
-            raise ValueError(
-                f"values must have one row and column per label, got "
-                f"{tuple(self.values.shape)} for {len(self.rows)} rows and "
-                f"{len(self.columns)} columns."
-            )
-
     def cells(self) -> list[list[str]]:
         """Return the numbers as text, short enough to read."""
         return [[_number(value) for value in row] for row in self.values.tolist()]

@@ -25,7 +25,7 @@ _HIDDEN = (
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
 BLOCKED = re.compile(
-    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})|key_padding",
+    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})",
     re.IGNORECASE,
 )
 

@@ -20,7 +20,6 @@ class Options:
     embed_dim: int | None = None
     call: Callable | None = None
     self_attention: bool = False
-    strict: bool = False
     time_limit: float = 1.0
     meant: frozenset[str] = frozenset()
 

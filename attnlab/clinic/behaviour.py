@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 
 import torch
 from torch import Tensor
 
 from attnlab._bounded import call, wake_torch
-from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
-from attnlab.clinic.hypotheses import SURE, number_table
-from attnlab.clinic.subject import Reply, Subject, copy_of
+from attnlab.clinic.hypotheses import SURE
+from attnlab.clinic.subject import SIDES, Reply, Subject
 
 TIMES = 4
 CHANCES = ("p", "prob", "rate", "probability")
@@ -81,25 +79,10 @@ def tell_nan(subject: Subject, results: Results) -> None:
 
 
 def _tell_changed(subject: Subject, results: Results) -> None:
-    names = sorted(subject.caller.changed)
-    before, after = (
-        part.detach().reshape(-1)[:5].double() for part in subject.caller.changed[names[0]]
-    )
-    placed = [one.name for one in subject.known]
-    told = [
-        placed[int(name)] if name.isdigit() and int(name) < len(placed) else name for name in names
-    ]
-    size = min(len(before), len(after))
-    results.found(
-        "modifies-input",
-        f"It changes what it is given, in place: {' and '.join(told)}.",
-        Evidence(
-            "The first numbers of it:",
-            torch.stack([before[:size], after[:size]]),
-            ("before", "after"),
-            tuple(map(str, range(size))),
-        ),
-    )
+    placed = dict(enumerate(one.name for one in subject.known))
+    told = [placed.get(int(n), n) if n.isdigit() else n for n in sorted(subject.caller.changed)]
+    sentence = f"It changes what it is given, in place: {' and '.join(told)}."
+    results.found("modifies-input", sentence)
 
 
 # --- sequences and heads stay apart ---------------------------------------------------------------
@@ -111,12 +94,11 @@ def mixed(subject: Subject, results: Results) -> bool:
     ndim = min(subject.ndim, 3) if subject.followed else subject.ndim
     for dim, (name, what) in enumerate(names[: ndim - 2]):
         moved = _moved_by(subject, dim)
-        if moved is None or moved < SURE:
+        if moved < SURE:
             continue
-        if subject.followed and not subject.swap and _apart_if_turned(subject):
-            told = subject.options.batch_first is not None or hasattr(subject.module, "batch_first")
+        if subject.followed and not subject.swap and _moved_by(subject, 0, swap=(0, 1)) < SURE:
             words = "It keeps sequences apart if the batch stands second, (L, N, E)"
-            if told:
+            if subject.options.batch_first or hasattr(subject.module, "batch_first"):
                 results.found("batch-first", f"{words}, though batch_first is said to be True.")
             else:
                 results.ask(
@@ -126,63 +108,39 @@ def mixed(subject: Subject, results: Results) -> bool:
                     "Pass batch_first=False if the batch stands second; with "
                     "batch_first=True it is a finding.",
                 )
-            return True
-        results.found(
-            name,
-            f"Another {what} changes this one's result, by {moved:.2f} of its size: every {what} "
-            "must be treated alone.",
-        )
+        else:
+            results.found(
+                name,
+                f"Another {what} changes this one's result, by {moved:.2f} of its size: every "
+                f"{what} must be treated alone.",
+            )
         return True
     return False
 
 
-def _moved_by(subject: Subject, dim: int) -> float | None:
-    """Return how much the first or last slice of the output moves when all the others are new."""
-    parts = subject.inputs()
-    one, moved = _output(subject(parts)), 0.0
+def _moved_by(subject: Subject, dim: int, swap: tuple = ()) -> float:
+    """Return how much the first or last slice of the output moves when all the others are new.
+
+    It is 0 where that cannot be told, and infinite where a ``swap`` of axes does not work.
+    """
+    if swap:
+        subject = subject.again(swap=swap)
+    parts, moved, unknown = subject.inputs(), 0.0, math.inf if swap else 0.0
+    one = _output(subject(parts))
     if one is None or one.shape[dim] != parts["query"].shape[dim] or one.shape[dim] < 2:
-        return None
-    fresh = subject.inputs(seed=5)
+        return unknown
     for own in (0, -1):
-        mixed = {}
+        fresh = subject.inputs(seed=5)
         for side, part in parts.items():
-            mixed[side] = fresh[side].clone()
-            mixed[side].select(dim, own).copy_(part.select(dim, own))
-        if subject.alone:
-            mixed = dict.fromkeys(mixed, mixed["query"])
-        other = _output(subject(mixed))
+            fresh[side].select(dim, own).copy_(part.select(dim, own))
+        other = _output(subject(fresh))
         if other is None:
-            return None
+            return unknown
         before, after = one.select(dim, own), other.select(dim, own)
         if not (before.isfinite().all() and after.isfinite().all()):
-            return None
+            return unknown
         moved = max(moved, float((after - before).abs().max() / before.abs().max().clamp_min(1e-6)))
     return moved
-
-
-def _apart_if_turned(subject: Subject) -> bool:
-    subject.swap = (0, 1)
-    moved = _moved_by(subject, 0)
-    subject.swap = ()
-    return moved is not None and moved < SURE
-
-
-def rows_exchanged(subject: Subject, results: Results) -> bool:
-    """Say so if a query decides about the output of another position."""
-    parts = subject.inputs()
-    before = _output(subject(parts))
-    query = parts["query"].clone()
-    query[..., 0, :] = subject.inputs(seed=7)["query"][..., 0, :]
-    after = _output(subject({**parts, "query": query}))
-    if before is None or after is None:
-        return False
-    moved = (after - before).norm(dim=-1).reshape(-1, before.shape[-2]).amax(dim=0)
-    if moved[1:].max() < SURE or moved[0] > moved[1:].max():
-        return False
-    sentence = "A change of query 0 moves other rows of the output: they are not in their places."
-    rows = {f"output row {i}": [float(change)] for i, change in enumerate(moved)}
-    results.found("position-mixing", sentence, number_table("Movement:", rows, ("moved",)))
-    return True
 
 
 # --- the rest -------------------------------------------------------------------------------------
@@ -278,12 +236,8 @@ def _device(subject: Subject, output: Tensor, results: Results) -> None:
         return
     wake_torch()
     moved = subject.again()
-    if moved.module is not None and moved.module is subject.module:
-        return  # it cannot be copied
-    if moved.module is not None:
-        made = call(moved.module.to, "meta")
-        if made.error is not None:
-            return
+    if moved.module is not None and call(moved.module.to, "meta").error is not None:
+        return
     reply = moved({side: part.to("meta") for side, part in subject.inputs().items()})
     message = moved.outcome.message
     if reply is not None:
@@ -316,110 +270,85 @@ def _dtype(subject: Subject, output: Tensor, results: Results) -> None:
 
 
 def _gradients(subject: Subject, output: Tensor, results: Results) -> None:
-    """Compare what autograd gives for every input and parameter with the slope of the output."""
-    if subject.numpy or subject.rough or torch.float32 in (subject.dtype, output.dtype):
-        if subject.numpy:
-            results.note("numpy", "It computes with numpy, which knows no gradients.")
+    """Compare the gradients of inputs and parameters with the slope of the output."""
+    if subject.numpy:
+        results.note("numpy", "It computes with numpy, which knows no gradients.")
+        return
+    if subject.rough or torch.float32 in (subject.dtype, output.dtype):
         return
     subject = subject.again()
-    parts = subject.inputs()
-    sides = list(dict.fromkeys(subject.sides.values())) or ["query"]
-    if subject.options.call is not None and not subject.alone:
-        sides = ["query", "key", "value"]
-    leaves = {side: parts[side].requires_grad_() for side in sides}
+    parts, names = subject.inputs(), {side: name for name, side in subject.sides.items()}
+    told = SIDES if subject.options.call is not None and not subject.alone else names or ("query",)
+    leaves = {side: parts[side].requires_grad_() for side in told}
     named = dict(subject.module.named_parameters()) if subject.module is not None else {}
-    parameters = {name: part for name, part in named.items() if part.requires_grad}
+    everything = leaves | {name: part for name, part in named.items() if part.requires_grad}
     reply = subject(_filled(parts, leaves, subject), graph=True)
-    drawn = torch.randn(
-        output.shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64
-    )
     if reply is None:
-        if any(word in subject.outcome.message for word in ("grad", "numpy", "derivative")):
-            results.found(
-                "detached",
-                f"With inputs that require a gradient it raises {subject.outcome.trouble}.",
-            )
+        message = subject.outcome.message
+        if "numpy" in message and subject.options.call is not None:
+            results.note("numpy", "It computes with numpy, which knows no gradients.")
+        elif any(word in message for word in ("grad", "numpy", "derivative")):
+            raised = f"With inputs that require a gradient it raises {subject.outcome.trouble}."
+            results.found("detached", raised)
         return
-    everything = {**leaves, **parameters}
-    grads = dict.fromkeys(everything)
+    grads, drawn = dict.fromkeys(everything), _drawn(output.shape, 3)
     if reply.output.requires_grad:
-        made = call(
-            torch.autograd.grad,
-            (reply.output * drawn).sum(),
-            list(everything.values()),
-            allow_unused=True,
-        )
+        total, wanted = (reply.output * drawn).sum(), list(everything.values())
+        made = call(torch.autograd.grad, total, wanted, allow_unused=True)
         if made.error is not None:
             results.found("detached", f"The way back raises {made.trouble}.")
             return
         grads = dict(zip(everything, made.value, strict=True))
-    names = {side: name for name, side in subject.sides.items()}
-    idle = [name for name in parameters if grads[name] is None]
-    groups = [[name] for name in leaves] + [[name] for name in idle[:4]]
-    groups += [[name for name in parameters if name not in idle]]
+    idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
+    groups = ([name for name in everything if name not in idle], *([name] for name in idle[:6]))
     wrong = [
-        one
+        group[0]
         for group in filter(None, groups)
-        if not _follows(subject, group, leaves, parameters, grads, drawn)
-        for one in group
+        if not _follows(subject, {name: everything[name] for name in group}, leaves, grads, drawn)
     ]
-    cut = [names.get(one, one) for one in wrong if grads[one] is None or not grads[one].any()]
     for name in idle:
-        if name not in wrong:
+        if name in named and name not in wrong and grads[name] is None:
             results.note("unused-parameter", f"The parameter {name} is never used.")
-    if cut:
+    if cut := [names.get(one, one) for one in wrong if one in idle]:
         results.found(
             "detached",
             f"No gradient reaches {' and '.join(cut[:3])}: the output is cut "
             "off from what it was made of, and nothing can be learned through it.",
         )
     elif wrong:
-        results.found(
-            "detached",
-            "The gradient is not the slope of the output: some part of the computation is cut off.",
-        )
+        sentence = "The gradient is not the slope of the output: some part of the computation is "
+        results.found("detached", f"{sentence}cut off.")
     else:
         whom = " and ".join(names.get(side, side) for side in leaves)
-        more = " and every parameter" if parameters and not idle else ""
+        more = " and every parameter" if named and not set(idle) & set(named) else ""
         results.held("gradients", f"gradients reach {whom}{more}, and match finite differences")
+
+
+def _drawn(shape: tuple[int, ...], seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def _filled(parts: dict, leaves: dict, subject: Subject) -> dict:
     """Return inputs in which the leaves stand, wherever the same tokens are meant."""
     if subject.alone:
         return dict.fromkeys(parts, leaves["query"])
-    filled = {**parts, **leaves}
-    if "value" not in leaves and "key" in leaves:
-        filled["value"] = leaves["key"]
-    return filled
+    same = {"value": leaves["key"]} if "value" not in leaves and "key" in leaves else {}
+    return parts | leaves | same
 
 
 @torch.no_grad()
-def _follows(
-    subject: Subject,
-    names: list[str],
-    leaves: dict,
-    parameters: dict,
-    grads: dict,
-    drawn: Tensor,
-) -> bool:
-    """Return whether the output follows the gradients where these are moved a little."""
-    generator, parts = torch.Generator().manual_seed(11), {**leaves, **parameters}
-    along = {
-        name: torch.randn(parts[name].shape, generator=generator, dtype=torch.float64)
-        for name in names
-    }
-    kept, step, totals = {n: parts[n].detach().clone() for n in names}, 1e-5, []
-    for move in (step, -step):
-        for name in names:
-            parts[name].copy_(kept[name] + (move * along[name]).to(kept[name]))
+def _follows(subject: Subject, moved: dict, leaves: dict, grads: dict, drawn: Tensor) -> bool:
+    """Return whether the output follows the gradients where some parts are moved a little."""
+    along = {name: _drawn(part.shape, seed) for seed, (name, part) in enumerate(moved.items())}
+    kept, step, totals = {n: part.detach().clone() for n, part in moved.items()}, 1e-5, []
+    for move in (step, -step, 0.0):
+        for name, part in moved.items():
+            part.copy_(kept[name] + (move * along[name]).to(part))
         plain = {side: part.detach() for side, part in leaves.items()}
-        reply = subject(_filled(subject.inputs() | plain, plain, subject))
+        reply = subject(_filled(subject.inputs() | plain, plain, subject)) if move else None
         totals.append(math.nan if reply is None else float((reply.output * drawn).sum()))
-        for name in names:
-            parts[name].copy_(kept[name])
     slope = (totals[0] - totals[1]) / (2 * step)
-    known = {name: grads[name].double() for name in names if grads[name] is not None}
+    known = {name: grads[name].double() for name in moved if grads[name] is not None}
     told = sum(float((grad * along[name]).sum()) for name, grad in known.items())
     norms = sum(float(grad.norm() * along[name].norm()) for name, grad in known.items())
     return not abs(told - slope) > max(0.05 * abs(slope), 0.005 * norms, 1e-6)
@@ -430,73 +359,37 @@ def _follows(
 
 def _modes(subject: Subject, output: Tensor, results: Results) -> None:
     """With every dropout at 0, train mode must give the same as eval mode."""
-    if subject.module is None or copy_of(subject.module) is subject.module:
-        return
-    if any(
-        ("norm" in type(part).__name__.lower() and "batch" in type(part).__name__.lower())
-        or any("running" in name for name, _ in part.named_buffers(recurse=False))
-        for part in subject.module.modules()
-    ):
-        results.note("modes", "It has a BatchNorm: train mode and eval mode were not compared.")
+    if subject.module is None:
         return
     training = subject.again()
     for part in training.module.train().modules():
+        if "batchnorm" in type(part).__name__.lower():
+            results.note("modes", "It has a BatchNorm: train and eval mode were not compared.")
+            return
         own = "drop" in type(part).__name__.lower()
         for name, value in list(vars(part).items()):
             if ("drop" in name.lower() or (own and name in CHANCES)) and isinstance(value, float):
-                with contextlib.suppress(Exception):
-                    setattr(part, name, 0.0)
-    parts = subject.inputs()
-    one, two = (_output(training(parts)) for _ in range(2))
-    if one is None or not close(one, two, 1e-9):
-        results.note(
-            "modes",
-            "In train mode it raises an error or is random, with every dropout "
-            "that was found at 0: the modes were not compared.",
+                setattr(part, name, 0.0)
+    for name, mask in ((None, None), *subject.worked.items()):
+        parts, masks = subject.inputs(N=3), {name: mask} if name else {}
+        made, again, right = (
+            _output(each(parts, masks=masks)) for each in (training, training, subject)
         )
-        return
-    for name, mask in subject.worked.items():
-        given = subject.inputs(N=3)
-        made, again, wanted = (
-            _output(each(given, masks={name: mask})) for each in (training, training, subject)
-        )
-        if made is not None and close(made, again, 1e-9) and not close(made, wanted, 1e-6):
-            results.found(
-                "train-eval",
-                f"With {name} it computes something else in train mode than in eval mode.",
+        if made is None or not close(made, again, 1e-9):
+            results.note(
+                "modes",
+                "In train mode it raises an error or is random, with every dropout "
+                "that was found at 0: the modes were not compared.",
             )
             return
-    if close(one, output, 1e-6):
-        results.held(
-            "modes", "gives the same output in train mode and in eval mode, apart from dropout"
-        )
-        return
-    later = [_later(each) for each in (training, subject)] if subject.alone else [1, 1]
-    if (later[0] == 0) != (later[1] == 0):
-        one, other = ("train", "eval") if later[0] == 0 else ("eval", "train")
-        results.found(
-            "causal-eval" if later[0] == 0 else "causal-leak",
-            f"It is causal in {one} mode only: in {other} mode a later token moves an earlier "
-            f"output by up to {max(later):.2g} of its size.",
-        )
-        return
-    apart = (one - output).abs().max() / output.abs().max()
-    results.found(
-        "train-eval",
-        "It computes something else in train mode than in eval mode: with "
-        f"every dropout at 0 the outputs differ by up to {apart:.2g} of their size.",
-    )
-
-
-def _later(subject: Subject) -> float:
-    """Return by how much the last token moves the outputs before it, relative to their size."""
-    x = subject.inputs()["query"]
-    moved = x.clone()
-    moved[..., -1, :] = subject.inputs(seed=5)["query"][..., -1, :]
-    one, two = (
-        _output(subject(dict.fromkeys(("query", "key", "value"), part))) for part in (x, moved)
-    )
-    if one is None or two is None:
-        return 0.0
-    apart = float((one - two)[..., :-1, :].abs().max() / one.abs().max())
-    return apart if apart > 1e-9 else 0.0
+        if not close(made, right, 1e-6):
+            apart = (made - right).abs().max() / right.abs().max()
+            given = f"With {name} it" if name else "It"
+            results.found(
+                "train-eval",
+                f"{given} computes something else in train mode than in eval mode: with every "
+                f"dropout at 0 the outputs differ by up to {apart:.2g} of their size.",
+            )
+            return
+    held = "gives the same output in train mode and in eval mode, apart from dropout"
+    results.held("modes", held)

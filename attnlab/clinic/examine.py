@@ -9,7 +9,13 @@ from attnlab.clinic import _hints
 from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
 from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
-from attnlab.clinic.heads import examine_cache, examine_heads, examine_positions, examine_sides
+from attnlab.clinic.heads import (
+    examine_cache,
+    examine_grouped,
+    examine_heads,
+    examine_positions,
+    examine_sides,
+)
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
 from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
@@ -67,7 +73,7 @@ def _attention(subject: Subject, results: Results) -> None:
     found = [best(subject, group, results) for group in groups]
     cores = [core for group in groups for core in group]
     if subject.followed:
-        if not any(recipe and recipe.softmax.cause for recipe in found):
+        if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in found):
             mixed(subject, results)
         examine_sides(subject, cores, results)
     for recipe, group in zip(found, groups, strict=True):
@@ -85,7 +91,9 @@ def _attention(subject: Subject, results: Results) -> None:
         examine_positions(subject, results)
     elif found[0] is not None and not found[0].slips:
         mixed(subject, results)
-        held(results, "apart")
+        examine_grouped(subject, found[0], results)
+        if not results.has("batch-mixing", "head-mixing"):
+            results.held("apart", "a sequence gives the same result alone as in a batch")
     if any(not core.sample.output.isfinite().all() for core in cores) and not results.findings:
         tell_nan(subject, results)
     returned(cores, results)
@@ -97,6 +105,9 @@ def _attention(subject: Subject, results: Results) -> None:
     if subject.followed and not results.findings:
         leaks(subject, meant_causal(subject) or causal_in(found), results)
     examine_cache(subject, results)
+    if not all(core.known for core in cores):
+        sentence = "By what query and key are multiplied could not be told."
+        results.ask("scale-other", sentence, "Examine its attention function by itself.")
 
 
 def _not_followed(subject: Subject, results: Results) -> None:
@@ -196,13 +207,6 @@ def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
             )
         )
         recipe = recipe if subject.rough else None
-    if recipe is None and (scale := hy.measured_scale(samples)):
-        factor = scale.compute(samples[0].sizes)
-        if subject.followed and abs(factor**-2 - round(factor**-2)) < 1e-4:
-            scale = hy.scale_constant(factor)
-        elif subject.followed:
-            scale = hy.scale_other({samples[0].sizes: factor})
-        recipe = Recipe(scale=scale) if all(map(Recipe(scale=scale).gives, samples)) else None
     if recipe is not None:
         return recipe
     again = [core.sample for core in observe(subject, seed=2)]
@@ -214,24 +218,22 @@ def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
 
 def _tell(subject: Subject, recipe: Recipe | None, cores: list[Core], results: Results) -> None:
     """Report what a recipe says of one attention."""
-    text, meant = _hints.text_of(subject.target), meant_causal(subject)
+    meant = meant_causal(subject)
     if recipe is None:
         if not results.findings:
             unexplained(subject, cores[0], results, meant=meant)
         return
     samples = [core.sample for core in cores]
-    if not cores[0].known:
-        results.note("scale", "By what query and key are multiplied is not known.")
     if not cores[0].known or results.has("wrong-source"):
         recipe = replace(recipe, scale=recipe.scale._replace(cause=None))
     recipe = as_told(subject, recipe, samples[0], results)
     weights = cores[-1].weights if recipe.weights(samples[-1]) is None else None
-    hy.report(recipe, samples, results, weights=weights, text=text)
+    hy.report(recipe, samples, results, weights=weights)
     measured = recipe.order not in hy.ORDERS
     if measured:
         examine_pattern(recipe, samples[0], results, meant=meant)
     elif meant and recipe.order is DENSE:
-        causal_missing(samples[0], results, text)
+        causal_missing(samples[0], results)
     elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
         results.held("causal", "no query sees a later key (causal)")
     _hold(recipe, cores[0], results)
@@ -288,12 +290,6 @@ def large_scores(subject: Subject, found: list[Recipe | None], results: Results)
             )
 
 
-def held(results: Results, key: str) -> None:
-    """Say that sequences and heads stay apart, if nothing else was found."""
-    if not results.has("batch-mixing", "head-mixing"):
-        results.held(key, "a sequence gives the same result alone as in a batch")
-
-
 # --- no call --------------------------------------------------------------------------------------
 
 
@@ -321,8 +317,6 @@ def no_call(subject: Subject, results: Results) -> None:
             f"It gives no tensor: {told}. Its body is to be written.",
             advice="write the body and return the result.",
         )
-    elif isinstance(error, NameError):
-        results.found("raises", f"{made} raises {first.trouble}.")
     elif strange:
         names = " and ".join(strange)
         what = f"What {names} should be is not known, so {name_of(subject.target)} could not be "

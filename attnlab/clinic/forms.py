@@ -42,12 +42,12 @@ class Form(NamedTuple):
         mask = ~mask if self.kind.startswith("blocked") else mask.clone()
         return mask.to(dtype) if self.kind.endswith("float") else mask
 
-    def full(self, query: Tensor, key: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return a mask that blocks nothing."""
+    def whole(self, query: Tensor, key: Tensor, dtype: torch.dtype, *, may: bool = True) -> Tensor:
+        """Return a mask that blocks nothing, or everything."""
         heads = query.shape[1] if query.ndim == 4 else 1
         N = len(query) if query.ndim > 2 else 1
-        full = torch.ones(N, heads, query.shape[-2], key.shape[-2], dtype=torch.bool)
-        return self(full, dtype).to(query.device)
+        allowed = torch.full((N, heads, query.shape[-2], key.shape[-2]), may)
+        return self(allowed, dtype).to(query.device)
 
 
 FORMS = (

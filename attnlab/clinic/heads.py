@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -9,21 +11,26 @@ from attnlab._bounded import call
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SIDES as WAYS
+from attnlab.clinic.hypotheses import Recipe, Sample
 from attnlab.clinic.observe import Core, observe
-from attnlab.clinic.subject import Reply, Subject, _flat
+from attnlab.clinic.subject import SIDES, SIZES, Reply, Subject, _flat
 
 CLOSE = 1e-5  # relative: above the rounding of float32
+UNLIKE = (
+    "Heads that share a key do not share the value of that key: keys and values are repeated in "
+    "different orders."
+)
+REPEAT = "repeat both alike: repeat_interleave(groups, dim=1)."
 
 
 def examine_heads(subject: Subject, cores: list[Core], results: Results) -> None:
     """Report how heads are cut, joined and shared."""
-    if not subject.large:
-        _cut(subject, cores, results)
     for core in cores:
         if core.sample.sizes.H < 2:
             continue
         if _over_heads(subject, core, results):
             return
+        _cut(core, subject, results)
         _joined(core, subject, results)
         _groups(core, results)
         _shared(core, results)
@@ -45,66 +52,27 @@ def _over_heads(subject: Subject, core: Core, results: Results) -> bool:
     return True
 
 
-def _cut(subject: Subject, cores: list[Core], results: Results) -> None:
-    """Say so if heads are cut by a bare view: some head holds several pieces of one token."""
-    for rows in _rows(subject, cores):
-        cut = [side for side, held in rows.items() if _by_view(held)]
-        if not cut:
-            continue
-        count = len(rows[cut[0]])
-        if len(cut) < len([side for side in rows if len(rows[side]) > 1]):
-            words = f"The heads of the {' and '.join(cut)} are cut by a bare view, without a "
-            words += "transpose, and those of the others are not."
-        else:
-            words = f"The {count} heads are cut by a bare view, without a transpose: a head holds "
-            words += "pieces of some tokens instead of a part of every token."
-        table = _table("The token that each row of a head holds:", rows[cut[0]], "head", "row")
-        results.found("split-without-transpose", words, table)
+def _cut(core: Core, subject: Subject, results: Results) -> None:
+    """Say so if a head holds pieces of some tokens; the windows of local attention are left out."""
+    sizes, own = core.sample.sizes, (subject.length, subject.memory)
+    H, L = sizes.H, sizes.L
+    whole = (L in own, sizes.S in own, sizes.S in own)
+    known = zip(SIDES, core.cut, whole, strict=True)
+    cut = {side: right for side, right, sees_all in known if right is not None and sees_all}
+    wrong, right = ([side for side in cut if cut[side] is one] for one in (False, True))
+    if not wrong:
         return
-
-
-def _rows(subject: Subject, cores: list[Core]) -> list[dict[str, Tensor]]:
-    """Return for each attention which token each row of query, key and value holds, (H, L)."""
-    parts, moved = subject.inputs(), [[] for _ in cores]
-    if subject.ndim < 3:
-        return []
-    for token in range(max(part.shape[-2] for part in parts.values())):
-        changed = {side: part.clone() for side, part in parts.items()}
-        for side, part in changed.items():
-            if token < part.shape[-2]:
-                part[0, token] += subject.inputs(seed=60)[side][0, token]
-        again = observe(subject, parts=changed)
-        if len(again) != len(cores):
-            return []
-        for one, core, other in zip(moved, cores, again, strict=True):
-            one.append(
-                [
-                    (a - b).abs().amax(dim=-1)[0] > 1e-9 * a.abs().max()
-                    for a, b in zip(core.sample[:3], other.sample[:3], strict=True)
-                ]
-            )
-    found = []
-    for one in moved:
-        held = {}
-        for side, rows in zip(("query", "key", "value"), zip(*one, strict=True), strict=True):
-            by = torch.stack(rows)  # (token, H, rows)
-            if by.any(dim=0).all() and (by.sum(dim=0) == 1).all():
-                held[side] = by.int().argmax(dim=0)
-        found.append(held)
-    return found
-
-
-def _by_view(held: Tensor) -> bool:
-    """Return whether some head holds several pieces of one token and too few of others.
-
-    The windows of local attention hold each token once, queries that share keys all equally often.
-    """
-    if len(held) < 2:
-        return False
-    counts = torch.nn.functional.one_hot(held).sum(dim=1)  # (H, token)
-    uneven = counts.amin(dim=-1) < counts.amax(dim=-1)
-    alone = (counts > 0).sum(dim=-1) == 1  # all rows are of one token: heads look at each other
-    return bool((uneven & (counts.amax(dim=-1) > 1)).any() and not alone.all())
+    words = f"The {H} heads are cut by a bare view, without a transpose"
+    if right:
+        words = f"The heads of the {' and '.join(wrong)} are cut by a bare view, and those of the "
+        words += f"{' and '.join(right)} are not"
+    size = L if "query" in wrong else sizes.S
+    held = torch.arange(H * size).div(H, rounding_mode="floor").view(H, size)
+    results.found(
+        "split-without-transpose",
+        f"{words}: a head holds pieces of some tokens instead of a part of every token.",
+        _table("The token that each row of a head holds:", held, "head", "row"),
+    )
 
 
 def _joined(core: Core, subject: Subject, results: Results) -> None:
@@ -123,13 +91,6 @@ def _joined(core: Core, subject: Subject, results: Results) -> None:
     if any(_same(rows.sort(-1).values, wanted.sort(-1).values) for rows in placed):
         return
     rows = placed[0]
-    idle = [h for h in range(H) if (rows.unflatten(-1, (H, d))[:, :, h] == 0).all()]
-    if idle and len(idle) < H and wanted.unflatten(-1, (H, d))[:, :, idle[0]].abs().max() > 0:
-        results.found(
-            "wrong-source",
-            f"Head {idle[0]} contributes nothing: what it gathers never reaches the output.",
-        )
-        return
     if not _same(rows.flatten().sort().values, wanted.flatten().sort().values):
         return
     ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
@@ -162,12 +123,30 @@ def _groups(core: Core, results: Results) -> None:
         groups.append([[_same(one, other) for other in flat] for one in flat])
     several = [sum(map(sum, table)) > len(table) for table in groups]
     if all(several) and groups[0] != groups[1]:
-        results.found(
-            "wrong-source",
-            "Heads that share a key do not share the value of that key: keys and values are "
-            "repeated in different orders.",
-            advice="repeat both alike: repeat_interleave(groups, dim=1).",
-        )
+        results.found("wrong-source", UNLIKE, advice=REPEAT)
+
+
+def examine_grouped(subject: Subject, recipe: Recipe, results: Results) -> None:
+    """Give a function two heads of keys and values, and four of queries."""
+    if subject.ndim < 4 or subject.options.call is not None:
+        return
+    sizes = replace(subject.sizes(SIZES[1]), H=4)
+    parts = subject.inputs(sizes)
+    few = {side: part if side == "query" else part[:, :2] for side, part in parts.items()}
+    reply = subject(few)
+    if reply is None:
+        return
+    query, *pair = few.values()
+    near = [part.repeat_interleave(2, dim=1) for part in pair]
+    far = [part.repeat(1, 2, 1, 1) for part in pair]
+
+    def gives(key: Tensor, value: Tensor) -> bool:
+        return recipe.gives(Sample(query, key, value, reply.output, sizes))
+
+    if gives(*near):
+        results.held("groups", "with 2 heads of keys for 4 of queries, neighbours share a key")
+    elif gives(near[0], far[1]) or gives(far[0], near[1]):
+        results.found("wrong-source", UNLIKE, advice=REPEAT)
 
 
 def _shared(core: Core, results: Results) -> None:
@@ -257,44 +236,34 @@ def _exchanged(subject: Subject, results: Results) -> None:
     base = observe(subject)
     if not base or subject.options.call is not None or results.findings:
         return
-    sides = set(subject.sides.values())
-    wanted = {"query": {"query"}, "key": {"key"}, "value": {"value"}}
-    if "value" not in sides:
-        wanted["key"] = {"key", "value"}
-    uses = {}
+    sides, uses = set(subject.sides.values()), {}
     for side in sides:
-        parts = subject.inputs()
-        draw = torch.Generator().manual_seed(3)
-        moved = ("key", "value") if side == "key" and "value" not in sides else (side,)
-        for one in moved:
-            parts[one] = torch.randn(parts[one].shape, generator=draw).to(parts[one])
-            draw.manual_seed(3)
+        fresh, moved = subject.inputs(seed=3), {side}
+        if side == "key" and "value" not in sides:
+            moved = {"key", "value"}
+            fresh["value"] = fresh["key"]
+        parts = {s: fresh[s] if s in moved else part for s, part in subject.inputs().items()}
         again = observe(subject, parts=parts)
         if len(again) != len(base):
             return
         pairs = zip(base[-1].sample[:3], again[-1].sample[:3], strict=True)
-        uses[side] = {
-            name
-            for name, (a, b) in zip(("query", "key", "value"), pairs, strict=True)
-            if not _same(a, b)
-        }
-    if uses == {side: wanted[side] for side in sides}:
+        used = {name for name, (a, b) in zip(SIDES, pairs, strict=True) if not _same(a, b)}
+        uses[side] = (used, moved)
+    advice = (
+        "queries come from the first argument, keys and values from "
+        "the others; if all are meant to be the same tokens, pass self_attention=True."
+    )
+    if all(used == wanted for used, wanted in uses.values()):
         results.held("sides", "queries come from the first argument, keys and values from the rest")
-        return
-    if uses.get("key") == {"value"} and uses.get("value") == {"key"}:
-        name, words = "key-value-swapped", "Key and value are exchanged."
+    elif uses.get("key", ())[:1] == ({"value"},) and uses.get("value", ())[:1] == ({"key"},):
+        results.found("key-value-swapped", "Key and value are exchanged.", advice=advice)
     else:
         told = "; ".join(
             f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} with {side}"
-            for side, used in sorted(uses.items())
+            for side, (used, _) in sorted(uses.items())
         )
-        name, words = "wrong-source", f"Its inputs are not used as their names say: {told}."
-    results.found(
-        name,
-        words,
-        advice="queries come from the first argument, keys and values from "
-        "the others; if all are meant to be the same tokens, pass self_attention=True.",
-    )
+        sentence = f"Its inputs are not used as their names say: {told}."
+        results.found("wrong-source", sentence, advice=advice)
 
 
 # --- positions and a cache ------------------------------------------------------------------------
@@ -304,37 +273,51 @@ def examine_positions(subject: Subject, results: Results) -> None:
     """Give the same token at every place: rotated scores depend on the distance alone."""
     if results.findings or subject.ndim < 3 or not subject.alone or subject.large:
         return
-    x = subject.inputs()["query"]
-    x = x[:, :1].expand_as(x).clone()
-    x[1:] = x[:1]
-    for core in observe(subject, parts=dict.fromkeys(("query", "key", "value"), x)):
-        query, key, value = (part.double() for part in core.sample[:3])
-        if query.shape[-2] < 3 or query.shape[-2] != key.shape[-2]:
+    x, y = (subject.inputs(seed=seed)["query"][:, :1] for seed in (0, 6))
+    shape = subject.inputs()["query"].shape
+    seen = [
+        observe(subject, parts=dict.fromkeys(SIDES, part.expand(shape).clone()))
+        for part in (x, y, 2 * y - x)
+    ]
+    for cores in zip(*seen, strict=False):
+        one, other, third = (core.sample for core in cores)
+        if one.query.shape[-2] < 3 or one.query.shape[-2] != one.key.shape[-2]:
             return
-        turns = [not _same(part, part[..., :1, :].expand_as(part)) for part in (query, key, value)]
-        rotated = [
-            _same(part.norm(dim=-1), part.norm(dim=-1)[..., :1].expand(part.shape[:-1]))
-            for part in (query, key, value)
-        ]
-        if not any(turns) or not all(rotated):
+        turns = [_places(*parts) for parts in zip(one[:3], other[:3], third[:3], strict=True)]
+        if not any(turns):
             continue
-        table = query @ key.mT
+        table = one.products
         shifted = _same(table[..., 1:, 1:], table[..., :-1, :-1])
         names = ("queries", "keys", "values")
-        who = " and ".join(name for name, one in zip(names, turns, strict=True) if one)
-        if turns[2] or not shifted:
-            results.found(
-                "positions",
-                f"Positions turn the {who}, and the scores of equal tokens "
-                + (
-                    "are turned with the values."
-                    if shifted
-                    else "do not depend on the distance alone."
-                ),
-                _table("Scores of equal tokens:", table[0, 0], "query", "key"),
-            )
-            return
-        results.held("positions", "queries and keys are rotated: scores depend on distances")
+        who = " and ".join(name for name, turn in zip(names, turns, strict=True) if turn)
+        if shifted and not turns[2]:
+            results.held("positions", "queries and keys are rotated: scores depend on distances")
+            continue
+        how = "are turned with the values" if shifted else "do not depend on the distance alone"
+        told = f"Positions turn the {who}, and the scores of equal tokens {how}."
+        table = _table("Scores of equal tokens:", table[0, 0], "query", "key")
+        if _rotates(one, other):
+            results.found("positions", told, table)
+        else:
+            results.ask("positions", told.replace("turn", "change", 1), "Rotate pairs of features.")
+        return
+
+
+def _places(one: Tensor, other: Tensor, third: Tensor) -> bool:
+    """Return whether every place changes a row in a way of its own, but linearly.
+
+    What is added to tokens does not change the difference of two; a norm is not linear.
+    """
+    moved = other - one
+    rows = moved.transpose(0, -2)
+    alone = all(not _same(rows[i], rows[j]) for i in range(len(rows)) for j in range(i))
+    return alone and _same(third - other, moved)
+
+
+def _rotates(one: Sample, other: Sample) -> bool:
+    """Return whether the rows keep their lengths at every place."""
+    moved = [(b - a).norm(dim=-1) for a, b in zip(one[:3], other[:3], strict=True)]
+    return all(_same(part, part[..., :1].expand_as(part)) for part in moved)
 
 
 def examine_cache(subject: Subject, results: Results) -> None:
@@ -343,37 +326,32 @@ def examine_cache(subject: Subject, results: Results) -> None:
     places = [one for one in caches if not isinstance(one.default, bool) and not one.required]
     if results.findings or len(places) != 1 or not subject.alone or subject.ndim < 3:
         return
-    flags = {one.name: True for one in caches if isinstance(one.default, bool)}
-    flags |= {
+    flags = {
         one.name: True
         for one in subject.known
-        if one.role == "flag" and "cache" in one.name and one not in caches
+        if isinstance(one.default, bool) and (one in caches or "cache" in one.name)
     }
     x = subject.inputs()["query"]
     cut = x.shape[1] - 2
-    whole, first = (
-        subject(dict.fromkeys(("query", "key", "value"), part), **flags) for part in (x, x[:, :cut])
-    )
+    whole, first = (subject(dict.fromkeys(SIDES, part), **flags) for part in (x, x[:, :cut]))
     cache = _cache_of(first, cut)
     if whole is None or cache is None or not _same(first.output, whole.output[:, :cut]):
         subject.given -= {places[0].name, *flags}
         return  # without a cache, or not causal
     for steps in ((cut, cut + 1), (cut + 1, cut + 2)):
-        rest = subject(
-            dict.fromkeys(("query", "key", "value"), x[:, slice(*steps)]),
-            **{places[0].name: cache},
-            **flags,
-        )
+        step = dict.fromkeys(SIDES, x[:, slice(*steps)])
+        rest = subject(step, **{places[0].name: cache}, **flags)
         if rest is None:
             subject.given -= {places[0].name, *flags}
             return
         if not _same(rest.output, whole.output[:, slice(*steps)]):
             apart = (rest.output - whole.output[:, slice(*steps)]).abs().max()
-            results.found(
-                "cache",
-                f"A step with {places[0].name} differs by up to {apart:.2g} from the same row of "
-                "the whole pass.",
-            )
+            sentence = f"A step with {places[0].name} differs by up to {apart:.2g} from the same "
+            sentence += "row of the whole pass."
+            if any(one.role == "position" for one in subject.known):
+                results.ask("cache", f"{sentence} It may have to be told its position.")
+            else:
+                results.found("cache", sentence)
             return
         cache = _cache_of(rest, steps[1])
         if cache is None:

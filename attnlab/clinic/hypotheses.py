@@ -8,10 +8,8 @@ them. Numbers that no table can hold, such as a fill value, are measured.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -68,6 +66,7 @@ class Way(NamedTuple):
     words: str  # ``{taken}`` and the like are filled with what was measured
     compute: Callable  # what the step gives; None where this way does not fit the sizes
     advice: str = ""  # how to mend it, where more is known than the usual repair
+    asked: bool = False  # some mean it so: it is asked, not accused
 
 
 # --- the steps ------------------------------------------------------------------------------------
@@ -117,15 +116,6 @@ PRODUCTS = (
     Way(None, "", lambda one, other: one @ other.mT),
     _not_dot("by cosine, not by dot product", _cosine),
     _not_dot("by distance, not by dot product", lambda one, other: -torch.cdist(one, other)),
-    _not_dot(
-        "by squared distance, not by dot product",
-        lambda one, other: -torch.cdist(one, other).square(),
-    ),
-    _not_dot(
-        "by the size of the dot product, without its sign",
-        lambda one, other: (one @ other.mT).abs(),
-    ),
-    _not_dot("by the negative dot product", lambda one, other: -(one @ other.mT)),
 )
 
 
@@ -149,22 +139,8 @@ SCALES = (
     ),
     _law("scale-length", "are divided by the root of L, the queries", lambda size: size.L**-0.5),
     _law("scale-length", "are divided by the root of S, the keys", lambda size: size.S**-0.5),
-    _law("scale-length", "are divided by L, the number of queries", lambda size: 1 / size.L),
     _law("scale-length", "are divided by S, the number of keys", lambda size: 1 / size.S),
-    _law(
-        "scale-length", "are divided by the root of the batch size", lambda size: size.N**-0.5
-    ),
-    _law(
-        "scale-length", "are divided by the root of the number of heads", lambda size: size.H**-0.5
-    ),
-    _law(
-        "scale-length", "are divided by the root of the value's width", lambda size: size.Ev**-0.5
-    ),
     _law("scale-model", "are divided by the width of the model", lambda size: 1 / size.model),
-    _law("scale-model", "are divided by the root of d_k times the number of heads",
-         lambda size: (size.H * size.E) ** -0.5),
-    _law("scale-inverse", "are multiplied by the root of the width of the model",
-         lambda size: size.model**0.5),
 )  # fmt: skip
 
 
@@ -223,24 +199,8 @@ def _blocked(scores: Tensor, allowed: Tensor) -> Tensor:
     return ~allowed
 
 
-def _per_key(allowed: Tensor) -> bool:
-    return bool((allowed == allowed[..., :1, :]).all())
-
-
-def _turned(scores: Tensor, allowed: Tensor, per_key: bool = False) -> Tensor | None:
-    square = scores.shape[-1] == scores.shape[-2]
-    return ~allowed.mT if square and _per_key(allowed) is per_key else None
-
-
-def _sequences_as_heads(scores: Tensor, allowed: Tensor) -> Tensor | None:
-    return ~allowed.transpose(0, 1) if len(scores) == scores.shape[1] > 1 else None
-
-
-def _sequences_in_turn(scores: Tensor, allowed: Tensor) -> Tensor | None:
-    """Return the masks of the batch repeated as a whole, so that head n gets that of sequence n."""
-    N, H = scores.shape[:2]
-    turn = torch.arange(N * H) % N
-    return ~allowed[turn, 0].unflatten(0, (N, H)) if H > 1 and N > 1 else None
+def _turned(scores: Tensor, allowed: Tensor) -> Tensor | None:
+    return ~allowed.mT if scores.shape[-1] == scores.shape[-2] else None
 
 
 TAKEN = "{keys} still take {taken} of a query's weight"
@@ -250,11 +210,6 @@ MASK_ORDER = (
 MASK_ZERO = f"The score of a blocked key becomes 0, or next to it, and e to the 0 is 1: {TAKEN}."
 MASK_ADDED = f"{{The_mask}} is added as 0 and 1, which moves a score by 1: {TAKEN}.{{additive}}"
 ADDITIVE = ' If it is meant to hold 0 and minus infinity, call diagnose(..., mask="additive").'
-BROADCAST = "{The_mask} of one sequence of the batch is given to another: " + TAKEN + "."
-REPEATED = (
-    "The masks of the batch are repeated in the wrong order, so that heads get the mask of "
-    f"another sequence: {TAKEN}."
-)
 BLOCK = Way(None, "", _filled(_blocked))
 IGNORE = Way(
     "mask-ignored",
@@ -281,35 +236,18 @@ MASKINGS = (
     Way("mask-added", MASK_ADDED, lambda x, may, softmax: softmax(x + ~may)),
     Way(
         "mask-queries",
-        "{The_mask} blocks queries instead of keys: the rows of padded tokens are emptied, and "
-        "every other row still looks at the padding.",
-        _filled(partial(_turned, per_key=True)),
-    ),
-    Way(
-        "mask-queries",
-        "{The_mask} is used transposed: the entry for query j and key i decides about query i "
-        "and key j, so {keys} take {taken} of a query's weight.",
+        "{The_mask} is used transposed: it blocks queries instead of keys, so that {keys} take "
+        "{taken} of a query's weight.",
         _filled(_turned),
-    ),
-    Way("mask-leak", BROADCAST, _filled(_sequences_as_heads)),
-    Way(
-        "mask-leak",
-        REPEATED,
-        _filled(_sequences_in_turn),
-        "repeat each mask for all heads of its own sequence: mask.repeat_interleave(H, dim=0).",
     ),
 )
 
 
 def _over(dim: int) -> Callable:
     def softmax(scores: Tensor, factor: float) -> Tensor | None:
-        return scores.clamp_min(-1e9).softmax(dim) if scores.shape[dim] > 1 else None
+        return scores.softmax(dim) if scores.shape[dim] > 1 else None
 
     return softmax
-
-
-def _hard(scores: Tensor, factor: float) -> Tensor:
-    return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
 
 
 def _axis(of: str, compute: Callable) -> Way:
@@ -336,24 +274,6 @@ SOFTMAXES = (
         "Each weight is a sigmoid of its own score, so the keys do not compete.",
         lambda scores, factor: scores.sigmoid(),
     ),
-    _unlike_softmax(
-        "The exponentials of the scores are not divided by their sum.",
-        lambda scores, factor: scores.exp(),
-    ),
-    _unlike_softmax(
-        "The weights are logarithms: log_softmax stands where softmax should.",
-        lambda scores, factor: scores.log_softmax(-1),
-    ),
-    _unlike_softmax(
-        "Softmax came first and the division by the root of d_k after it.",
-        lambda scores, factor: (scores / factor).softmax(-1) * factor,
-    ),
-    Way(
-        "not-normalised",
-        "Every query takes the key of the largest score and nothing else: a hard lookup, not a "
-        "softmax.",
-        _hard,
-    ),
     Way(
         "scores-not-dot-products",
         "The softmax is applied twice: its weights, between 0 and 1, are taken for scores.",
@@ -367,7 +287,6 @@ SOFTMAXES = (
     ),
 )
 
-RAW = next(way for way in SOFTMAXES if "raw scores" in way.words)
 AFTER = (
     Way(None, "", lambda weights: weights),
     Way(
@@ -524,14 +443,12 @@ def _changed(base: Recipe, step: str) -> Iterator[Recipe]:
 def same(one: Tensor, expected: Tensor) -> bool:
     """Return whether two tensors agree up to rounding.
 
-    Rows of ``expected`` that are not finite belong to queries without a key and may hold anything;
-    rows of ``one`` that are not are told of elsewhere.
+    Rows of ``expected`` that are not finite belong to queries without a key and may hold anything.
     """
     if one.shape != expected.shape:
         return False
     known = expected.isfinite().all(dim=-1, keepdim=True).expand_as(expected)
-    known = known & one.isfinite().all(dim=-1, keepdim=True)
-    if not known.any():
+    if not known.any() or not one[known].isfinite().all():
         return False
     tolerance = EXACT if one.dtype == torch.float64 else SURE
     one, expected = one.detach().double()[known], expected[known]
@@ -579,34 +496,57 @@ def measured_weights(sample: Sample) -> Tensor:
 
 
 def measured_scale(samples: Iterable[Sample]) -> Way | None:
-    """Return the factors on the dot products where they follow no law; None if there are none."""
+    """Return the factors on the dot products, by their law if there is one; None if they vary."""
     factors: dict[Sizes, float] = {}
     for sample in samples:
         fit = fit_scores(measured_weights(sample), sample.products)
         if not fit.good:
             return None
         factors[sample.sizes] = fit.factor
-    values = list(factors.values())
-    if len(values) > 1 and max(values) - min(values) < 10 * SURE * abs(max(values)):
-        return scale_constant(values[0])
-    return scale_other(factors)
+    return scale_of(factors)
 
 
-def scale_constant(factor: float) -> Way:
-    """Return a factor that is the same whatever the sizes are."""
-    words = (
-        f"The dot products are multiplied by {factor:.4g} whatever d_k is: right for "
-        f"d_k = {factor**-2:.4g} only."
+def scale_of(factors: dict[Sizes, float]) -> Way:
+    """Return the law that factors follow, or the factors themselves."""
+    for way in SCALES:
+        if all(abs(way.compute(size) - one) < SURE * abs(one) for size, one in factors.items()):
+            return way
+    factor, *others = factors.values()
+    alike = others and max(abs(one - factor) for one in others) < 10 * SURE * abs(factor)
+    if alike or (not others and factor and abs(factor**-2 - round(factor**-2)) < 1e-4):
+        words = f"The dot products are multiplied by {factor:.4g}, which is right for d_k = "
+        return Way("scale-constant", f"{words}{factor**-2:.4g} only.", lambda size: factor)
+    told = ", ".join(
+        f"{one:.4g} for d_k = {size.E}"
+        for size, one in sorted(factors.items(), key=lambda item: item[0].E)
     )
-    return Way("scale-constant", words, lambda size: factor)
-
-
-def scale_other(factors: dict[Sizes, float]) -> Way:
-    """Return factors that follow no law."""
-    by_width = sorted(factors.items(), key=lambda item: item[0].E)
-    told = ", ".join(f"{factor:.4g} for d_k = {size.E}" for size, factor in by_width)
     words = f"The dot products are not divided by the root of d_k: the factor is {told}."
     return Way("scale-other", words, lambda size: factors.get(size, size.E**-0.5))
+
+
+def measured_sink(samples: Iterable[Sample], base: Recipe) -> Way | None:
+    """Return a softmax that gives a part of each weight to a sink of its head; None if none fits.
+
+    ``base`` says everything else: the exponentials are divided by their sum and a constant.
+    """
+    found = []
+    for sample in samples:
+        scores, order = base.scores(sample), base.order.compute(*sample.products.shape[-2:])
+        if order is not None:
+            scores = scores.masked_fill(~order, -math.inf)
+        total, sums = scores.exp().sum(-1), measured_weights(sample).sum(-1)
+        constant = total / sums - total
+        alike = (constant - constant[:1, :, :1]).abs().max() < 10 * SURE * constant.abs().max()
+        if not alike or not (constant > SURE).all():
+            return None
+        found.append(constant[:1, :, :1, None])
+    heads = next((one for one in found if one.max() - one.min() > SURE), found[0][:, :1])
+
+    def softmax(scores: Tensor, factor: float) -> Tensor | None:
+        return scores.exp() / (scores.exp().sum(-1, keepdim=True) + heads)
+
+    words = "A part of every query's weight goes to a sink: those of the keys sum to {sums}."
+    return Way("not-normalised", words, softmax, asked=True)
 
 
 def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
@@ -625,8 +565,6 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
         return _measured("not-normalised", words)
     if taken.abs().max() < 1e-7:
         return _lost_keys(scores, weights, allowed)
-    if _rows_emptied(scores, weights):
-        return next(way for way in MASKINGS if way.cause == "mask-queries")
     implied = _implied(scores, weights, allowed)
     for what, moved in (("set to", implied), ("moved by", implied - scores)):
         at = moved[~allowed.expand_as(moved) & (weights > 1e-9)]
@@ -661,15 +599,6 @@ def _lost_keys(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
     return _measured("mask-leak", words)
 
 
-def _rows_emptied(scores: Tensor, weights: Tensor) -> bool:
-    """Return whether the mask left the rows of some queries as they were and flattened others."""
-    untouched = ((weights - scores.softmax(dim=-1)).abs() < SURE).all(dim=-1)
-    if not untouched.any() or untouched.all():
-        return False
-    rest = weights[~untouched]
-    return bool((rest - rest.mean(dim=-1, keepdim=True)).abs().max() < SURE)
-
-
 def _implied(scores: Tensor, weights: Tensor, allowed: Tensor) -> Tensor:
     """Return the scores that would give these weights, level with ``scores`` at allowed keys."""
     logs = weights.clamp_min(1e-300).log()
@@ -687,12 +616,11 @@ def report(
     *,
     weights: Tensor | None = None,
     mask: str = "the mask",
-    text: str = "",
 ) -> None:
     """Report every slip of a recipe, with what the samples show.
 
     ``weights`` are those of the last sample, where the recipe cannot compute them; ``mask`` is what
-    the mask of the caller is called, and ``text`` the code, for advice that fits it.
+    the mask of the caller is called.
     """
     samples = list(samples)
     sample = samples[-1]
@@ -707,35 +635,10 @@ def report(
             hidden, words = order, ("the causal mask", "later keys", "")
         told = numbers(recipe, sample, made, hidden, *words)
         evidence = _evidence(step, recipe, samples, made, hidden)
-        advice = way.advice or fitting(way.cause, text)
-        results.found(way.cause, way.words.format(**told), evidence, advice=advice)
-
-
-# The cause, what stands in the code, and what helps there.
-ADVICE = tuple(
-    (causes, re.compile(pattern, re.MULTILINE), advice)
-    for causes, pattern, advice in (
-        (
-            "mask-ignored causal-missing",
-            r"(^|:)\s*[\w.]+\.masked_fill\(",
-            "masked_fill returns a new tensor: assign it, scores = scores.masked_fill(...), or use "
-            "masked_fill_.",
-        ),
-        (
-            "mask-multiplied mask-finite",
-            r"-\s*1e-\d",
-            "-1e-9 is next to 0, and -1e9 was meant: fill with -torch.inf.",
-        ),
-    )
-)
-
-
-def fitting(cause: str, text: str) -> str:
-    """Return the advice that fits the code; empty where the usual repair does."""
-    return next(
-        (advice for causes, pattern, advice in ADVICE if cause in causes and pattern.search(text)),
-        "",
-    )
+        if way.asked:
+            results.ask(way.cause, way.words.format(**told))
+        else:
+            results.found(way.cause, way.words.format(**told), evidence, advice=way.advice)
 
 
 def numbers(
@@ -820,8 +723,8 @@ def number_table(caption: str, rows: dict[str, list[float]], columns: tuple[str,
     return Evidence(caption, values, tuple(rows), columns)
 
 
-def tell_sums(weights: Tensor, results: Results, *, learned: bool = False) -> bool:
-    """Say so if the weights of a query do not sum to 1; ``learned`` weights may have other sums."""
+def tell_sums(weights: Tensor, results: Results) -> bool:
+    """Say so if the weights of a query do not sum to 1."""
     weights = weights.nan_to_num(nan=0.0)  # of rows without a key
 
     def ones(dim: int) -> bool:
@@ -832,29 +735,11 @@ def tell_sums(weights: Tensor, results: Results, *, learned: bool = False) -> bo
         return False
     axes = {-2: "queries", 1: "heads", 0: "sequences of the batch"}
     over = [of for dim, of in axes.items() if weights.shape[dim] > 1 and ones(dim)]
-    told = f"the weights of a query sum to {span(weights.sum(dim=-1))} instead of 1."
-    table = weights_table("Weights of the first sequence:", weights, sums=True)
+    name, told = "not-normalised", "The weights"
     if over:
-        sentence = f"The softmax runs over the {over[0]}, not over the keys: {told}"
-        results.found("softmax-axis", sentence, table)
-    elif not learned:
-        results.found("not-normalised", _capital(told), table)
-    return bool(over) or not learned
-
-
-def returned_weights(returned: Tensor, used: Tensor, results: Results, under: str = "") -> None:
-    """Compare the weights that come back with those that made the output, (N, H, L, S)."""
-    if same(returned.float(), used):
-        results.held("weights", "the returned weights are those that made the output")
-        return
-    if same(returned.float(), used.mT):
-        sentence = "The weights that it returns are transposed."
-    elif returned.shape == used.shape:
-        sentence = (
-            f"The returned weights{under} differ by up to {(returned - used).abs().max():.2g} from "
-            f"those that made the output; over the keys they sum to {span(returned.sum(dim=-1))}."
-        )
-    else:
-        return
-    table = weights_table("Returned as weights:", returned, sums=True)
-    results.found("weights-differ", sentence, table)
+        name = "softmax-axis"
+        told = f"The softmax runs over the {over[0]}, not over the keys: the weights"
+    sentence = f"{told} of a query sum to {span(weights.sum(dim=-1))} instead of 1."
+    table = weights_table("Weights of the first sequence:", weights, sums=True)
+    results.found(name, sentence, table)
+    return True

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic import _hints
 from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
 from attnlab.clinic.forms import Form, pattern
@@ -32,12 +31,13 @@ class Try(NamedTuple):
     given: Tensor
     place: int  # of the attention that it changes
     core: Core
+    base: Recipe  # without a mask
     recipe: Recipe  # with what was done with the mask
 
     @property
     def slips(self) -> bool:
         """Whether something is wrong that is not wrong without a mask."""
-        return bool(self.recipe.masking.cause or self.recipe.softmax.cause)
+        return bool(self.recipe.masking.cause) or self.recipe.softmax is not self.base.softmax
 
 
 def examine_masks(subject: Subject, found: list[Recipe | None], results: Results) -> None:
@@ -51,7 +51,7 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
             subject.worked[mask.name] = clean.given
             returned([clean.core], results)
             _padding(subject, mask, clean, results)
-            _second(subject, mask, clean, found, results)
+            _second(subject, mask, clean, results)
             _hold(subject, mask, clean, results)
             _empty_row(subject, mask, clean, results)
         elif tries:
@@ -86,11 +86,12 @@ def _tries(subject: Subject, mask: Argument, found: list[Recipe | None]) -> list
             place = _changed(plain, cores, found)
             if subject.caller.out_of_time:
                 break
-            if place is None or found[place] is None:
+            base = None if place is None else found[place] or as_seen(plain[place])
+            if base is None:
                 continue
-            recipe = judged(found[place], cores[place])
+            recipe = judged(base, cores[place])
             shown = form(pattern(form, *size), subject.dtype)
-            tries.append(Try(form, shown, place, cores[place], recipe))
+            tries.append(Try(form, shown, place, cores[place], base, recipe))
             if not tries[-1].slips:
                 break
         if tries or turn or subject.alone or subject.demand.get("L"):
@@ -141,6 +142,15 @@ def _changed(plain: list[Core], cores: list[Core], found: list) -> int | None:
         if one.weights.shape == other.weights.shape and not torch.equal(one.weights, other.weights):
             return place if place in fits else None
     return next(iter(fits), None)
+
+
+def as_seen(plain: Core) -> Recipe | None:
+    """Return a recipe of scores without a name: the logarithms of the weights without a mask."""
+    weights = plain.weights
+    if not (weights > 0).all() or ((weights.sum(-1) - 1).abs() > SURE).any():
+        return None
+    product = hy.Way(None, "", lambda query, key: weights.log())
+    return Recipe(product=product, scale=hy.Way(None, "", lambda size: 1.0))
 
 
 def judged(recipe: Recipe, core: Core) -> Recipe:
@@ -221,7 +231,6 @@ def _accuse(
         results,
         weights=one.core.weights,
         mask=f"the mask {mask.name}",
-        text=_hints.text_of(subject.target),
     )
 
 
@@ -249,9 +258,7 @@ def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> No
         )
 
 
-def _second(
-    subject: Subject, mask: Argument, one: Try, found: list[Recipe | None], results: Results
-) -> None:
+def _second(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
     """Give another mask of the same shape: the first must not stay; nor must a causal order go."""
     if subject.large:
         return
@@ -260,12 +267,12 @@ def _second(
     cores = given(subject, mask.name, one.form, size, seed=4)
     if len(cores) <= one.place or cores[one.place].sample.allowed is None:
         return
-    if judged(found[one.place], cores[one.place]).masking.cause:
+    if judged(one.base, cores[one.place]).masking.cause:
         results.found(
             "remembers",
             f"A second mask {mask.name} is not used as the first was: something of it is kept.",
         )
-    elif one.recipe.order is DENSE is not found[one.place].order:
+    elif one.recipe.order is DENSE is not one.base.order:
         words = f"Where {mask.name} is given, it takes the place of the causal mask: queries see "
         if subject.options.causal:
             results.ask("causal-leak", f"{words}later keys that it allows.")
@@ -295,49 +302,31 @@ def _both(
     if found[0].gives(sample):
         results.held("both-masks", f"{one} and {other} work together")
         return
-    size = tuple(getattr(sample.sizes, name) for name in "NHLS")
+    size = sample.sizes.N, sample.sizes.H, sample.sizes.L, sample.sizes.S
     for kept, lost, allowed in (
         (one, other, pattern(form, *size)),
         (other, one, pattern(beside, *size, seed=4)),
     ):
         if found[0].gives(sample._replace(allowed=allowed.expand_as(cores[0].weights))):
-            results.found(
-                "mask-ignored",
-                f"Together with {kept}, {lost} is lost: keys that it blocks are seen again.",
-                hy.masked_table(cores[0].weights, sample.allowed),
-                advice="apply the second mask to the masked scores: scores = "
-                "scores.masked_fill(...).",
-            )
+            sentence = f"Together with {kept}, {lost} is lost: keys that it blocks are seen again."
+            results.found("mask-ignored", sentence)
 
 
 def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
-    """Block every key of one query: a row without a key gives 0, as in torch."""
-    parts = subject.inputs(N=3)
-    if subject.followed or subject.large or one.form.letters == "(N,)":
+    """Block every key: a row without a key gives 0, as in torch."""
+    if subject.followed or one.form.letters == "(N,)":
         return
-    query, key = parts["query"], parts["key"]
-    lead = [*query.shape[:-2], 1, 1][: 2 if query.ndim > 3 else 1] if query.ndim > 2 else [1]
-    full = torch.ones(
-        lead[0], lead[1] if len(lead) > 1 else 1, query.shape[-2], key.shape[-2], dtype=torch.bool
-    )
-    full[..., :, :] = False
-    reply = subject(parts, masks={mask.name: one.form(full, subject.dtype)})
+    parts = subject.inputs(N=3)
+    none = one.form.whole(parts["query"], parts["key"], subject.dtype, may=False)
+    reply = subject(parts, masks={mask.name: none})
     if reply is None:
         return
-    output = reply.output
-    if output.isfinite().all() and output.abs().max() < 1e-9:
+    if not reply.output.isfinite().all():
+        results.note("empty-row", "A row with no allowed key gives NaN.")
+    elif reply.output.abs().max() < 1e-9:
         results.held("empty-row", "a query whose keys are all blocked gives 0")
-        return
-    what = "averages the values" if output.isfinite().all() else "gives NaN"
-    sentence = f"A row with no allowed key {what}."
-    if subject.options.strict:
-        results.found(
-            "nan" if "NaN" in what else "mask-leak",
-            sentence,
-            advice="find rows without a True in the mask and set their weights to 0.",
-        )
     else:
-        results.note("empty-row", sentence)
+        results.note("empty-row", "A row with no allowed key averages the values.")
 
 
 def returned(cores: list[Core], results: Results) -> None:
@@ -351,16 +340,20 @@ def returned(cores: list[Core], results: Results) -> None:
     if weights.ndim == 3 and used.shape[1] > 1 and len(weights) == len(used):
         shape = tuple(weights.shape)
         results.note("weights", f"It returns weights of shape {shape}: a mean over heads.")
-        used = used.mean(dim=1)
-    if weights.numel() == used.numel():
-        weights = weights.reshape(used.shape)
-        sums = weights.sum(-1)
-        if weights.min() < -1e-6 and ((sums - 1).abs() > 1e-3).any():
-            results.note("weights", "What it returns beside the output are not the weights.")
-            return
-        if weights.ndim == 3:
-            weights, used = weights[:, None], used[:, None]
-        hy.returned_weights(weights, used, results)
+        used = used.mean(dim=1, keepdim=True)
+    if weights.numel() != used.numel():
+        return
+    weights, sums = weights.reshape(used.shape), weights.sum(-1)
+    if weights.min() < -1e-6 and ((sums - 1).abs() > 1e-3).any():
+        results.note("weights", "What it returns beside the output are not the weights.")
+    elif hy.same(weights.float(), used):
+        results.held("weights", "the returned weights are those that made the output")
+    else:
+        how = f"differ by up to {(weights - used).abs().max():.2g} from those that made the output"
+        if hy.same(weights.float(), used.mT):
+            how = "are transposed"
+        table = hy.weights_table("Returned as weights:", weights, sums=True)
+        results.found("weights-differ", f"The weights that it returns {how}.", table)
 
 
 # --- causality ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from attnlab.clinic.hypotheses import Sample, Sizes, fit_scores, measured_weight
 from attnlab.clinic.subject import SIZES, Reply, Subject
 
 PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # where the factors begin
+NORMS = ("native_layer_norm", "_fused_rms_norm")
 Product = tuple[Tensor, Tensor, Tensor]  # two factors and what they give
 
 
@@ -31,6 +32,7 @@ class Core(NamedTuple):
     projected: tuple[Tensor, ...] = ()  # what projections before it gave
     merged: Tensor | None = None  # what the projection after it gets
     known: bool = True  # whether it is known by what query and key were multiplied before
+    cut: tuple[bool | None, ...] = ()  # whether heads of query, key, value are cut as they should
     reply: Reply | None = None
 
 
@@ -54,6 +56,9 @@ class Recorder(TorchDispatchMode):
             if len(image) and result.flatten(2).shape[-1] == image.shape[1]:
                 whole = result.flatten(2).mT.detach().clone()
                 self.products.append((image.detach().clone(), weight.detach().clone(), whole))
+        if operation.overloadpacket.__name__ in NORMS:  # it gives what is cut, too
+            kept = args[0].detach().clone(), torch.zeros(1, 1), result[0].detach().clone()
+            self.products.append(kept)
         if place is not None:
             factors = (part.detach().clone() for part in args[place : place + 2])
             self.products.append((*factors, result.detach().clone()))
@@ -73,22 +78,18 @@ def observe(
 
     ``masks`` are given by name; ``allowed`` says what they mean, (N, H, L, S).
     """
+    given = {"masks": masks, "causal": causal}
     if subject.followed:
-        return _followed(subject, seed, masks, allowed, causal, parts)
-    return list(_called(subject, seed, masks, allowed, causal, parts))
+        return _followed(subject, seed, allowed, parts, given)
+    return list(_called(subject, seed, allowed, parts, given))
 
 
 def _called(
-    subject: Subject,
-    seed: int,
-    masks: dict | None,
-    allowed: Tensor | None,
-    causal: bool,
-    own: dict | None,
+    subject: Subject, seed: int, allowed: Tensor | None, own: dict | None, given: dict
 ) -> Iterator[Core]:
-    for sizes in SIZES[: 1 if masks or own else len(SIZES)]:
+    for sizes in SIZES[: 1 if given["masks"] or own else len(SIZES)]:
         parts = own or subject.inputs(sizes, seed)
-        reply = subject(parts, masks=masks, causal=causal)
+        reply = subject(parts, **given)
         if reply is None:
             continue
         lead = {2: (1, 1), 3: (sizes.N, 1), 4: (sizes.N, sizes.H)}[subject.ndim]
@@ -116,29 +117,24 @@ def _in_the_open() -> Iterator[Recorder]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def record(subject: Subject, parts: dict, masks: dict | None = None, causal: bool = False) -> tuple:
+def record(subject: Subject, parts: dict, **given: object) -> tuple:
     """Return the reply to one call and its products."""
     with _in_the_open() as recorder:
-        reply = subject(parts, masks=masks, causal=causal)
+        reply = subject(parts, **given)
     return reply, recorder.products
 
 
 def _followed(
-    subject: Subject,
-    seed: int,
-    masks: dict | None,
-    allowed: Tensor | None,
-    causal: bool,
-    parts: dict | None,
+    subject: Subject, seed: int, allowed: Tensor | None, parts: dict | None, given: dict
 ) -> list[Core]:
     N = None if allowed is None else len(allowed)
     parts = parts or subject.inputs(seed=seed, N=N)
-    reply, one = record(subject, parts, masks, causal)
+    reply, one = record(subject, parts, **given)
     if reply is None:
         return []
     moving = subject.moving.get(len(one))
     if moving is None:
-        other = record(subject, subject.inputs(seed=seed + 7, N=N), masks, causal)[1]
+        other = record(subject, subject.inputs(seed=seed + 7, N=N), **given)[1]
         if len(one) != len(other):
             return []
         moving = [_moved(p, q) for p, q in zip(one, other, strict=True)]
@@ -207,11 +203,8 @@ def _core(
             return None
     if subject.heads_first:
         parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
-    before, known = 1.0, True
-    for part in parts[:2]:
-        factor = _factor(part, projected, subject)
-        known &= factor is not None
-        before *= factor or 1.0
+    factors, cut = zip(*(_factor(part, projected) for part in parts[:3]), strict=True)
+    known, before = None not in factors[:2], (factors[0] or 1.0) * (factors[1] or 1.0)
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
     sizes = Sizes(N, H, L, S, E, parts[2].shape[-1], subject.embed)
     if allowed is not None:
@@ -220,7 +213,7 @@ def _core(
         fits = allowed.shape[-1] == S and (per_key or allowed.shape[-2] == L)
         allowed = rows.expand(N, H, L, S) if fits else None
     sample = Sample(parts[0] / before, *parts[1:4], sizes, allowed, parts[4].double())
-    return Core(sample, parts[4].double(), projected, merged, known)
+    return Core(sample, parts[4].double(), projected, merged, known, cut)
 
 
 def _ungrouped(
@@ -238,7 +231,7 @@ def _ungrouped(
 
     for apart in () if rest else (by_head, by_token):
         query = apart(parts[0])
-        if _factor(query, projected, subject, in_place=True) is None:
+        if _factor(query, projected)[1] is not True:
             continue
         key, value = (part.repeat_interleave(groups, dim=1) for part in parts[1:3])
         scores = query.double() @ key.double().mT
@@ -250,23 +243,25 @@ def _ungrouped(
     return None
 
 
-def _factor(
-    part: Tensor, projected: tuple[Tensor, ...], subject: Subject, *, in_place: bool = False
-) -> float | None:
-    """Return by what a projection was multiplied to give (N, H, L, d), told by norms alone.
+def _factor(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None, bool | None]:
+    """Return by what a projection was multiplied to give (N, H, L, d), and if it lies in place.
 
-    So it is right behind a rotation, too. None where no projection has such norms.
+    Norms alone tell, so it is right behind a rotation, too. False says that heads are cut by a bare
+    view, None that it cannot be told.
     """
     part = unrepeated(part).double()
     norms = part.transpose(1, 2).flatten(2).norm(dim=-1)
-    for rows in pieces(projected, part, subject):
+    elsewhere: tuple = (None, None)
+    for rows in pieces(projected, part):
         ratio = norms / rows.norm(dim=-1)
         if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
-            return float(ratio.mean())
-        total = norms.norm() / rows.norm()  # cut by a view: the same numbers at other places
-        if not in_place and abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
-            return float(total)
-    return None
+            return float(ratio.mean()), True
+        total = norms.norm() / rows.norm()  # the same numbers at other places
+        if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
+            apart = (part.flatten(1) - total * rows.flatten(1)).abs().max()
+            viewed = apart < 1e-5 * part.abs().max()
+            elsewhere = float(total), False if viewed else elsewhere[1]
+    return elsewhere
 
 
 def unrepeated(part: Tensor) -> Tensor:
@@ -282,7 +277,7 @@ def unrepeated(part: Tensor) -> Tensor:
     return part
 
 
-def pieces(projected: tuple[Tensor, ...], part: Tensor, subject: Subject) -> Iterator[Tensor]:
+def pieces(projected: tuple[Tensor, ...], part: Tensor) -> Iterator[Tensor]:
     """Yield every piece (N, L, H * d) of projections that heads (N, H, L, d) may be made of."""
     N, H, L, d = part.shape
     width = H * d
@@ -290,16 +285,18 @@ def pieces(projected: tuple[Tensor, ...], part: Tensor, subject: Subject) -> Ite
         if whole.numel() % (N * L):
             continue
         rows = whole.double()
+        if rows.ndim == 4 and rows.shape == part.shape:  # of a norm of each head
+            rows = rows.transpose(1, 2)
         if rows.ndim == 3 and len(rows) != N and rows.shape[1] == L and len(rows) % N == 0:
             rows = rows.reshape(N, -1, L, rows.shape[-1]).transpose(1, 2)
-        rows = rows.reshape(L, N, -1).transpose(0, 1) if subject.swap else rows.reshape(N, L, -1)
-        for start in range(0, rows.shape[-1] - width + 1, d):
-            yield rows[..., start : start + width]
-        count, rest = divmod(rows.shape[-1], width)
-        if count > 1 and not rest:  # query, key and value of each head side by side
-            side_by_side = rows.unflatten(-1, (H, count, -1)).unbind(-2)
-            last = rows.unflatten(-1, (-1, count)).unbind(-1)
-            yield from (one.flatten(2) for one in (*side_by_side, *last))
+        for turned in (rows.reshape(N, L, -1), rows.reshape(L, N, -1).transpose(0, 1)):
+            for start in range(0, turned.shape[-1] - width + 1, d):
+                yield turned[..., start : start + width]
+            count, rest = divmod(turned.shape[-1], width)
+            if count > 1 and not rest:  # query, key and value of each head side by side
+                side_by_side = turned.unflatten(-1, (H, count, -1)).unbind(-2)
+                last = turned.unflatten(-1, (-1, count)).unbind(-1)
+                yield from (one.flatten(2) for one in (*side_by_side, *last))
 
 
 def find_order(subject: Subject) -> None:

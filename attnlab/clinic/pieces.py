@@ -20,7 +20,7 @@ def _heads(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
-VIEW = "split-without-transpose"
+VIEW, VIEWED = "split-without-transpose", "merge-without-transpose"
 SPLITS = (  # of x (N, L, H * d): how heads are cut, each with what it gives
     Way(None, "", _heads),
     Way(None, "", lambda x, heads: _heads(x, heads).flatten(0, 1)),  # heads as sequences
@@ -43,61 +43,40 @@ SPLITS = (  # of x (N, L, H * d): how heads are cut, each with what it gives
         lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
     ),
 )
-VIEWED = "merge-without-transpose"
 MERGES = (  # of heads (N, H, L, d)
-    Way(None, "", lambda z: z.transpose(1, 2).flatten(2)),
+    Way(None, "", lambda z, heads: z.transpose(1, 2).flatten(2)),
     Way(
         VIEWED,
         "The heads are joined by a bare view, without a transpose: an output row holds "
         "several positions of one head.",
-        lambda z: z.reshape(len(z), z.shape[2], -1),
+        lambda z, heads: z.reshape(len(z), z.shape[2], -1),
     ),
     Way(
         VIEWED,
         "The features of the heads are joined in turn, not one head after the other.",
-        lambda z: z.permute(0, 2, 3, 1).flatten(2),
+        lambda z, heads: z.permute(0, 2, 3, 1).flatten(2),
     ),
     Way(
         VIEWED,
         "Heads and features are joined in a wrong order of dimensions.",
-        lambda z: z.transpose(2, 3).reshape(len(z), z.shape[2], -1),
+        lambda z, heads: z.transpose(2, 3).reshape(len(z), z.shape[2], -1),
     ),
 )
-
-
-def _given(target: Callable, options: Options, *parts: object) -> Callable:
-    """Return a call of a piece with a tensor, and with sizes by the roles of its arguments."""
-    caller = Caller(target, options.time_limit)
-    heads = options.num_heads or H
-    known = {"heads": heads, "width": D, "size": L}
-    needed = [one for one in arguments(target) or [] if one.required][1:]
-
-    def ask(x: Tensor) -> object:
-        return caller(x, *[known.get(role_of(one.name), heads) for one in needed])
-
-    return ask
 
 
 def examine_split(target: Callable, options: Options, results: Results) -> None:
     """Compare a head split with the ways to cut."""
     heads = options.num_heads or H
-    x = torch.arange(float(N * L * heads * D)).view(N, L, heads * D)
-    if options.embed_dim:
-        x = torch.arange(float(N * L * options.embed_dim)).view(N, L, -1)
-    _compare(
-        target,
-        x,
-        _given(target, options),
-        [(way, way.compute(x, heads)) for way in SPLITS if x.shape[-1] % heads == 0],
-        results,
-    )
+    width = options.embed_dim or heads * D
+    x = torch.arange(float(N * L * width)).view(N, L, width)
+    _compare(target, x, heads, SPLITS if width % heads == 0 else (), options, results)
 
 
 def examine_merge(target: Callable, options: Options, results: Results) -> None:
     """Compare a head merge with the ways to join."""
     heads = options.num_heads or H
     x = torch.arange(float(N * L * heads * D)).view(N, heads, L, D)
-    _compare(target, x, _given(target, options), [(way, way.compute(x)) for way in MERGES], results)
+    _compare(target, x, heads, MERGES, options, results)
 
 
 def examine_pair(pair: tuple[Callable, Callable], options: Options, results: Results) -> None:
@@ -107,9 +86,18 @@ def examine_pair(pair: tuple[Callable, Callable], options: Options, results: Res
 
 
 def _compare(
-    target: Callable, x: Tensor, ask: Callable, ways: list[tuple[Way, Tensor]], results: Results
+    target: Callable,
+    x: Tensor,
+    heads: int,
+    ways: tuple[Way, ...],
+    options: Options,
+    results: Results,
 ) -> None:
-    outcome, name = ask(x.clone()), name_of(target)
+    """Give a piece x, and sizes by the roles of its other arguments; compare the places."""
+    known = {"width": D, "size": L}
+    needed = [one for one in arguments(target) or [] if one.required][1:]
+    more = [known.get(role_of(one.name), heads) for one in needed]
+    outcome, name = Caller(target, options.time_limit)(x.clone(), *more), name_of(target)
     call = f"{name}(x: {tuple(x.shape)})"
     if not isinstance(outcome.value, Tensor):
         results.unexamined(
@@ -118,18 +106,15 @@ def _compare(
         )
         return
     given = outcome.value.detach()
-    way = next((way for way, made in ways if close(given, made, 1e-9)), None)
+    way = next((way for way in ways if close(given, way.compute(x, heads), 1e-9)), None)
     if way is None:
-        right = tuple(ways[0][1].shape)
+        right = f"the usual {tuple(ways[0].compute(x, heads).shape)}" if ways else "heads"
         sentence = f"{call} returns {tuple(given.shape)}, with numbers in other places than they "
-        results.found("wrong-shape", sentence + f"have in the usual {right}.")
+        results.found("wrong-shape", f"{sentence}have in {right}.")
     elif way.cause is not None:
         results.found(way.cause, f"{name}: {way.words}")
     else:
         results.held("pieces", f"{name} puts every number where it belongs")
-    again = ask(x.clone())
-    if not isinstance(again.value, Tensor) or not close(again.value, given, 1e-9):
-        results.found("random", f"Two calls of {name} with the same input give different results.")
 
 
 def examine_softmax(target: Callable, options: Options, results: Results) -> None:
@@ -139,53 +124,36 @@ def examine_softmax(target: Callable, options: Options, results: Results) -> Non
     x = 2 * torch.randn(N, H, L, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     outcome = ask(x.clone(), *more)
     if not isinstance(outcome.value, Tensor) or outcome.value.shape != x.shape:
-        results.ask(
-            "raises",
-            f"It gives no weights for scores {tuple(x.shape)}: "
-            f"{outcome.trouble or 'another shape'}.",
-        )
+        sentence = f"It gives no weights for scores {tuple(x.shape)}: "
+        results.ask("raises", f"{sentence}{outcome.trouble or 'another shape'}.")
         return
     if ask.changed:
         results.found("modifies-input", "It changes the scores that it is given, in place.")
-    leaf = x.clone().requires_grad_()
     with torch.enable_grad():
-        made = ask(leaf * 1.0, *more).value
+        made = ask(x.clone().requires_grad_() * 1.0, *more).value
     if isinstance(made, Tensor) and not made.requires_grad:
         results.found("detached", "No gradient reaches the scores: nothing can be learned.")
     weights = outcome.value.detach().double()
-    way = next(
-        (
-            way
-            for way in SOFTMAXES
-            if (made := way.compute(x, 1.0)) is not None and close(weights, made, 1e-6)
-        ),
-        None,
-    )
-    if way is None:
-        results.found(
-            "not-normalised",
-            f"It is no softmax: the weights of a query sum to {span(weights.sum(-1))}.",
-            weights_table("Weights:", weights, sums=True),
-        )
-        return
-    if way.cause is not None:
-        told = {"sums": span(weights.sum(dim=-1))}
-        results.found(
-            way.cause, way.words.format(**told), weights_table("Weights:", weights, sums=True)
-        )
-        return
-    results.held("sums", "the weights of every query sum to 1")
-    large = ask(500 * x, *more).value
+    ways = [way for way in SOFTMAXES if close(weights, way.compute(x, 1.0), 1e-6)]
+    sums, table = span(weights.sum(dim=-1)), weights_table("Weights:", weights, sums=True)
+    if not ways:
+        sentence = f"It is no softmax: the weights of a query sum to {sums}."
+        results.found("not-normalised", sentence, table)
+    elif ways[0].cause is not None:
+        results.found(ways[0].cause, ways[0].words.format(sums=sums), table)
+    else:
+        results.held("sums", "the weights of every query sum to 1")
+        _extreme(weights, x, lambda scores: ask(scores, *more).value, results)
+
+
+def _extreme(weights: Tensor, x: Tensor, ask: Callable, results: Results) -> None:
+    """Give a softmax large scores, and rows that lie far from each other."""
+    large, apart = ask(500 * x), ask(x + torch.tensor([0.0, 900.0, -900.0])[:, None, None])
     if isinstance(large, Tensor) and not large.isfinite().all():
-        results.found(
-            "nan",
-            "Large scores give NaN or infinity.",
-            advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).",
-        )
-    apart = ask(x + torch.tensor([0.0, 900.0, -900.0])[:, None, None], *more).value
-    if isinstance(apart, Tensor) and not close(apart, weights, 1e-6) and not results.findings:
-        results.found(
-            "nan",
-            "A row whose scores lie far from those of the others gets no weights.",
-            advice="subtract each row's own maximum: amax(dim=-1, keepdim=True).",
-        )
+        sentence = "Large scores give NaN or infinity."
+    elif isinstance(apart, Tensor) and not close(apart, weights, 1e-6):
+        sentence = "A row whose scores lie far from those of the others gets no weights."
+    else:
+        return
+    advice = "subtract each row's own maximum: amax(dim=-1, keepdim=True)."
+    results.found("nan", sentence, advice=advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -54,7 +55,7 @@ class Subject:
         self.known = arguments(target) or []
         self.module = target if isinstance(target, nn.Module) else None
         self.origin = self.module  # which is never called itself
-        self.large = sum(part.numel() for part in self.parameters()) > LARGE
+        self.large = sum(math.prod(_shape(part)) for part in self.parameters()) > LARGE
         self.caller.time_limit *= 4 if self.large else 1
         self.followed = bool(self.parameters())
         self.dtype, self.numpy, self.stand_in = torch.float64, False, None
@@ -108,19 +109,7 @@ class Subject:
 
     def needed(self) -> list[Argument]:
         """Return the arguments that it insists on and whose meaning is not known."""
-        known = (
-            "mask",
-            "padding",
-            "lengths",
-            "causal",
-            "dropout",
-            "scale",
-            "flag",
-            "width",
-            "heads",
-            "size",
-            "cache",
-        )
+        known = "mask padding lengths causal dropout scale flag width heads size cache".split()
         return [
             one
             for one in self.known
@@ -230,7 +219,7 @@ class Subject:
             elif one.role == "causal" and causal:
                 given[one.name] = True
             elif one.required and one in self.masks and (self.form or one.role != "lengths"):
-                given[one.name] = self.form and self.form.full(query, key, self.dtype)
+                given[one.name] = self.form and self.form.whole(query, key, self.dtype)
             elif one.required:
                 given[one.name] = fixed.get(one.role, self.stand_in)
         return given
@@ -325,7 +314,10 @@ class Subject:
                 vars(self).update(plan)
                 reply = self(self.inputs())
                 self.first = self.first or self.outcome
-                if reply is not None and (not self.masked or self._alive(reply)):
+                free = self.followed and not self.masked
+                if reply is not None and (free or self._alive(reply)):
+                    if self.module is not None and not all(map(_shape, self.origin.parameters())):
+                        self.origin = copy_of(self.module)  # a lazy layer
                     return True
                 kept = kept or (reply is not None and plan)
                 if self.caller.out_of_time:
@@ -391,9 +383,7 @@ class Subject:
 
     def _copied(self) -> nn.Module:
         """Return a copy that was never called."""
-        if copy_of(self.origin) is self.origin or self.large:
-            return self.origin
-        return converted(copy_of(self.origin), self.dtype)
+        return self.origin if self.large else converted(copy_of(self.origin), self.dtype)
 
     def heads(self) -> int | None:
         """Return the number of heads that the attributes of a layer tell."""
@@ -551,11 +541,8 @@ def _enclosed(function: object) -> list[int]:
 # --- copies ---------------------------------------------------------------------------------------
 
 
-def copy_of(module: nn.Module) -> nn.Module:
-    """Return a copy that shares nothing with a module; of a kept result without its graph.
-
-    What cannot be copied is returned itself.
-    """
+def copy_of(module: nn.Module) -> nn.Module | None:
+    """Return a copy that shares nothing with a module, or None; kept results lose their graphs."""
     kept = [value for part in module.modules() for value in vars(part).values()]
     memo = {
         id(value): value.detach().clone()
@@ -566,7 +553,7 @@ def copy_of(module: nn.Module) -> nn.Module:
         with torch.no_grad():  # TorchScript clones its parameters, and would remember from which
             copied = copy.deepcopy(module, memo)
     except Exception:
-        return module
+        return None
     for one, other in zip(module.parameters(), copied.parameters(), strict=True):
         if one.requires_grad and not other.requires_grad:
             other.requires_grad_()

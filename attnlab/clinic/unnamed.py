@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from attnlab.clinic import hypotheses as hy
-from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
-from attnlab.clinic.behaviour import mixed, rows_exchanged
-from attnlab.clinic.hypotheses import (
-    CAUSAL,
-    ORDERS,
-    SIDES,
-    SURE,
-    Recipe,
-    Sample,
-    Way,
-    explain,
-    fit_scores,
-    fitting,
-    measured_masking,
-    measured_scale,
-    measured_weights,
-    report,
-    tell_sums,
-    weights_table,
-)
+from attnlab.clinic.behaviour import mixed
+from attnlab.clinic.hypotheses import CAUSAL, ORDERS, SIDES, SURE, Recipe, Sample, Way
 from attnlab.clinic.observe import Core
 from attnlab.clinic.subject import Subject
 
@@ -41,10 +25,14 @@ def measured_recipe(pairs: list[tuple[Sample, Sample]]) -> Recipe | None:
     softmax of dot products, even with something added that depends on positions alone.
     """
     samples = [sample for pair in pairs for sample in pair]
-    scale = measured_scale(samples)
+    scale = hy.measured_scale(samples)
     dense = Recipe(scale=scale) if scale else None
-    if dense and all(map(dense.gives, samples)):
-        return dense
+    for order in ORDERS[:3] if dense else ():
+        known = replace(dense, order=order)
+        if all(map(known.gives, samples)):
+            return known
+        if sink := hy.measured_sink(samples, known):
+            return replace(known, softmax=sink)
     for sides in SIDES:
         recipe = _with_added(pairs, sides)
         if recipe is not None and all(map(recipe.gives, samples)):
@@ -54,19 +42,18 @@ def measured_recipe(pairs: list[tuple[Sample, Sample]]) -> Recipe | None:
 
 def _with_added(pairs: list[tuple[Sample, Sample]], sides: Way) -> Recipe | None:
     """Return a recipe with what is added to the scores of these sides, from pairs of calls."""
-    tables = {tuple(one.products.shape[-2:]): _added(one, other, sides) for one, other in pairs}
-    if any(table is None for table in tables.values()):
-        return None
-    samples = [sample for pair in pairs for sample in pair]
+    tables, factors = {}, {}
+    for one, other in pairs:
+        found = _added(one, other, sides)
+        if found is None:
+            return None
+        tables[tuple(one.products.shape[-2:])], factors[one.sizes] = found
     order = Way(None, "", lambda queries, keys: tables.get((queries, keys)))
-    recipe = explain(samples, Recipe(sides=sides, order=order), ("scale",))
-    if recipe is None and (scale := measured_scale(samples)):
-        recipe = Recipe(sides=sides, order=order, scale=scale)
-    return recipe
+    return Recipe(sides=sides, order=order, scale=hy.scale_of(factors))
 
 
-def _added(one: Sample, other: Sample, sides: Way) -> Tensor | None:
-    """Return which keys are seen, (L, S), or what is added to the scores for it, (H, L, S).
+def _added(one: Sample, other: Sample, sides: Way) -> tuple[Tensor, float] | None:
+    """Return which keys are seen, (L, S), or what is added to the scores, (H, L, S); the factor.
 
     None where what is added depends on more than the positions.
     """
@@ -80,12 +67,12 @@ def _added(one: Sample, other: Sample, sides: Way) -> Tensor | None:
     ):
         return None
     weights, again = (
-        measured_weights(sample._replace(value=value))
+        hy.measured_weights(sample._replace(value=value))
         for sample, value in zip((one, other), averaged, strict=True)
     )
     seen = _seen(weights) & _seen(again)
     ratio = (weights / again).masked_fill(~seen, 0.0)
-    fit = fit_scores(ratio, scores - others)
+    fit = hy.fit_scores(ratio, scores - others)
     if not fit.good:
         return None
     added = (weights.clamp_min(1e-300).log() - fit.factor * scores).masked_fill(~seen, 0.0)
@@ -93,8 +80,8 @@ def _added(one: Sample, other: Sample, sides: Way) -> Tensor | None:
     if (added - added[:1]).abs().max() > ADDED:
         return None
     if added.abs().max() < ADDED:
-        return seen
-    return added[0].masked_fill(~seen, -torch.inf)
+        return seen, fit.factor
+    return added[0].masked_fill(~seen, -torch.inf), fit.factor
 
 
 def _seen(weights: Tensor) -> Tensor:
@@ -104,57 +91,41 @@ def _seen(weights: Tensor) -> Tensor:
 
 
 def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: bool) -> None:
-    """Report which keys are never seen, where no named order says so, and what is added."""
-    table = recipe.order.compute(*sample.products.shape[-2:])
-    if table is not None and table.dtype != torch.bool:
-        sentence = "Something that depends on the positions alone is added to the scores."
-        results.note("positions", sentence)
-    weights = recipe.weights(sample)
-    seen = _seen(weights)
-    if seen.all():
-        if meant:
-            causal_missing(sample, results)
-        return
-    queries, keys = seen.shape
-    evidence = weights_table("Weights of the first sequence:", weights)
-    lost = ~seen.any(dim=0)
-    if not lost.any() or not seen[:, ~lost].all():
-        tell_pattern(seen, meant, evidence, results)
-    elif torch.equal(~lost, torch.arange(keys) < queries):
-        sentence = (
-            f"With {queries} queries and {keys} keys, no query ever sees key {keys - 1}: the "
-            "number of keys is taken to be the number of queries."
-        )
-        results.found("square-only", sentence, evidence)
-    else:
-        key = int(lost.nonzero()[0])
-        sentence = f"No query ever looks at key {key} of {keys}: it is lost on the way."
-        results.found("wrong-source", sentence, evidence)
-
-
-def tell_pattern(seen: Tensor, meant: bool, evidence: Evidence, results: Results) -> None:
-    """Name who sees whom, (L, S), where not everyone sees everyone.
+    """Report which keys are never seen, where no named order says so, and what is added.
 
     ``meant`` says that no query is meant to see a later key.
     """
-    ones, ahead = torch.ones_like(seen), seen.triu(1)
+    table = recipe.order.compute(*sample.products.shape[-2:])
+    if table.dtype != torch.bool:
+        sentence = "Something that depends on the positions alone is added to the scores."
+        results.note("positions", sentence)
+    weights = recipe.weights(sample)
+    seen, evidence = _seen(weights), hy.weights_table("Weights of the first sequence:", weights)
+    (queries, keys), lost, ahead = seen.shape, ~seen.any(dim=0), seen.triu(1)
     way = next((way for way in ORDERS if way.cause and _blocks(way, seen)), None)
-    if way is None and meant and ahead.any() and not (ahead & ~ones.tril(1)).any():
+    if way is None and meant and ahead.any() and not ahead.triu(2).any():
         way = hy.ONE_AHEAD  # the end of a window, or of a chunk
-    if way is not None:
+    if seen.all():
+        if meant:
+            causal_missing(sample, results)
+    elif lost.any() and seen[:, ~lost].all():
+        name, key = "wrong-source", int(lost.nonzero()[0])
+        sentence = f"No query ever looks at key {key} of {keys}: it is lost on the way."
+        if torch.equal(~lost, torch.arange(keys) < queries):
+            name, sentence = "square-only", f"With {queries} queries and {keys} keys, no query ever"
+            sentence += f" sees key {key}: as many keys as queries are taken."
+        results.found(name, sentence, evidence)
+    elif way is not None:
         results.found(way.cause, way.words, evidence)
     elif not ahead.any():
         results.held("causal", "no query sees a later key (causal)")
-        if not torch.equal(seen.tril(-1), ones.tril(-1)):
+        if not torch.equal(seen, torch.ones_like(seen).tril()):
             words = "Some earlier keys are never seen either: a window, perhaps."
             results.note("window", words)
     elif meant:
         i, j = ahead.nonzero()[0].tolist()
-        sentence = (
-            f"{int(ahead.any(dim=1).sum())} of {len(seen)} queries see later keys, such as query "
-            f"{i} key {j}."
-        )
-        results.found("causal-leak", sentence, evidence)
+        sentence = f"{int(ahead.any(dim=1).sum())} of {queries} queries see later keys, such as "
+        results.found("causal-leak", f"{sentence}query {i} key {j}.", evidence)
     else:
         i, j = (~seen).nonzero()[0].tolist()
         words = f"Some keys are never seen by some queries, such as key {j} by query {i}."
@@ -168,16 +139,16 @@ def _blocks(way: Way, seen: Tensor) -> bool:
     return torch.equal(seen[known], allowed[known])
 
 
-def causal_missing(sample: Sample, results: Results, text: str = "") -> None:
-    """Report that later keys are seen where none should be; ``text`` is the code."""
-    weights = measured_weights(sample)
+def causal_missing(sample: Sample, results: Results) -> None:
+    """Report that later keys are seen where none should be."""
+    weights = hy.measured_weights(sample)
     later = weights.triu(1).sum(dim=-1).max()
     sentence = (
         "It is meant to be causal, but queries see later keys, which take up to "
         f"{later:.2f} of a query's weight."
     )
-    evidence = weights_table("Weights:", weights)
-    results.found("causal-missing", sentence, evidence, advice=fitting("causal-missing", text))
+    evidence = hy.weights_table("Weights:", weights)
+    results.found("causal-missing", sentence, evidence)
 
 
 def unexplained(subject: Subject, core: Core, results: Results, *, meant: bool) -> None:
@@ -189,7 +160,7 @@ def unexplained(subject: Subject, core: Core, results: Results, *, meant: bool) 
     if not sample.output.isfinite().all():
         results.found("nan", "The output holds NaN or infinity although every input is ordinary.")
     elif not subject.followed and (share := _share(sample.output, sample.value)) > SURE:
-        if not mixed(subject, results) and not rows_exchanged(subject, results):
+        if not mixed(subject, results):
             results.found(
                 "wrong-source",
                 "The output is no weighted average of the rows of value: a share of "
@@ -210,18 +181,18 @@ def _later(core: Core, results: Results, *, meant: bool) -> bool:
     """Say so if only the later keys are not as they should be: a causal mask that fails."""
     weights, scores = core.weights, core.sample.products
     below = torch.ones(weights.shape[-2:], dtype=torch.bool).tril()
-    inside = fit_scores(weights.masked_fill(~below, 0.0), scores)
+    inside = hy.fit_scores(weights.masked_fill(~below, 0.0), scores)
     if inside.good:
-        way = measured_masking(scores * inside.factor, weights, below)
+        way = hy.measured_masking(scores * inside.factor, weights, below)
         if way.cause != "mask-leak":
             recipe = Recipe(order=CAUSAL, hiding=way)
-            report(recipe, [core.sample], results, weights=weights)
+            hy.report(recipe, [core.sample], results, weights=weights)
             return True
     later = weights.reshape(-1, *weights.shape[-2:]).triu(1).abs().amax(dim=(-2, -1))
     if meant and bool((later < CLEAR).any()) and bool((later > SURE).any()):
         last = weights.reshape(-1, *weights.shape[-2:])[-1:]
         sentence = "Some heads or sequences see no later key, and the others do."
-        evidence = weights_table("Weights of the last:", last)
+        evidence = hy.weights_table("Weights of the last:", last)
         results.found("causal-leak", sentence, evidence)
         return True
     return False
@@ -230,10 +201,10 @@ def _later(core: Core, results: Results, *, meant: bool) -> bool:
 def _weights(subject: Subject, core: Core, results: Results) -> None:
     """Report what the weights are, if they are no softmax of known scores over the keys."""
     weights = core.weights
-    if tell_sums(weights, results):
+    if hy.tell_sums(weights, results):
         return
-    if subject.followed or not (mixed(subject, results) or rows_exchanged(subject, results)):
-        misfit = min(fit_scores(weights, core.sample.products).residual, 9.0)
+    if subject.followed or not mixed(subject, results):
+        misfit = min(hy.fit_scores(weights, core.sample.products).residual, 9.0)
         results.held("sums", "without a mask, the weights of every query sum to 1")
         results.ask(
             "scores-not-dot-products",

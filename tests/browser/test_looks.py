@@ -22,7 +22,7 @@ KINDS = [
 # sentence, long names, a question that comes first.
 STATES = [
     MaskExplorer(ask=False, padding=[0, 1], fill="-1e9", mask="window"),
-    HeadsExplorer(ask=False, way="short cut", step="merge"),
+    HeadsExplorer(ask=False, way="shortcut", step="merge"),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     CrossExplorer(ask=False, question="doing what?"),
     MaskExplorer(),

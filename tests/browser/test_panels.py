@@ -24,7 +24,7 @@ STATES = [
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     PeekExplorer(ask=False, causal=False, step=50),
-    HeadsExplorer(ask=False, heads=2, way="short cut", step="view"),
+    HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
     CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]

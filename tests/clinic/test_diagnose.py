@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attnlab import MultiHeadAttention, SelfAttention, causal_mask, merge_heads, split_heads
+from attnlab import MultiHeadAttention, causal_mask, merge_heads, split_heads
 from attnlab.clinic import _diagnose, diagnose
-from attnlab.clinic._diagnose import kind_of, name_of
+from attnlab.clinic._diagnose import kind_of
 from attnlab.clinic._results import Results
 
 LENIENT = Results.failed  # as the learner has it: conftest.py makes it raise
@@ -55,29 +55,6 @@ KINDS = [
 @pytest.mark.parametrize(("target", "kind"), KINDS)
 def test_a_target_is_taken_for_what_it_is(target, kind):
     assert kind_of(target) == kind
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        attention,
-        F.scaled_dot_product_attention,
-        my_softmax,
-        (split_heads, merge_heads),
-        split_heads,
-        merge_heads,
-        MultiHeadAttention(12, 3),
-        MultiHeadAttention(12, 3, dropout=0.5),
-        SelfAttention(12, 5),
-        nn.MultiheadAttention(12, 3, batch_first=True),
-        nn.MultiheadAttention(12, 3),
-    ],
-    ids=name_of,
-)
-def test_what_is_right_is_not_accused(target):
-    report = diagnose(target)
-    assert report.ok, repr(report)
-    assert report.properties
 
 
 @pytest.mark.parametrize(
@@ -131,12 +108,12 @@ def test_the_caller_may_tell_that_it_is_causal():
     assert report.findings[0].name == "causal-missing"
 
 
-def test_a_row_without_keys_is_a_note_and_a_finding_only_if_strict():
-    assert diagnose(attention).ok
-    assert "A row with no allowed key gives NaN." in diagnose(attention).notes
-    report = diagnose(attention, strict=True)
-    assert [finding.name for finding in report.findings] == ["nan"]
-    assert diagnose(F.scaled_dot_product_attention, strict=True).ok
+def test_a_row_without_keys_is_a_note():
+    report = diagnose(attention)
+    assert report.ok
+    assert "A row with no allowed key gives NaN." in report.notes
+    fused = diagnose(F.scaled_dot_product_attention)
+    assert "empty-row" in [held.key for held in fused.properties]
 
 
 def test_the_same_report_twice_and_the_random_numbers_left_alone():
@@ -155,12 +132,6 @@ def test_a_layer_is_left_as_it_was():
     assert layer.training
     assert all(torch.equal(part, before[name]) for name, part in layer.state_dict().items())
     assert all(part.grad is None for part in layer.parameters())
-
-
-def test_a_softmax_without_a_telling_name_is_taken_for_one():
-    assert diagnose(lambda x: x.softmax(-1)).kind == "softmax"
-    report = diagnose(lambda x: x.softmax(-2))
-    assert (report.kind, report.findings[0].name) == ("softmax", "softmax-axis")
 
 
 def test_a_required_mask_that_turns_everything_into_nan_is_named_so():
@@ -203,42 +174,16 @@ def test_a_layer_that_keeps_a_result_is_examined_and_keeps_it():
 
 
 class Uncopied(Keeping):
-    """Attention that cannot be copied and changes its weights in every call."""
+    """Attention that cannot be copied."""
 
     def __deepcopy__(self, memo):
         raise TypeError("no copies")
 
-    def forward(self, x):
-        with torch.no_grad():
-            self.value.weight += 1e-9
-        return super().forward(x)
 
-
-def test_a_target_that_cannot_be_copied_is_said_to_be_examined_in_place():
-    layer = Uncopied()
-    before = layer.value.weight.detach().clone()
-    report = diagnose(layer)
-    assert any(note.key == "in-place" for note in report.notes)
-    assert torch.equal(layer.value.weight, before)
-    assert layer.training
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_scripted_code_is_called_with_what_it_takes():
-    report = diagnose(torch.jit.script(scripted))
-    assert not report.findings, repr(report)
-    wrong = diagnose(torch.jit.script(scripted_without_scale))
-    assert wrong.findings[0].name == "scale-missing"
-
-
-def scripted(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5, -1) @ value
-
-
-def scripted_without_scale(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
-) -> torch.Tensor:
-    return torch.softmax(query @ key.transpose(-2, -1), -1) @ value
+def test_a_layer_that_cannot_be_copied_is_left_alone():
+    report = diagnose(Uncopied())
+    assert report.ok is None
+    assert "copied" in report.gap.why
 
 
 def test_a_failed_clinic_is_not_ok(monkeypatch):

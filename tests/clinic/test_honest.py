@@ -252,6 +252,32 @@ class WrongOrder(Past):
         return super().forward(x, layer_past, use_cache)
 
 
+class Stretched(Layer):
+    """Turn features the wrong way around, which changes their lengths."""
+
+    def attend(self, query, key, value):
+        angle = torch.arange(query.shape[-2]).to(query)[:, None]
+        query, key = (x * angle.cos() + x.flip(-1) * angle.sin() for x in (query, key))
+        return super().attend(query, key, value)
+
+
+@pytest.mark.parametrize(("tiled", "name"), [(False, None), (True, "wrong-source")])
+def test_a_function_may_have_fewer_heads_of_keys(tiled, name):
+    def attention(q, k, v):
+        """Take q (B, heads, L, D), and fewer heads of k and v."""
+        groups = q.shape[1] // k.shape[1]
+        key = k.repeat(1, groups, 1, 1) if tiled else k.repeat_interleave(groups, dim=1)
+        return F.scaled_dot_product_attention(q, key, v.repeat_interleave(groups, dim=1))
+
+    report = diagnose(attention)
+    assert names(report) == ([name] if name else []), repr(report)
+    assert report.ok is (name is None)
+
+
+def test_what_turns_features_without_keeping_their_lengths_is_asked_about():
+    assert asked(diagnose(Stretched(), causal=True)) == "positions"
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -420,6 +446,76 @@ def test_a_convention_of_its_own_ends_well_if_it_is_meant(attention, name):
     assert any(note.key == "meant" for note in meant.notes)
 
 
+class Sunk(Layer):
+    """Causal attention of which a learned part of each weight goes to a sink."""
+
+    def __init__(self):
+        super().__init__()
+        self.sinks = nn.Parameter(torch.arange(float(H)))
+
+    def attend(self, query, key, value, diagonal=1):
+        scores = scored(query, key)
+        later = torch.ones(scores.shape[-2:], device=scores.device).triu(diagonal) > 0
+        shares = scores.masked_fill(later, -math.inf).exp()
+        return shares / (shares.sum(-1, keepdim=True) + self.sinks[:, None, None].exp()) @ value
+
+
+class SunkAhead(Sunk):
+    def attend(self, query, key, value):
+        return super().attend(query, key, value, diagonal=2)
+
+
+def test_a_sink_is_asked_about_and_the_rest_examined():
+    assert asked(diagnose(Sunk(), causal=True)) == "not-normalised"
+    meant = {"causal": True, "meant": {"not-normalised"}}
+    assert diagnose(Sunk(), **meant).ok is True
+    assert names(diagnose(SunkAhead(), **meant))
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_mask_is_examined_beside_scores_without_a_name(used):
+    def attention(query, key, value, mask=None):
+        scores = 3 * torch.tanh(scored(query, key) / 3)
+        if mask is not None and used:
+            scores = scores.masked_fill(~mask, -math.inf)
+        return scores.softmax(-1) @ value
+
+    report = diagnose(attention, meant={"scores-not-dot-products"})
+    assert names(report) == ([] if used else ["mask-ignored"])
+    assert report.ok is used
+
+
+@pytest.mark.parametrize("sign", ["padding", "real tokens, which may be attended"])
+def test_a_docstring_says_what_a_padding_mask_means(sign):
+    def forward(self, x, key_padding_mask=None):
+        mask = None
+        if key_padding_mask is not None:
+            mask = (key_padding_mask if "real" in sign else ~key_padding_mask)[:, None, None]
+        query, key, value = self.parts(x)
+        heads = F.scaled_dot_product_attention(query, key, value, mask)
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+    forward.__doc__ = f"Attend; key_padding_mask is True for {sign}."
+    assert diagnose(type("Padded", (Layer,), {"forward": forward})()).ok is True
+
+
+def test_a_factor_that_cannot_be_told_leaves_the_outcome_open():
+    class Normed(Layer):
+        def attend(self, query, key, value):
+            return super().attend(query / query.norm(dim=-1, keepdim=True), key, value)
+
+    assert diagnose(Normed(), causal=True).ok is None
+
+
+def test_lazy_layers_are_examined():
+    class Lazy(Layer):
+        def __init__(self):
+            super().__init__()
+            self.qkv, self.embed_dim = nn.LazyLinear(3 * E), E
+
+    assert diagnose(Lazy(), causal=True).ok is True
+
+
 def test_only_names_of_findings_can_be_meant():
     with pytest.raises(ValueError, match="no-such-name"):
         diagnose(mine, meant={"no-such-name"})
@@ -465,6 +561,10 @@ def test_numpy_and_devices_are_notes():
         return scored(query, key).softmax(-1) @ value * torch.ones(value.shape[-1]).double()
 
     assert diagnose(of_numpy).ok is True
+    through = diagnose(
+        of_numpy, call=lambda f, q, k, v, mask: torch.from_numpy(f(q.numpy(), k.numpy(), v.numpy()))
+    )
+    assert through.ok is True, repr(through)
     report = diagnose(on_the_cpu)
     assert report.ok is True
     assert "device" in [note.key for note in report.notes]
