@@ -153,7 +153,7 @@ def check_score_by_place() -> Iterator[tuple[str, tuple]]:
 
     See Also
     --------
-    attnlab.looking_back.previous_score : the mean over places as well.
+    torch.Tensor.diagonal : a diagonal of the weights.
     """
     for size in ((3, 2, 7, 7), (5, 4, 6, 6)):
         (scores,) = randoms(size)
