@@ -118,23 +118,67 @@ def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
     """
     low, high = 0.8, 2.1
     boxes = [
-        Box(0.0, low, "letter\n+ place", DATA),
+        Box(0.0, low, "letter\n+ position", DATA),
         Box(4.6, low, "+", OTHER, width=0.5),
         Box(8.8, low, "+", OTHER, width=0.5),
         Box(10.6, low, "norm,\nlinear", OTHER, width=1.4),
         Box(12.9, low, "guess", DATA, width=1.5),
-        Box(2.9, high, "norm, then\nattention 1", STEP, width=2.0),
-        Box(7.1, high, "norm, then\nattention 2", STEP, width=2.0),
+        Box(2.9, high, "layer 0: norm,\nattention", STEP, width=2.1),
+        Box(7.1, high, "layer 1: norm,\nattention", STEP, width=2.1),
     ]
     arrows = [(left, left + 1) for left in range(4)]
     ax = _draw(boxes, arrows, ax, figsize=(7.5, 1.9), height=(0.2, 2.6))
     for layer, plus in ((5, 1), (6, 2)):
         reads, adds = boxes[layer].x - 0.6, boxes[plus].x
         _arrow(ax, (reads, low), (reads, high - 0.31))
-        ax.plot([boxes[layer].x + 1.0, adds], [high, high], color=INK, linewidth=1.2)
+        ax.plot([boxes[layer].x + 1.05, adds], [high, high], color=INK, linewidth=1.2)
         _arrow(ax, (adds, high), (adds, low + 0.31))
         _note(ax, reads - 0.1, 1.38, "reads", ha="right", va="center")
         _note(ax, adds + 0.12, 1.38, "adds", ha="left", va="center")
+    return ax
+
+
+def draw_two_looks(*, ax: Axes | None = None) -> Axes:
+    """Draw the two looks of lesson 12: a note is written, and then it is found.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Above, B looks at the Z before it and takes a note; below, the last Z looks for the note.
+
+    See Also
+    --------
+    draw_residual_stream : where the note is kept.
+    """
+    text, asked, found = "KQZBMTAR|QZ", 10, 3
+    above, below = 3.2, 0.9
+    boxes = [
+        Box(position, row, letter, STEP if position in (other, found) else DATA, width=0.7)
+        for row, other in ((above, found - 1), (below, asked))
+        for position, letter in enumerate(text)
+    ]
+    note = Box(found, below - 0.7, "note: Z is\nbefore me", OTHER, width=1.9)
+    ax = _draw([*boxes, note], [], ax, figsize=(7.5, 2.6), height=(-0.2, 4.0))
+    ax.set_xlim(-0.6, 14.4)
+    looks = (
+        (
+            above,
+            found,
+            found - 1,
+            "layer 0: B looks at the\ntoken before it, and\nadds a note to itself",
+        ),
+        (below, asked, found, "layer 1: Z looks for\nthe note “Z is before\nme”; it guesses B"),
+    )
+    for position in range(len(text)):
+        _note(ax, position, above - 0.6, str(position), fontsize=8)
+    for row, start, end, words in looks:
+        _bend(ax, (start, row + 0.31), (end, row + 0.31))
+        _note(ax, 10.8, row, words, ha="left", va="center", fontsize=9)
     return ax
 
 
@@ -306,6 +350,12 @@ def _note(ax: Axes, x: float, y: float, text: str, **look: object) -> None:
 def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
     style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
+
+
+def _bend(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Draw an arrow that rises from one box and comes down on another to its left."""
+    bow = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.4", "shrinkA": 1, "shrinkB": 1}
+    ax.annotate("", xy=end, xytext=start, arrowprops={**bow, "color": INK, "linewidth": 1.2})
 
 
 def _climb(ax: Axes, start: Box, end: Box) -> None:

@@ -11,30 +11,30 @@ from torch import Tensor
 from attnlab.exercises._answers import first_difference
 from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
 
-# --- the place that is looked at ------------------------------------------------------------------
+# --- the position that is looked at ---------------------------------------------------------------
 
-TEXT = "MILKSHA|LKS"
+TEXT = "PLAYGROUND|LAYG"
 ASKS = len(TEXT) - 1
 FOUND = TEXT.index(TEXT[ASKS]) + 1
 
 
 @Value(
-    see="attnlab.looking_back.followers : finds such places.",
+    see="attnlab.looking_back.followers : finds such positions.",
     right=FOUND,
     slips={
-        "That is the earlier S, whose value says only S. Which letter came after it?": FOUND - 1,
-        "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
+        "That is the earlier G, whose value says only G. Which letter came after it?": FOUND - 1,
+        "That is the letter before the earlier G. Which one came after it?": FOUND - 2,
         "That is one too many, because positions are counted from 0.": FOUND + 1,
         "That is the token that asks. Where was the same letter before?": ASKS,
         "That is the token before the one that asks, where the first layer looks.": ASKS - 1,
     },
-    verified="The letter there came after the earlier S, so it is also the guess.",
+    verified="The letter there came after the earlier G, so it is also the guess.",
     otherwise="Find the earlier copy of the last letter. Which position comes after it?",
 )
-def check_place_to_look(_place: float) -> None:
-    """Check at which place of a short text the second layer should look.
+def check_position_to_look_at(_position: float) -> None:
+    """Check at which position of a short text the second layer should look.
 
-    Verified: the place.
+    Verified: the position.
     """
 
 
@@ -109,17 +109,17 @@ def check_followers() -> Iterator[tuple[str, tuple]]:
         yield f"tokens {(count, length)}", (tokens,)
 
 
-# --- a score for each place -----------------------------------------------------------------------
+# --- a score for each position --------------------------------------------------------------------
 
 
 def on(weights: Tensor, offset: int) -> Tensor:
-    """Return a diagonal of the weights: (N, H, places)."""
+    """Return a diagonal of the weights: (N, H, positions)."""
     return weights.diagonal(offset, dim1=-2, dim2=-1)
 
 
 @Compared(
     answer="A function of weights (N, H, L, L) that returns (H, L - 1).",
-    see="attnlab.looking_back.previous_score : the mean over places as well.",
+    see="attnlab.looking_back.previous_score : the mean over positions as well.",
     right=lambda weights: on(weights, -1).mean(dim=0),
     what="scores",
     slips={
@@ -149,8 +149,8 @@ def on(weights: Tensor, offset: int) -> Tensor:
     verified="For every head and every position, this is the mean weight on the token before.",
     axes=("head", "position"),
 )
-def check_score_by_place() -> Iterator[tuple[str, tuple]]:
-    """Check the mean weight on the token before, for each head and place.
+def check_score_by_position() -> Iterator[tuple[str, tuple]]:
+    """Check the mean weight on the token before, for each head and position.
 
     Verified: shape and numbers, for two sizes.
     """

@@ -411,21 +411,21 @@ def test_layers(open_cards):
 
 
 def test_looking_back(open_cards):
-    explorer = LookingBackExplorer(ask=False, place=20, step=30)
+    explorer = LookingBackExplorer(ask=False, position=20, step=30)
     [card] = open_cards([explorer])
     card.get_by_role("button", name="A at 14", exact=True).click()
     card.get_by_role("button", name="step = 40").click()
-    explorer.place, explorer.step, result = 14, 40, None
+    explorer.position, explorer.step, result = 14, 40, None
     result = explorer.result
     assert card.locator(".say").inner_text() == explorer.say()
-    looks = ((explorer.place, result.second), (result.target, result.first))
+    looks = ((explorer.position, result.second), (result.target, result.first))
     for row, (start, weights) in zip(card.locator(".crossing svg").all(), looks, strict=True):
         found = [[x, to, width] for x, _, to, _, width in read(row.locator("line"), LINE)]
         shown = [(to, round(w, 3)) for to, w in enumerate(weights.tolist()) if round(w, 3) >= 0.005]
-        middle = lambda place: 100 * (place + 0.5) / 22  # noqa: E731
+        middle = lambda position: 100 * (position + 0.5) / 22  # noqa: E731
         close(found, [[middle(start), middle(to), 18 * w] for to, w in shown], 1e-2)
     framed = read(card.locator(".crossing span"), "(e, i) => e.style.boxShadow ? i % 22 : -1")
-    assert [place for place in framed if place >= 0] == [result.target, result.source]
+    assert [position for position in framed if position >= 0] == [result.target, result.source]
 
 
 # --- predictions ----------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ def test_the_model_in_pieces_equals_the_model_at_once(window):
     model, tokens = load_looking_back().double(), make_texts(5).tokens[:, :-1]
     caches = [KeyValueCache(window=window) for _ in model.layers]
     parts = [model(part, caches).logits for part in tokens.split([7, 1, 9, 15], dim=1)]
-    x = model.symbol(tokens) + model.place.weight
+    x = model.symbol(tokens) + model.position.weight
     for norm, layer in zip(model.norms, model.layers, strict=True):
         x = x + layer(norm(x), attn_mask=mask_of(window, LENGTH)).output
     assert_close(torch.cat(parts, dim=1), model.guess(model.last_norm(x)), rtol=0, atol=1e-10)

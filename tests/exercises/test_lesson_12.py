@@ -5,8 +5,8 @@ import torch
 from attnlab.exercises import (
     check_followers,
     check_mended_stream,
-    check_place_to_look,
-    check_score_by_place,
+    check_position_to_look_at,
+    check_score_by_position,
 )
 from attnlab.exercises.lesson_12 import ASKS, FOUND, TEXT
 from attnlab.looking_back import followers, to_tokens
@@ -33,15 +33,15 @@ def in_a_loop(x, *layers):
     return x
 
 
-def test_the_place_is_the_only_follower():
+def test_the_position_is_the_only_follower():
     marked = followers(to_tokens(TEXT)[None])[0, ASKS].nonzero().flatten()
     assert marked.tolist() == [FOUND]
 
 
 test_accepts = accepts({
-    check_place_to_look: ["MILKSHA".index("H")],
+    check_position_to_look_at: ["PLAYGROUND".index("R")],
     check_followers: [by_loops],
-    check_score_by_place: [
+    check_score_by_position: [
         lambda w: torch.stack([w[:, :, i, i - 1].mean(0) for i in range(1, w.shape[-1])], -1),
     ],
     check_mended_stream: [in_a_loop],
