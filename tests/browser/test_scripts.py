@@ -410,6 +410,17 @@ def test_layers(open_cards):
     assert card.locator(".legend span").all_inner_texts() == meanings
 
 
+@pytest.mark.parametrize("width", [390, 700])
+def test_what_is_hovered_stays_under_the_pointer(open_cards, width):
+    [card] = open_cards([LayersExplorer(ask=False, sentence=SWAM, layer=3)])
+    card.page.set_viewport_size({"width": width, "height": 900})
+    heights = []
+    for word in card.locator(".arcs button").all():
+        word.hover()
+        heights.append(card.locator(".say").evaluate("e => e.offsetHeight"))
+    assert heights == sorted(heights)  # words that shrink would draw up what lies below them
+
+
 def test_looking_back(open_cards):
     explorer = LookingBackExplorer(ask=False, position=20, step=30)
     [card] = open_cards([explorer])
