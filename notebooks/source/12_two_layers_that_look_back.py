@@ -205,7 +205,8 @@ show_figure(draw_two_looks(), "12.3")
 # ## Find the heads with a score
 #
 # Does the trained model really work like this? If so, we should find two kinds of heads. For each kind we define a
-# number: the average weight that a head puts where a head of this kind should look. (Such a *score* is not the kind that goes into a softmax.)
+# number: the average weight that a head puts where a head of this kind should look. (Such a *score* is not the kind
+# that goes into a softmax.)
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* (also called *prefix-matching score*) is the weight on letters that came directly after an
@@ -262,9 +263,9 @@ by_position.round(decimals=1)  # positions 1 to 31
 
 # %% average-hides [markdown]
 # Layer 0 gives nearly all of its weight to the token before, but only up to position 15. Later it does so hardly anywhere.
-# (Every position has a vector of its own, so they can differ; position 18 is an exception in this model.) The longest loop has 15 letters, so by then the first round is over, nearly every letter has
-# had a follower, and the notes have been written. The score did not lie, but an average over all positions hid what
-# mattered.
+# (Every position has a vector of its own, so they can differ; position 18 is an exception in this model.) The longest
+# loop has 15 letters, so by then the first round is over, nearly every letter has had a follower, and the notes have
+# been written. The score did not lie, but an average over all positions hid what mattered.
 #
 # Now follow the two steps. The upper lines show where layer 1 looks from a letter, and the lower lines where layer 0
 # looked from the position that got the largest weight. Take the training slider back to step 0 and forward again. Which of
@@ -282,8 +283,8 @@ LookingBackExplorer()
 # A head that looks at what came after an earlier copy, and makes the model repeat it, is called an [**induction
 # head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for? Here are the notes
 # that layer 0 writes about each of the 26 letters, and the queries that layer 1 makes from the letters. We compare them
-# with two sets of keys: one is made from the notes and the other from the letters themselves. (We leave out the positions and
-# the rest of the stream.)
+# with two sets of keys: one is made from the notes and the other from the letters themselves. (We leave out the
+# positions and the rest of the stream.)
 
 # %% see-weights
 first, second = model.layers
@@ -298,23 +299,23 @@ predict("12/note-or-letter")
 
 # %% see-note
 # %%answer 12/note-or-letter
-for key in (key_of_note, key_of_letter):  # each (26, E)
+for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
     best = (query @ key.T).argmax(dim=-1)  # (26,)
-    print(f"own letter fits best: {(best == torch.arange(26)).sum()} of 26")
+    own = (best == torch.arange(26)).sum()
+    print(f"{name:7}  own letter fits best: {own} of 26")
 
 # %% note-read [markdown]
-# Every query fits the note about its own letter best, and none fits the letter itself. This is useful: the Z that asks
-# can also see itself, and a query that fitted plain letters would find nothing else. So layer 1 searches by what layer 0
-# wrote. (This is called *K-composition*: the keys of one head are made from the output of another.) The second half of
-# the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a letter and adds
-# what it finds?
+# Every query fits the note about its own letter best, and none fits the letter itself. This is useful: the Z that
+# asks can also see itself, and a query that fitted plain letters would be drawn to it. So layer 1 searches by what
+# layer 0 wrote. (This is called *K-composition*: the keys of one head are made from the output of another.) The
+# second half of the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a
+# letter and adds what it finds?
 
 # %% see-copies
 found = second.out_proj(second.v_proj(model.norms[1](letters)))  # (26, E)
 guess = model.guess(model.last_norm(found)).argmax(dim=-1)
-print(
-    f"guesses the letter that it looked at: {(guess == torch.arange(26)).sum()} of 26"
-)
+repeated = (guess == torch.arange(26)).sum()
+print(f"repeats the letter that it looked at: {repeated} of 26")
 
 # %% remove [markdown]
 # It repeats the letter every time. Four more models, trained from other random numbers, give the same three results.
@@ -349,7 +350,8 @@ Table(names, columns, torch.tensor(rows))
 #
 # ## The record without a scratch
 #
-# Suppose that the record has no scratch and that every loop has 12 letters, so each text repeats every 12 tokens. We train a single layer with one head on such texts.
+# Suppose that the record has no scratch and that every loop has 12 letters, so each text repeats every 12 tokens. We
+# train a single layer with one head on such texts.
 
 # %% ask-counting
 predict("12/no-scratch")
