@@ -4,6 +4,8 @@ The names here are the kernels, masks, positions, heads, layers and measurements
 only. Pictures and sliders live in ``attnlab.plotting``, ``attnlab.display`` and ``attnlab.live``.
 """
 
+# ruff: noqa: F401  (__all__ finds functions and classes by themselves)
+
 from attnlab.attention import (
     AttentionTrace,
     attention_scores,
@@ -38,39 +40,4 @@ from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
 from attnlab.positions import alibi_bias, rotate, sinusoidal_positions
 from attnlab.tiled import tiled_attention
 
-__all__ = [
-    "AttentionOutput",
-    "AttentionTrace",
-    "KeyValueCache",
-    "MultiHeadAttention",
-    "PeakMemory",
-    "SelfAttention",
-    "Table",
-    "alibi_bias",
-    "attention_entropy",
-    "attention_scores",
-    "attention_weights",
-    "causal_mask",
-    "combine_masks",
-    "data_path",
-    "effective_keys",
-    "from_hf_attention_mask",
-    "from_key_padding_mask",
-    "gradient_norms",
-    "influence_map",
-    "load_table",
-    "max_weight",
-    "merge_heads",
-    "rotate",
-    "scaled_dot_product_attention",
-    "score_variance",
-    "sequence_mask",
-    "sinusoidal_positions",
-    "sliding_window_mask",
-    "softmax_jacobian",
-    "split_heads",
-    "tiled_attention",
-    "to_additive_mask",
-    "to_key_padding_mask",
-    "trace_attention",
-]
+__all__ = sorted(name for name, one in globals().items() if callable(one))

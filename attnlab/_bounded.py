@@ -18,9 +18,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.overrides import _get_current_function_mode_stack as modes_of_torch
-from torch.overrides import _pop_mode, _push_mode  # torch has no public way to put modes back
-from torch.utils import _device
 
 SLOW = 0.25  # seconds of computing for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard, and between two of them
@@ -63,14 +60,6 @@ class Limit:
 _whole: ContextVar[Limit] = ContextVar("_whole")  # that of the examination under way
 
 
-class Unusable(Exception):
-    """A call gave nothing to measure; ``outcome`` says why."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.trouble)
-        self.outcome = outcome
-
-
 @dataclass
 class Outcome:
     """What came of one call: what it returned, raised and wrote, and how long it took.
@@ -108,7 +97,7 @@ class Caller:
     """Calls one function again and again and remembers how it behaved.
 
     ``printed`` is the first text that it wrote, ``changed`` the arguments that it modified, as they
-    were before and after; ``returned`` tells whether any call came back with a result.
+    were before and after.
     """
 
     def __init__(self, function: Callable, time_limit: float) -> None:
@@ -118,7 +107,6 @@ class Caller:
         self.changed: dict[str, tuple[Tensor, Tensor]] = {}
         self.seconds: list[float] = []
         self.hangs = False
-        self.returned = False
 
     @property
     def slow(self) -> bool:
@@ -146,7 +134,6 @@ class Caller:
                 self.changed.setdefault(name, (before, value.detach().clone()))
         self.printed = self.printed or outcome.printed
         self.seconds.append(outcome.seconds)
-        self.returned |= outcome.error is None
         if isinstance(outcome.error, CutShort):
             raise outcome.error
         self.hangs = isinstance(outcome.error, OutOfTime)
@@ -204,34 +191,12 @@ class _Written(io.StringIO):
 @contextlib.contextmanager
 def torch_as_it_is() -> Iterator[None]:
     """Put torch's switches back: the called code, or the alarm that stops it, may leave others."""
-    grad, dtype, modes = torch.is_grad_enabled(), torch.get_default_dtype(), modes_of_torch()
-    # a default device is a mode, too, which torch remembers at two more places
-    chosen, current = torch._GLOBAL_DEVICE_CONTEXT, _device.CURRENT_DEVICE
-    held = getattr(chosen, "device_context", None)
-    threads, strictness = torch.get_num_threads(), _strictness()
+    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
     try:
         yield
     finally:
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        if _strictness() != strictness:  # to set it loads torch's compiler, which takes a second
-            torch.use_deterministic_algorithms(strictness[0], warn_only=strictness[1])
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
-        if (left := modes_of_torch()) != modes:
-            for _ in left:
-                _pop_mode()
-            for mode in modes:
-                _push_mode(mode)
-            chosen.device_context, _device.CURRENT_DEVICE = held, current
-
-
-def _strictness() -> tuple[bool, bool]:
-    """Return whether torch insists on deterministic algorithms, and whether it only warns."""
-    return (
-        torch.are_deterministic_algorithms_enabled(),
-        torch.is_deterministic_algorithms_warn_only_enabled(),
-    )
 
 
 def a(word: str) -> str:
@@ -260,10 +225,7 @@ def _within(limit: Limit, function: Callable[[], object]) -> object:
     def ring(_number: int, _frame: object) -> None:
         """Stop the code, and ring again soon; seldom while compiled code does not hear it."""
         nonlocal rang
-        if not watching:
-            return
-        if (left := min(limit.left(), whole.left())) > 0:  # it has not computed all the time
-            signal.setitimer(signal.ITIMER_REAL, left + AGAIN, LATE)
+        if not watching or min(limit.left(), whole.left()) > 0:
             return
         again = draw(AGAIN / 10, AGAIN) if rang > 1 else LATE
         signal.setitimer(signal.ITIMER_REAL, again, LATE)
@@ -273,7 +235,7 @@ def _within(limit: Limit, function: Callable[[], object]) -> object:
     earlier, told = signal.signal(signal.SIGALRM, ring), sys.unraisablehook
     try:
         sys.unraisablehook = lambda _: None  # an alarm in a finalizer is lost; the next one comes
-        signal.setitimer(signal.ITIMER_REAL, max(min(limit.left(), whole.left()), LATE), LATE)
+        signal.setitimer(signal.ITIMER_REAL, LATE, LATE)
         try:
             return function()
         finally:
@@ -281,13 +243,8 @@ def _within(limit: Limit, function: Callable[[], object]) -> object:
     finally:  # once more, should the alarm have rung between the two lines above
         watching = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        if hasattr(signal, "sigtimedwait"):  # drop one that no thread has answered yet
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
-            signal.sigtimedwait({signal.SIGALRM}, 0)
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        if rang:  # another thread of torch's may still be handing over the last one
-            time.sleep(LATE)
-        signal.signal(signal.SIGALRM, earlier)
+        # one that is still on its way would end Python, had nobody an ear for it
+        signal.signal(signal.SIGALRM, earlier if callable(earlier) else lambda *_: None)
         sys.unraisablehook = told
 
 

@@ -16,15 +16,9 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 from torch import Tensor
 
-from attnlab._checks import (
-    check_flag,
-    check_holds_numbers,
-    check_list,
-    check_mask,
-    check_tensor,
-    check_type,
-)
+from attnlab._checks import check_flag, check_list, check_type
 from attnlab._labels import make_room, spell, write_labels
+from attnlab._tensors import check_mask, check_tensor
 from attnlab.palette import EDGE, LINE, ORANGE, ROLES, ink_on
 
 Labels = tuple[Sequence[str] | None, Sequence[str] | None]  # of the queries and of the keys
@@ -121,7 +115,6 @@ def check_look(
     """Raise unless the mask and the labels fit matrices of a size (..., L, S)."""
     if attn_mask is not None:
         check_mask(attn_mask, size, torch.bool)
-        check_holds_numbers("attn_mask", attn_mask)
     if annotate is not None:
         check_flag("annotate", annotate)
     for name, names, lines, count in (

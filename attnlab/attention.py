@@ -16,12 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab._checks import (
-    check_flag,
+from attnlab._checks import check_flag, check_probability
+from attnlab._tensors import (
     check_floating,
     check_mask,
     check_ndim,
-    check_probability,
     check_query_key,
     check_same_device,
     check_scale,

@@ -5,14 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_floating,
-    check_ndim,
-    check_same_device,
-    check_same_dtype,
-    check_size,
-    shape,
-)
+from attnlab._checks import check_size, shape
+from attnlab._tensors import check_floating, check_ndim, check_same_kind
 
 
 class KeyValueCache:
@@ -140,8 +134,7 @@ class KeyValueCache:
         for name, tensor, letters in (("key", key, "(L, E)"), ("value", value, "(L, Ev)")):
             check_floating(name, tensor)
             check_ndim(name, tensor, letters, at_least=2)
-        check_same_dtype("key", key, "value", value)
-        check_same_device("key", key, "value", value)
+        check_same_kind("key", key, "value", value)
         if key.shape[:-1] != value.shape[:-1]:
             raise ValueError(
                 "key and value must have the same shape up to their features, "
@@ -150,8 +143,7 @@ class KeyValueCache:
         if self.key is None:
             return
         for name, new, old in (("key", key, self.key), ("value", value, self.value)):
-            check_same_dtype(name, new, f"the cache's {name}", old)
-            check_same_device(f"the cache's {name}", old, name, new)
+            check_same_kind(f"the cache's {name}", old, name, new)
             if (new.shape[:-2], new.shape[-1]) != (old.shape[:-2], old.shape[-1]):
                 raise ValueError(
                     f"{name} must fit the cache in all dimensions but its length (dimension -2), "

@@ -122,21 +122,14 @@ def load_table(name: str) -> Table:
     path = data_path(name)
     with path.open(newline="", encoding="utf-8") as file:
         (_, *features), *rows = csv.reader(file)
-    values = []
-    for number, (_, *cells) in enumerate(rows, start=2):
-        if len(cells) != len(features):
-            raise ValueError(
-                f"{name}, line {number}: expected {len(features) + 1} columns, "
-                f"got {len(cells) + 1}."
-            )
-        try:
-            values.append([float(cell) for cell in cells])
-        except ValueError:
-            raise ValueError(
-                f"{name}, line {number}: expected numbers, got {short(cells)}; "
-                "read a file of texts with csv.reader."
-            ) from None
-    return Table([row[0] for row in rows], features, torch.tensor(values))
+    try:
+        values = torch.tensor([[float(cell) for cell in cells] for _, *cells in rows])
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must hold numbers, as many in each row, got: {error}; "
+            "read a file of texts with csv.reader."
+        ) from None
+    return Table([row[0] for row in rows], features, values)
 
 
 def load_tensors(name: str) -> dict[str, Tensor]:

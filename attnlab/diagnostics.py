@@ -7,13 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_floating,
-    check_ndim,
-    check_weights,
-    shape,
-)
+from attnlab._checks import shape
+from attnlab._tensors import check_exact_ndim, check_floating, check_ndim, check_weights
 
 
 def score_variance(scores: Tensor) -> Tensor:

@@ -1,8 +1,13 @@
-"""Diagrams of attention, of its inputs and of its place in a Transformer: boxes and arrows."""
+"""Diagrams of attention, of its inputs and of its place in a Transformer: boxes and arrows.
+
+What each one holds stands in ``diagrams.toml``.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -12,9 +17,16 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from attnlab._cells import check_axes
 from attnlab.palette import INK, RAMP, ROLES, to_hex
 
-DATA = ROLES["paper"].light  # tensors at the input and the output
-STEP = to_hex(RAMP[2])  # the steps that the lessons explain
-OTHER = ROLES["hatched"].light  # the rest of the Transformer
+DIAGRAMS = tomllib.loads(Path(__file__).with_name("diagrams.toml").read_text(encoding="utf-8"))
+COLOURS = {
+    "data": ROLES["paper"].light,  # tensors at the input and the output
+    "step": to_hex(RAMP[2]),  # the steps that the lessons explain
+    "other": ROLES["hatched"].light,  # the rest of the Transformer
+    "slow": ROLES["cool"].light,  # kinds of memory
+    "fast": ROLES["warm"].light,
+    "none": "none",
+}
+HEADS = tuple(ROLES[role].light for role in ("good", "focus", "other"))
 
 
 class Box(NamedTuple):
@@ -45,19 +57,7 @@ def draw_attention_steps(*, ax: Axes | None = None) -> Axes:
     --------
     attnlab.scaled_dot_product_attention : the function that is drawn.
     """
-    boxes = [
-        Box(0.0, 2.0, "query\nx (6, 5)", DATA),
-        Box(0.0, 1.0, "key\nx (6, 5)", DATA),
-        Box(2.5, 1.5, "scores\n(6, 6)", STEP),
-        Box(5.0, 1.5, "weights\n(6, 6)", STEP),
-        Box(7.5, 1.5, "output\n(6, 5)", DATA),
-        Box(5.0, 0.3, "value\nx (6, 5)", DATA),
-    ]
-    arrows = [(0, 2), (1, 2), (2, 3), (3, 4), (5, 4)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2), height=(-0.15, 2.45))
-    for x, step in ((2.5, "x @ x.T / √5"), (5.0, "softmax of each row"), (7.5, "weights @ x")):
-        _note(ax, x, 2.05, step)
-    return ax
+    return _draw("attention_steps", ax)
 
 
 def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
@@ -77,26 +77,7 @@ def draw_transformer_block(*, ax: Axes | None = None) -> Axes:
     --------
     torch.nn.TransformerEncoderLayer : a whole block (``norm_first=True`` is this order).
     """
-    boxes = [
-        Box(0.0, 1.0, "words as\nvectors", DATA, width=1.5),
-        Box(2.1, 1.0, "+ position", OTHER, width=1.6),
-        Box(4.1, 1.0, "norm", OTHER, width=1.0),
-        Box(5.8, 1.0, "attention", STEP, width=1.5),
-        Box(7.3, 1.0, "+", OTHER, width=0.5),
-        Box(8.5, 1.0, "norm", OTHER, width=1.0),
-        Box(9.9, 1.0, "MLP", OTHER, width=1.0),
-        Box(11.2, 1.0, "+", OTHER, width=0.5),
-        Box(12.8, 1.0, "to the\nnext block", DATA, width=1.6),
-    ]
-    ax = _draw(
-        boxes, [(left, left + 1) for left in range(8)], ax, figsize=(7.5, 1.8), height=(0.05, 2.2)
-    )
-    for start, end in ((3.25, 7.3), (7.75, 11.2)):
-        _residual(ax, start, end)
-    ax.add_patch(Rectangle((3.05, 0.45), 8.65, 1.65, fill=False, edgecolor=INK, linestyle=":"))
-    _note(ax, 7.4, 0.16, "one block (a model stacks many of them)")
-    _note(ax, 5.28, 1.82, "a copy bypasses both boxes", fontsize=9)
-    return ax
+    return _draw("transformer_block", ax)
 
 
 def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
@@ -116,26 +97,7 @@ def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
     --------
     attnlab.looking_back.LookingBack : the model that is drawn.
     """
-    low, high = 0.8, 2.1
-    boxes = [
-        Box(0.0, low, "letter\n+ position", DATA),
-        Box(4.6, low, "+", OTHER, width=0.5),
-        Box(8.8, low, "+", OTHER, width=0.5),
-        Box(10.6, low, "norm,\nlinear", OTHER, width=1.4),
-        Box(12.9, low, "guess", DATA, width=1.5),
-        Box(2.9, high, "layer 0: norm,\nattention", STEP, width=2.1),
-        Box(7.1, high, "layer 1: norm,\nattention", STEP, width=2.1),
-    ]
-    arrows = [(left, left + 1) for left in range(4)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 1.9), height=(0.2, 2.6))
-    for layer, plus in ((5, 1), (6, 2)):
-        reads, adds = boxes[layer].x - 0.6, boxes[plus].x
-        _arrow(ax, (reads, low), (reads, high - 0.31))
-        ax.plot([boxes[layer].x + 1.05, adds], [high, high], color=INK, linewidth=1.2)
-        _arrow(ax, (adds, high), (adds, low + 0.31))
-        _note(ax, reads - 0.1, 1.38, "reads", ha="right", va="center")
-        _note(ax, adds + 0.12, 1.38, "adds", ha="left", va="center")
-    return ax
+    return _draw("residual_stream", ax)
 
 
 def draw_two_looks(*, ax: Axes | None = None) -> Axes:
@@ -155,30 +117,11 @@ def draw_two_looks(*, ax: Axes | None = None) -> Axes:
     --------
     draw_residual_stream : where the note is kept.
     """
-    text, asked, found = "KQZBMTAR|QZ", 10, 3
-    above, below = 3.2, 0.9
-    boxes = [
-        Box(position, row, letter, STEP if position in (other, found) else DATA, width=0.7)
-        for row, other in ((above, found - 1), (below, asked))
-        for position, letter in enumerate(text)
-    ]
-    note = Box(found, below - 0.7, "note: Z is\nbefore me", OTHER, width=1.9)
-    ax = _draw([*boxes, note], [], ax, figsize=(7.5, 2.6), height=(-0.2, 4.0))
-    ax.set_xlim(-0.6, 14.4)
-    looks = (
-        (
-            above,
-            found,
-            found - 1,
-            "layer 0: B looks at the\ntoken before it, and\nadds a note to itself",
-        ),
-        (below, asked, found, "layer 1: Z looks for\nthe note “Z is before\nme”; it guesses B"),
-    )
-    for position in range(len(text)):
-        _note(ax, position, above - 0.6, str(position), fontsize=8)
-    for row, start, end, words in looks:
-        _bend(ax, (start, row + 0.31), (end, row + 0.31))
-        _note(ax, 10.8, row, words, ha="left", va="center", fontsize=9)
+    ax = _draw("two_looks", ax)
+    for y, start, end in ((3.51, 3, 2), (1.21, 10, 3)):
+        bow = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.4", "shrinkA": 1, "shrinkB": 1}
+        look = {**bow, "color": INK, "linewidth": 1.2}
+        ax.annotate("", xy=(end, y), xytext=(start, y), arrowprops=look)
     return ax
 
 
@@ -199,22 +142,7 @@ def draw_projections(*, ax: Axes | None = None) -> Axes:
     --------
     attnlab.SelfAttention : a layer with three such matrices.
     """
-    boxes = [
-        Box(0.0, 2.0, "tokens x\n(L, d_in)", DATA),
-        Box(2.6, 3.0, "W_Q\n(d_in, d_k)", STEP),
-        Box(2.6, 2.0, "W_K\n(d_in, d_k)", STEP),
-        Box(2.6, 1.0, "W_V\n(d_in, d_v)", STEP),
-        Box(5.2, 3.0, "query\n(L, d_k)", DATA),
-        Box(5.2, 2.0, "key\n(L, d_k)", DATA),
-        Box(5.2, 1.0, "value\n(L, d_v)", DATA),
-        Box(7.8, 2.5, "weights\n(L, L)", OTHER),
-        Box(10.4, 2.0, "output\n(L, d_v)", DATA),
-    ]
-    arrows = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 7), (7, 8), (6, 8)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.4), height=(0.55, 3.7))
-    for role, y in ("what it asks for", 3.0), ("how it is found", 2.0), ("what it hands over", 1.0):
-        _note(ax, 5.2, y + 0.42, role)
-    return ax
+    return _draw("projections", ax)
 
 
 def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
@@ -228,36 +156,25 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Data flow from left to right; the heads are coloured.
+        Data flow from left to right; each head has a colour, and so has its part of every tensor.
 
     See Also
     --------
     attnlab.MultiHeadAttention : the layer that is drawn.
     """
-    projected = [
-        Box(2.5, 2.6 - row, f"{name}\n(L, E)", DATA, width=1.25)
-        for row, name in enumerate(("query", "key", "value"))
-    ]
-    heads = [
-        Box(5.35, 2.6 - row, f"head {row}\n(L, head_dim)", STEP, width=1.8) for row in range(3)
-    ]
-    boxes = [
-        Box(0.0, 1.6, "x\n(L, E)", DATA, width=1.25),
-        *projected,
-        *heads,
-        Box(8.2, 1.6, "merged\n(L, E)", DATA, width=1.25),
-        Box(10.7, 1.6, "output\n(L, E)", DATA, width=1.25),
-    ]
-    arrows = [(0, role) for role in (1, 2, 3)]
-    arrows += [(role, head) for role in (1, 2, 3) for head in (4, 5, 6)]
-    arrows += [*((head, 7) for head in (4, 5, 6)), (7, 8)]
-    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.5), height=(0.05, 3.5))
-    steps = {1.25: "project", 3.8: "split", 5.35: "attend", 7.0: "merge", 9.45: "project"}
-    for x, step in steps.items():
-        _note(ax, x, 3.22, step, fontweight="bold")
-    matrices = {(0.8, 2.2): "W_Q", (1.35, 1.7): "W_K", (0.8, 0.9): "W_V", (9.45, 1.7): "W_O"}
-    for (x, y), name in matrices.items():
-        _note(ax, x, y, name, fontsize=9)
+    ax = _draw("multi_head_attention", ax)
+    _, *parts, merged, _ = (Box(*one) for one in DIAGRAMS["multi_head_attention"]["boxes"])
+    projected, heads = parts[:3], parts[3:]
+    for head, colour in zip(heads, HEADS, strict=True):
+        _stripes(ax, head, [colour])
+        lane = (head.y - merged.y) / 5  # arrows of the same box lie apart
+        for row, part in enumerate(projected):
+            start, end = part.x + part.width / 2, head.x - head.width / 2
+            _arrow(ax, (start, part.y + lane), (end, head.y + 0.2 * (1 - row)), colour)
+        start, end = head.x + head.width / 2, merged.x - merged.width / 2
+        _arrow(ax, (start, head.y), (end, merged.y + lane), colour)
+    for box in (*projected, merged):
+        _stripes(ax, box, HEADS)
     return ax
 
 
@@ -278,67 +195,40 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     --------
     attnlab.PeakMemory : counts the tables that are held.
     """
-    slow, fast, fused_slow, fused_fast = 4.3, 3.0, 1.5, 0.2
-    names = ("query\nand key", "raw scores\n(L, S)", "scores\n(L, S)", "weights\n(L, S)", "value")
-    tables = [Box(3.0 * i, slow, name, STEP, width=2.05) for i, name in enumerate(names)]
-    tables[0], tables[4] = (tables[i]._replace(colour=DATA) for i in (0, 4))
-    output = Box(14.8, slow, "output\n(L, Ev)", DATA, width=2.05)
-    steps = [
-        Box(x, fast, name, OTHER, width=1.75)
-        for x, name in ((1.5, "multiply"), (4.5, "divide"), (7.5, "softmax"), (12.0, "average"))
-    ]
-    below = [
-        Box(1.5, fused_slow, "query, key\nand value", DATA, width=2.05),
-        Box(7.5, fused_fast, "the tiles of the table, one after another", OTHER, width=9.2),
-        Box(13.5, fused_slow, "output\n(L, Ev)", DATA, width=2.05),
-    ]
-    boxes = [*tables, output, *steps, *below]
-    ax = _draw(boxes, [], ax, figsize=(7.5, 3.7), height=(-0.45, 5.25))
-    ax.set_xlim(-3.4, 16.0)
-    for y in (slow, fast, fused_slow, fused_fast):
-        kind, colour = ("slow", "cool") if y in (slow, fused_slow) else ("fast", "warm")
-        band = (-3.3, y - 0.45), 19.2, 0.9
-        ax.add_patch(Rectangle(*band, facecolor=ROLES[colour].light, zorder=0))
-        _note(ax, -2.25, y, f"{kind}\nmemory", va="center", fontsize=9)
-    for y, title in ((slow, "step by step"), (fused_slow, "in a fused kernel")):
-        _note(ax, -3.3, y + 0.6, title, ha="left", fontweight="bold")
-    paths = [(0, 6), (6, 1), (1, 7), (7, 2), (2, 8), (8, 3), (3, 9), (4, 9), (9, 5)]
-    for start, end in (*paths, (10, 11), (11, 12)):
-        _climb(ax, boxes[start], boxes[end])
-    return ax
+    return _draw("memory_traffic", ax)
 
 
-def _draw(
-    boxes: Sequence[Box],
-    arrows: Sequence[tuple[int, int]],
-    ax: Axes | None,
-    figsize: tuple[float, float],
-    height: tuple[float, float],
-) -> Axes:
-    """Draw boxes, and arrows from box to box."""
+def _draw(name: str, ax: Axes | None) -> Axes:
+    """Draw the boxes of a diagram, the arrows between them, and what else it has."""
     check_axes(ax)
+    drawn = DIAGRAMS[name]
+    boxes = [Box(*one) for one in drawn["boxes"]]
     if ax is None:
-        ax = plt.figure(figsize=figsize).add_axes((0, 0, 1, 1))
+        ax = plt.figure(figsize=drawn["size"]).add_axes((0, 0, 1, 1))
     for box in boxes:
+        look = {"facecolor": COLOURS[box.colour], "edgecolor": INK, "linewidth": 1}
         corner = (box.x - box.width / 2, box.y - box.height / 2)
-        ax.add_patch(
-            FancyBboxPatch(
-                corner,
-                box.width,
-                box.height,
-                boxstyle="round,pad=0,rounding_size=0.1",
-                facecolor=box.colour,
-                edgecolor=INK,
-                linewidth=1,
-            )
-        )
+        shape = "round,pad=0,rounding_size=0.1"
+        ax.add_patch(FancyBboxPatch(corner, box.width, box.height, boxstyle=shape, **look))
         _note(ax, box.x, box.y, box.text, va="center", fontsize=9)
-    for start, end in arrows:
+    for start, end in drawn.get("arrows", ()):
         left, right = boxes[start], boxes[end]
         _arrow(ax, (left.x + left.width / 2, left.y), (right.x - right.width / 2, right.y))
+    for start, end in drawn.get("climbs", ()):
+        _climb(ax, boxes[start], boxes[end])
+    for *points, last in drawn.get("paths", ()):  # around a corner or two
+        ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.2)
+        _arrow(ax, points[-1], last)
+    for x, y, width, height in drawn.get("frames", ()):
+        frame = {"fill": False, "edgecolor": INK, "linestyle": ":"}
+        ax.add_patch(Rectangle((x, y), width, height, **frame))
+    for x, y, width, height, colour in drawn.get("bands", ()):
+        ax.add_patch(Rectangle((x, y), width, height, facecolor=COLOURS[colour], zorder=0))
+    for x, y, text, *look in drawn["notes"]:
+        _note(ax, x, y, text, **dict(*look))
     left, right = min(b.x - b.width / 2 for b in boxes), max(b.x + b.width / 2 for b in boxes)
-    ax.set_xlim(left - 0.15, right + 0.15)
-    ax.set_ylim(*height)
+    ax.set_xlim(drawn.get("x", (left - 0.15, right + 0.15)))
+    ax.set_ylim(drawn["y"])
     ax.set_axis_off()
     return ax
 
@@ -347,15 +237,20 @@ def _note(ax: Axes, x: float, y: float, text: str, **look: object) -> None:
     ax.text(x, y, text, **{"ha": "center", "fontsize": 9.5, "color": INK, **look})
 
 
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    style = {"arrowstyle": "-|>", "color": INK, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
+def _stripes(ax: Axes, box: Box, colours: Sequence[str]) -> None:
+    """Fill a box with pale stripes of equal width."""
+    width, bottom = box.width / len(colours), box.y - box.height / 2
+    for i, colour in enumerate(colours):
+        corner = box.x - box.width / 2 + i * width, bottom
+        stripe = Rectangle(corner, width, box.height, facecolor=colour, alpha=0.28, zorder=0)
+        ax.add_patch(stripe)
+
+
+def _arrow(
+    ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK
+) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
-
-
-def _bend(ax: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
-    """Draw an arrow that rises from one box and comes down on another to its left."""
-    bow = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.4", "shrinkA": 1, "shrinkB": 1}
-    ax.annotate("", xy=end, xytext=start, arrowprops={**bow, "color": INK, "linewidth": 1.2})
 
 
 def _climb(ax: Axes, start: Box, end: Box) -> None:
@@ -368,9 +263,3 @@ def _climb(ax: Axes, start: Box, end: Box) -> None:
         x = min(max(middle, box.x - reach), box.x + reach)
         ends.append((x, box.y + side * box.height / 2))
     _arrow(ax, *ends)
-
-
-def _residual(ax: Axes, start: float, end: float) -> None:
-    """Draw the line that leads around a box and returns at a plus."""
-    ax.plot([start, start, end], [1.0, 1.75, 1.75], color=INK, linewidth=1.2)
-    _arrow(ax, (end, 1.75), (end, 1.31))

@@ -176,7 +176,7 @@ def show_figure(
     lessons_own = alt is None and caption is None
     texts = caption_of(number) if lessons_own else {"alt": alt, "caption": caption}
     for name in ("alt", "caption"):
-        check_text(name, texts[name])
+        check_text(name, texts.get(name))
     buffer = io.BytesIO()
     # the default metadata names the version of matplotlib
     fig.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})

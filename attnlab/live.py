@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from PIL import Image
 
-from attnlab._checks import check_list, check_number, check_type, short
+from attnlab._checks import short
 from attnlab._kernel import cells_run
 from attnlab.display import CSS_PIXELS_PER_INCH, STYLE_FILE, picture_html
 from attnlab.explorers._base import Explorer
@@ -85,25 +85,31 @@ def live(
         If ``draw`` cannot be called, or a control is neither a bool nor a sequence of numbers or
         words.
     ValueError
-        If there are no controls, one has fewer than two different stops, or ``start`` or
-        ``figsize`` does not fit.
+        If there are no controls, one has fewer than two different stops, or ``start`` does
+        not fit.
 
     See Also
     --------
     ipywidgets.interact : the general tool; its pictures cannot be checked by nbval.
     """
-    start = {} if start is None else start
-    lists = {name: _as_list(stops) for name, stops in controls.items()}
-    _check_drawing(draw, figsize, alt)
-    _check_controls(lists, start)
-    stops = {
-        name: [True, False] if isinstance(one, bool) else [*one] for name, one in lists.items()
-    }
-    first = {name: one if isinstance(one, bool) else one[0] for name, one in lists.items()} | start
+    if not callable(draw):
+        raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
+    if not controls:
+        raise ValueError("live needs at least one control, e.g. d_k=[1, 4, 16].")
+    stops = {name: _stops_of(name, given) for name, given in controls.items()}
+    own = {name: one if isinstance(one, bool) else stops[name][0] for name, one in controls.items()}
+    places = {}
+    for name, value in {**own, **(start or {})}.items():
+        if name not in stops:
+            raise ValueError(f"start must name controls, got {name!r}; there is {[*stops]}.")
+        if value not in stops[name]:
+            raise ValueError(
+                f"start of {name} must be one of its stops {stops[name]}, got {short(value)}."
+            )
+        places[PLACE.format(name)] = stops[name].index(value)
     kind = type(
         "Live", (Live,), {PLACE.format(name): _control(name, stops[name]) for name in stops}
     )
-    places = {PLACE.format(name): one.index(first[name]) for name, one in stops.items()}
     return kind(draw, stops, figsize, alt, places)
 
 
@@ -166,8 +172,7 @@ class Live(Explorer):
         if self._frames_from != cells_run():  # what draw depends on may have changed
             self._frames.clear()
             self._frames_from = cells_run()
-        places = {PLACE.format(name): knob.index for name, knob in self.controls.items()}
-        return self._kept(places)
+        return self._kept(self._places())
 
     def frame(self, **places: int) -> dict[str, object]:
         """Return sentence and picture at some places of the controls."""
@@ -184,9 +189,10 @@ class Live(Explorer):
 
     def figure(self) -> Figure:
         """Return the figure at the current values, as ``draw`` draws it."""
-        return self._drawn({PLACE.format(name): one.index for name, one in self.controls.items()})[
-            0
-        ]
+        return self._drawn(self._places())[0]
+
+    def _places(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.frame_values()}
 
     def _kept(self, places: Mapping[str, int]) -> dict[str, object]:
         key = tuple(places.values())
@@ -203,8 +209,7 @@ class Live(Explorer):
         """Draw the next stop of a slider that moves, as soon as the kernel has nothing to do."""
         values = self.frame_values()
         if place in values[name] and (loop := _running_loop()):
-            places = {one: getattr(self, one) for one in map(PLACE.format, self.stops)}
-            loop.call_later(PAUSE, self._draw_unseen, {**places, name: place})
+            loop.call_later(PAUSE, self._draw_unseen, {**self._places(), name: place})
 
     def _draw_unseen(self, places: dict[str, int]) -> None:
         """Draw a frame without using up random numbers."""
@@ -250,7 +255,10 @@ class Live(Explorer):
         str
             HTML that needs no script.
         """
-        stops = "; ".join(knob.stops_html() for knob in self.controls.values())
+        stops = "; ".join(
+            f"<b>{html.escape(name)}</b> = {_listed(self.stops[name], value)}"
+            for name, value in self.value.items()
+        )
         picture = picture_html(self.picture, alt=self.alt, width=self.panels[0].width)
         sentence = SENTENCE.format(self.sentence) if self.sentence else ""
         return (
@@ -263,44 +271,30 @@ class Live(Explorer):
 
 
 class Knob:
-    """What moves a control of a live figure from Python: set its ``value``.
-
-    Attributes
-    ----------
-    value : object
-        The current value; ``index`` is its place among the stops.
-    """
+    """A control by its values: ``value`` can be read and set."""
 
     def __init__(self, owner: Live, name: str) -> None:
-        self._owner, self.name = owner, name
-
-    @property
-    def index(self) -> int:
-        """The place of the current value."""
-        return getattr(self._owner, PLACE.format(self.name))
-
-    @index.setter
-    def index(self, place: int) -> None:
-        setattr(self._owner, PLACE.format(self.name), place)
+        self._owner, self._place, self._stops = owner, PLACE.format(name), owner.stops[name]
 
     @property
     def value(self) -> object:
         """The current value."""
-        return self._owner.stops[self.name][self.index]
+        return self._stops[getattr(self._owner, self._place)]
 
     @value.setter
     def value(self, value: object) -> None:
-        self.index = self._owner.stops[self.name].index(value)
-
-    def stops_html(self) -> str:
-        """Return the name and all stops as HTML, the current one bold."""
-        labels = [html.escape(text) for text in _texts(self._owner.stops[self.name])]
-        labels[self.index] = f"<b>{labels[self.index]}</b>"
-        return f"<b>{html.escape(self.name)}</b> = {', '.join(labels)}"
+        setattr(self._owner, self._place, self._stops.index(value))
 
 
 def _texts(stops: Sequence[object]) -> list[str]:
     return [{True: "on", False: "off"}[one] if isinstance(one, bool) else str(one) for one in stops]
+
+
+def _listed(stops: Sequence[object], current: object) -> str:
+    """Return all stops as HTML, the current one bold."""
+    texts = [html.escape(text) for text in _texts(stops)]
+    place = stops.index(current)
+    return ", ".join([*texts[:place], f"<b>{texts[place]}</b>", *texts[place + 1 :]])
 
 
 def _control(name: str, stops: Sequence[object]) -> Slider | Choice:
@@ -351,50 +345,16 @@ def _drawn_with_pyplot(
     return figure, given
 
 
-def _as_list(stops: object) -> object:
-    return stops.tolist() if isinstance(stops, np.ndarray) else stops
-
-
-def _check_drawing(draw: object, figsize: object, alt: object) -> None:
-    if not callable(draw):
-        raise TypeError(f"draw must be a function, got {type(draw).__name__}.")
-    check_list("figsize", figsize, "a pair (width, height) in inches")
-    if len(figsize) != 2:
-        raise ValueError(f"figsize must be a pair (width, height), got {short(figsize)}.")
-    for inches in figsize:
-        check_number("figsize", inches)
-        if inches <= 0:
-            raise ValueError(f"figsize must be positive, got {inches}.")
-    check_type("alt", alt, str, "a string")
-
-
-def _check_controls(
-    controls: Mapping[str, Sequence[object] | bool], start: Mapping[str, object]
-) -> None:
-    if not controls:
-        raise ValueError("live needs at least one control, e.g. d_k=[1, 4, 16].")
-    for name, stops in controls.items():
-        if not isinstance(stops, bool):
-            _check_stops(name, stops)
-    check_type("start", start, Mapping, "a dict of initial values")
-    for name, value in start.items():
-        if name not in controls:
-            raise ValueError(
-                f"start must name controls, got {name!r}; the controls are {[*controls]}."
-            )
-        allowed = (True, False) if isinstance(controls[name], bool) else controls[name]
-        if not isinstance(value, str | Real) or value not in allowed:
-            raise ValueError(
-                f"start of {name} must be one of its stops {allowed}, got {short(value)}."
-            )
-
-
-def _check_stops(name: str, stops: object) -> None:
-    if not isinstance(stops, Sequence) or isinstance(stops, str | bytes):
+def _stops_of(name: str, given: object) -> list[object]:
+    """Return the stops of a control, or raise."""
+    if isinstance(given, bool):
+        return [True, False]
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str | bytes):
         raise TypeError(
-            f"{name} must be a list of stops or a bool, got {type(stops).__name__}; "
+            f"{name} must be a list of stops or a bool, got {type(given).__name__}; "
             f"e.g. {name}=[1, 4, 16]."
         )
+    stops = given.tolist() if isinstance(given, np.ndarray) else [*given]
     for stop in stops:
         if not isinstance(stop, str | Real):
             raise TypeError(f"{name} must hold numbers or words, got {type(stop).__name__}.")
@@ -402,6 +362,7 @@ def _check_stops(name: str, stops: object) -> None:
         raise ValueError(f"{name} must have at least 2 stops, got {len(stops)}.")
     if len(set(stops)) < len(stops) or any(stop != stop for stop in stops):
         raise ValueError(f"{name} must have stops that differ from each other, got {short(stops)}.")
+    return stops
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

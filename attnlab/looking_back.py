@@ -13,17 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._checks import (
-    check_exact_ndim,
-    check_holds_numbers,
     check_list,
     check_probability,
     check_size,
     check_text,
     check_type,
-    check_weights,
     shape,
     short,
 )
+from attnlab._tensors import check_exact_ndim
 from attnlab.cache import KeyValueCache
 from attnlab.data import load_tensors
 from attnlab.modules import MultiHeadAttention
@@ -131,7 +129,7 @@ class LookingBack(nn.Module):
         if caches is None:
             first, caches = 0, [None] * len(self.layers)
         else:
-            self._check_caches(caches, len(tokens))
+            self._check_caches(caches)
             first = caches[0].length
         end = first + tokens.shape[1]
         if end > LENGTH:
@@ -148,8 +146,8 @@ class LookingBack(nn.Module):
             weights.append(looks)
         return Guesses(self.guess(self.last_norm(x)), torch.stack(weights))
 
-    def _check_caches(self, caches: object, count: int) -> None:
-        """Raise unless there is one cache for each layer, all for the same ``count`` texts."""
+    def _check_caches(self, caches: object) -> None:
+        """Raise unless there is one cache for each layer, and all have read the same."""
         check_list("caches", caches, "a list of KeyValueCache")
         for cache in caches:
             check_type("caches", cache, KeyValueCache, "a list of KeyValueCache")
@@ -159,18 +157,11 @@ class LookingBack(nn.Module):
                 f"caches must be {needed} different caches, one for each layer, "
                 f"got {len(caches)} of which {different} are different."
             )
-        lengths = [cache.length for cache in caches]
         if len({(cache.length, cache.window) for cache in caches}) > 1:
             raise ValueError(
                 "caches must all have read the same tokens with the same window, "
-                f"got lengths {lengths}."
+                f"got lengths {[cache.length for cache in caches]}."
             )
-        for cache, layer in zip(caches, self.layers, strict=True):
-            wanted = (count, layer.num_kv_heads, cache.kept, layer.embed_dim // layer.num_heads)
-            if cache.key is not None and cache.key.shape != wanted:
-                raise ValueError(
-                    f"caches must hold the keys of {count} texts, {wanted}, got {shape(cache.key)}."
-                )
 
 
 def load_looking_back() -> LookingBack:
@@ -274,7 +265,7 @@ def followers(tokens: Tensor) -> Tensor:
 
     See Also
     --------
-    follower_score : the weight that a head gives to them.
+    make_texts : the texts in which they are looked for.
 
     Examples
     --------
@@ -286,80 +277,6 @@ def followers(tokens: Tensor) -> Tensor:
     before[:, 1:] = tokens[:, :-1]
     letter = tokens != BAR
     return (letter[:, :, None] & letter[:, None] & (before[:, None] == tokens[:, :, None])).tril()
-
-
-def previous_score(weights: Tensor) -> Tensor:
-    """Return the mean weight that tokens give to the token before.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., N, H, L, L)
-        Attention weights of any number of layers.
-
-    Returns
-    -------
-    Tensor, shape (..., H)
-        From 0 to 1, one number for every head. The first token, which has none before it, is left
-        out.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``weights`` is not a tensor of at least four dimensions.
-
-    See Also
-    --------
-    follower_score : the weight on what followed the last time.
-
-    Examples
-    --------
-    >>> previous_score(torch.full((1, 1, 4, 4), 0.25))
-    tensor([0.2500])
-    """
-    check_weights(weights, "(..., N, H, L, L)", at_least=4)
-    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(-3, -1))
-
-
-def follower_score(weights: Tensor, texts: Texts) -> Tensor:
-    """Return the mean weight on letters that followed an earlier copy of the letter that asks.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., N, H, L, L)
-        Attention weights of any number of layers, for the first L tokens of each text.
-    texts : Texts
-        From ``make_texts``.
-
-    Returns
-    -------
-    Tensor, shape (..., H)
-        From 0 to 1, one number for every head, over the tokens whose next letter can be known.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the weights are not those of the texts.
-
-    See Also
-    --------
-    previous_score : the weight on the token before.
-
-    Examples
-    --------
-    >>> texts = make_texts(3)
-    >>> follower_score(followers(texts.tokens[:, :-1])[:, None].float(), texts) >= 1
-    tensor([True])
-    """
-    check_weights(weights, "(..., N, H, L, L)", at_least=4)
-    check_type("texts", texts, Texts, "Texts from make_texts")
-    tokens, known = texts
-    if weights.shape[-4] != len(tokens) or weights.shape[-2:] != 2 * known.shape[1:]:
-        raise ValueError(
-            f"weights must have shape {(*weights.shape[:-4], len(tokens))} + (H, L, L) for "
-            f"{len(tokens)} texts of L = {known.shape[1]} tokens, got {shape(weights)}."
-        )
-    on_them = (weights * followers(tokens[:, :-1])[:, None]).sum(dim=-1)  # (..., N, H, L)
-    return (on_them * known[:, None]).sum(dim=(-3, -1)) / known.sum()
 
 
 def share_correct(model: nn.Module, texts: Texts) -> float:
@@ -465,6 +382,5 @@ def _check_tokens(tokens: Tensor) -> None:
 def _check_places(tokens: Tensor) -> None:
     if tokens.dtype != torch.long:
         raise TypeError(f"tokens must be torch.int64, got {tokens.dtype}.")
-    check_holds_numbers("tokens", tokens)
     if not tokens.numel() or tokens.min() < 0 or tokens.max() > BAR:
         raise ValueError(f"tokens must hold places from 0 to {BAR}, got {short(tokens)}.")

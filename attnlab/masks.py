@@ -20,19 +20,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    FLOATING,
-    check_bool,
-    check_choice,
-    check_device,
-    check_exact_ndim,
-    check_holds_numbers,
-    check_same_device,
-    check_size,
-    check_tensor,
-    shape,
-    short,
-)
+from attnlab._checks import check_choice, check_size, shape, short
+from attnlab._tensors import FLOATING, check_bool, check_exact_ndim, check_same_device, check_tensor
 
 ALIGNMENTS = ("upper_left", "lower_right")
 
@@ -83,8 +72,7 @@ def causal_mask(
     tensor([[1, 1, 1, 0],
             [1, 1, 1, 1]], dtype=torch.int32)
     """
-    distance = _distance(L, S, align, device)
-    return distance <= 0  # (L, S)
+    return distance(L, S, align, device) <= 0  # (L, S)
 
 
 def sliding_window_mask(
@@ -133,7 +121,7 @@ def sliding_window_mask(
             [0, 0, 1, 1]], dtype=torch.int32)
     """
     window = check_size("window", window, at_least=1)
-    return _distance(L, S, align, device).abs() < window
+    return distance(L, S, align, device).abs() < window
 
 
 def sequence_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) -> Tensor:
@@ -374,7 +362,6 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
     check_exact_ndim(
         "attention_mask", attention_mask, "(N, S)", ndim=2, fix="give one row per text."
     )
-    check_holds_numbers("attention_mask", attention_mask)
     other = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
     if other.numel():
         raise ValueError(
@@ -384,12 +371,11 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
     return attention_mask.bool()[:, None, None, :]
 
 
-def _distance(L: int, S: int | None, align: str, device: torch.device | str | None) -> Tensor:
+def distance(L: int, S: int | None, align: str, device: torch.device | str | None) -> Tensor:
     """Return (L, S): how many positions key j comes after the key opposite query i."""
     L = check_size("L", L, at_least=0)
     S = L if S is None else check_size("S", S, at_least=0)
     check_choice("align", align, ALIGNMENTS)
-    check_device(device)
     first = S - L if align == "lower_right" else 0
     opposite = torch.arange(L, device=device) + first
     return torch.arange(S, device=device) - opposite[:, None]
@@ -397,20 +383,12 @@ def _distance(L: int, S: int | None, align: str, device: torch.device | str | No
 
 def _integers(name: str, values: Tensor | Sequence[int]) -> Tensor:
     """Return integers as a tensor, whatever sequence they come in."""
-    if isinstance(values, Tensor):
-        check_tensor(name, values)
-        tensor = values
-    else:
-        tensor = _as_tensor(name, values)
-    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} must be integers, got {tensor.dtype}.")
-    check_holds_numbers(name, tensor)
-    return tensor
-
-
-def _as_tensor(name: str, values: Sequence[int]) -> Tensor:
     try:
-        tensor = torch.as_tensor(values)
+        tensor = values if isinstance(values, Tensor) else torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise TypeError(f"{name} must be integers, got {short(values)}.") from None
-    return tensor if tensor.numel() else tensor.long()  # torch takes [] for floating-point
+    if tensor is not values and not tensor.numel():
+        return tensor.long()  # torch takes [] for floating-point
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} must be integers, got {tensor.dtype}.")
+    return tensor

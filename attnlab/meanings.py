@@ -11,18 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_floating,
-    check_list,
-    check_same_device,
-    check_size,
-    check_tensor,
-    check_text,
-    check_type,
-    shape,
-    short,
-)
+from attnlab._checks import check_list, check_size, check_text, check_type, shape, short
+from attnlab._tensors import check_exact_ndim, check_floating, check_tensor
 from attnlab.pretrained import Edit, PretrainedEncoder
 
 NORMAL_95 = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
@@ -58,7 +48,7 @@ def vectors_of(
 
     See Also
     --------
-    leans : which meaning they lie nearer to.
+    lean : which meaning they lie nearer to.
 
     Examples
     --------
@@ -119,12 +109,11 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
 
     See Also
     --------
-    leans : the same for each of the sentences, by the means of the others.
+    vectors_of : gives such vectors.
     torch.nn.functional.cosine_similarity : what is subtracted.
     """
     _check_known("others", others, is_first)
     check_floating("vectors", vectors)
-    check_same_device("vectors", vectors, "others", others)
     if vectors.shape[-2:] != others.shape[1:]:
         raise ValueError(
             f"vectors must have shape (..., {others.shape[1]}, {others.shape[2]}) as others have, "
@@ -133,43 +122,6 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
     first, second = others[is_first].mean(dim=0), others[~is_first].mean(dim=0)  # (7, E)
     cosine = torch.nn.functional.cosine_similarity
     return cosine(vectors, first, dim=-1) - cosine(vectors, second, dim=-1)
-
-
-def leans(vectors: Tensor, is_first: Tensor) -> Tensor:
-    """Return the lean of every sentence, by the means of all the other sentences.
-
-    Parameters
-    ----------
-    vectors : Tensor, shape (N, 7, E)
-        From ``vectors_of``.
-    is_first : Tensor of bool, shape (N,)
-        True where the word has the first meaning; each has at least two sentences.
-
-    Returns
-    -------
-    Tensor, shape (N, 7)
-        Above 0 if a vector lies nearer to the first meaning.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If shapes or dtypes do not fit, or a meaning has fewer than two sentences.
-
-    See Also
-    --------
-    lean : for a sentence that is not among them.
-
-    Examples
-    --------
-    >>> vectors = torch.tensor([[1.0, 0], [1, 0.1], [0, 1], [0.1, 1]])[:, None]  # one layer
-    >>> leans(vectors, torch.tensor([True, True, False, False]))[:, 0] > 0
-    tensor([ True,  True, False, False])
-    """
-    _check_known("vectors", vectors, is_first, at_least=2)
-    number = torch.arange(len(vectors))
-    return torch.stack(
-        [lean(one, vectors[number != i], is_first[number != i]) for i, one in enumerate(vectors)]
-    )
 
 
 def wilson_interval(correct: int, total: int) -> tuple[float, float]:
@@ -216,21 +168,18 @@ def wilson_interval(correct: int, total: int) -> tuple[float, float]:
     return max(0.0, below), min(1.0, above)
 
 
-def _check_known(name: str, vectors: Tensor, is_first: Tensor, *, at_least: int = 1) -> None:
+def _check_known(name: str, vectors: Tensor, is_first: Tensor) -> None:
     check_exact_ndim(name, vectors, "(N, 7, E)", ndim=3, fix="use vectors_of.")
     check_floating(name, vectors)
     check_tensor("is_first", is_first)
-    if is_first.dtype != torch.bool:
-        raise TypeError(f"is_first must be torch.bool, got {is_first.dtype}.")
-    check_same_device("is_first", is_first, name, vectors)
-    if is_first.shape != vectors.shape[:1]:
+    if is_first.dtype != torch.bool or is_first.shape != vectors.shape[:1]:
         raise ValueError(
-            f"is_first must have shape ({len(vectors)},), one for each of {name}, "
-            f"got {shape(is_first)}."
+            f"is_first must be torch.bool of shape ({len(vectors)},), one for each of {name}, "
+            f"got {is_first.dtype} {shape(is_first)}."
         )
     first = int(is_first.sum())
-    if min(first, len(is_first) - first) < at_least:
+    if first in (0, len(is_first)):
         raise ValueError(
-            f"is_first must be True and False at least {at_least} times each, "
-            f"got {first} and {len(is_first) - first}."
+            "is_first must be True and False at least once each, "
+            f"got {first} and {len(is_first) - first} times."
         )

@@ -7,16 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab._checks import (
+from attnlab._checks import check_flag, check_probability, check_size, check_type, shape
+from attnlab._tensors import (
     check_exact_ndim,
-    check_flag,
     check_mask,
-    check_probability,
     check_same_device,
-    check_size,
+    check_same_kind,
     check_tensor,
-    check_type,
-    shape,
 )
 from attnlab.attention import trace_attention
 from attnlab.cache import KeyValueCache
@@ -137,7 +134,9 @@ class _AttentionLayer(nn.Module):
         parameter = self.q_proj.weight
         for name, tokens in (("query", query), ("key", key), ("value", value)):
             _check_tokens(name, tokens, self.embed_dim)
-            _check_kind(name, tokens, parameter)
+            same = tokens.dtype == parameter.dtype
+            if same or not torch.is_autocast_enabled(parameter.device.type):
+                check_same_kind("the layer", parameter, name, tokens)
         if not len(query) == len(key) == len(value):
             raise ValueError(
                 "query, key and value must have the same batch size N, "
@@ -366,20 +365,6 @@ def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
         raise ValueError(
             f"{name} must have embed_dim {embed_dim} features (dimension -1), "
             f"got {shape(tokens)}: {tokens.shape[-1]} != {embed_dim}."
-        )
-
-
-def _check_kind(name: str, tokens: Tensor, parameter: Tensor) -> None:
-    """Raise unless tokens have the dtype and the device of the layer's parameters."""
-    if tokens.dtype != parameter.dtype and not torch.is_autocast_enabled(tokens.device.type):
-        raise TypeError(
-            f"{name} must have the dtype of the layer, got {tokens.dtype} and "
-            f"{parameter.dtype}; use {name}.to({parameter.dtype})."
-        )
-    if tokens.device != parameter.device:
-        raise ValueError(
-            f"{name} must be on the device of the layer, got {tokens.device} and "
-            f"{parameter.device}; use {name}.to({str(parameter.device)!r})."
         )
 
 

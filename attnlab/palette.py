@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attnlab._checks import check_flag, check_list, check_number, check_size, short
-
 
 class Role(NamedTuple):
     """A colour for a light page and its counterpart for a dark one."""
@@ -84,7 +82,6 @@ def shade(weight: float) -> tuple[int, int, int]:
     >>> shade(0.0), shade(1.0)
     ((255, 255, 255), (8, 48, 107))
     """
-    check_number("weight", weight)
     place = min(max(weight, 0.0), 1.0) * (len(RAMP) - 1)
     low = min(int(place), len(RAMP) - 2)
     ends = zip(RAMP[low], RAMP[low + 1], strict=True)
@@ -114,9 +111,6 @@ def luminance(colour: Sequence[float]) -> float:
     >>> luminance((0, 0, 0)), luminance((255, 255, 255))
     (0.0, 1.0)
     """
-    _check_colour(colour)
-    for part in colour[:3]:
-        check_number("colour", part)
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
         for part in (min(max(one / 255, 0.0), 1.0) for one in colour[:3])
@@ -153,9 +147,7 @@ def to_hex(colour: Sequence[int]) -> str:
     >>> to_hex((8, 48, 107))
     '#08306b'
     """
-    _check_colour(colour)
-    parts = [check_size("colour", part, at_least=0, at_most=255) for part in colour[:3]]
-    return "#{:02x}{:02x}{:02x}".format(*parts)
+    return "#{:02x}{:02x}{:02x}".format(*colour[:3])
 
 
 def css(*, dark: bool = False) -> str:
@@ -171,13 +163,6 @@ def css(*, dark: bool = False) -> str:
     >>> css().split("; ")[0]
     '--scaled: #0b61a4'
     """
-    check_flag("dark", dark)
     return "; ".join(
         f"--{name}: {role.dark if dark else role.light}" for name, role in ROLES.items()
     )
-
-
-def _check_colour(colour: object) -> None:
-    check_list("colour", colour, "three numbers (red, green, blue)")
-    if len(colour) < 3:
-        raise ValueError(f"colour must be three numbers (red, green, blue), got {short(colour)}.")

@@ -13,19 +13,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab._checks import (
-    check_choice,
-    check_device,
-    check_floating,
-    check_holds_numbers,
-    check_ndim,
-    check_number,
-    check_size,
-    check_tensor,
-    shape,
-    short,
-)
-from attnlab.masks import ALIGNMENTS
+from attnlab._checks import check_choice, check_number, check_size, shape, short
+from attnlab._tensors import check_floating, check_ndim, check_tensor
+from attnlab.masks import distance
 
 LAYOUTS = ("pairs", "halves")
 BASE = 10_000.0
@@ -79,7 +69,6 @@ def sinusoidal_positions(
     embed_dim = check_size("embed_dim", embed_dim, at_least=0)
     _check_even("embed_dim", embed_dim)
     _check_base(base)
-    check_device(device)
     angles = _angles(torch.arange(L, device="cpu"), embed_dim, base)  # (L, E / 2)
     waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  # (L, E)
     return waves.to(device or torch.get_default_device(), torch.get_default_dtype())
@@ -224,15 +213,9 @@ def alibi_bias(
             [-1.0000, -0.5000,  0.0000]])
     """
     num_heads = check_size("num_heads", num_heads, at_least=1)
-    L = check_size("L", L, at_least=0)
-    S = L if S is None else check_size("S", S, at_least=0)
-    check_choice("align", align, ALIGNMENTS)
-    check_device(device)
-    first = S - L if align == "lower_right" else 0
-    opposite = torch.arange(L, device=device)[:, None] + first
-    distance = (torch.arange(S, device=device) - opposite).abs()  # (L, S)
+    far = distance(L, S, align, device).abs()  # (L, S)
     slopes = torch.tensor(_slopes(num_heads), device=device)
-    return slopes[:, None, None] * -distance  # (H, L, S)
+    return slopes[:, None, None] * -far  # (H, L, S)
 
 
 # --- helpers --------------------------------------------------------------------------------------
@@ -268,7 +251,6 @@ def _check_positions(positions: object, x: Tensor) -> None:
     check_tensor("positions", positions)
     if positions.is_complex() or positions.dtype == torch.bool:
         raise TypeError(f"positions must be numbers, got {positions.dtype}.")
-    check_holds_numbers("positions", positions)
     rows = x.shape[:-1]
     try:
         fits = torch.broadcast_shapes(positions.shape, rows) == rows

@@ -14,18 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._checks import (
-    check_exact_ndim,
-    check_list,
-    check_same_device,
-    check_same_dtype,
-    check_size,
-    check_tensor,
-    check_type,
-    lessons_extra,
-    shape,
-    short,
-)
+from attnlab._checks import check_list, check_size, check_type, lessons_extra, shape, short
+from attnlab._tensors import check_exact_ndim, check_same_kind, check_tensor
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.data import data_path, load_tensors
 from attnlab.heads import merge_heads, split_heads
@@ -103,11 +93,6 @@ class PretrainedEmbedding(nn.Module):
     """
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        check_list("vocabulary", vocabulary, "a list of word pieces")
-        for piece in vocabulary:
-            check_type("vocabulary", piece, str, "word pieces")
-        if not {*MARKERS} <= {*vocabulary}:
-            raise ValueError(f"vocabulary must hold {', '.join(MARKERS)}, got {short(vocabulary)}.")
         super().__init__()
         self.vocabulary = tuple(vocabulary)
         self.words = _zeros(len(self.vocabulary), torch.float16)
@@ -174,7 +159,7 @@ class PretrainedEmbedding(nn.Module):
         --------
         torch.nn.Embedding : looks up the rows that are added.
         """
-        rows = self._rows(tokens)
+        rows = self._numbers("tokens", tokens)
         places = _positions(positions, len(rows))
         return self._embedded(rows, places)[None]
 
@@ -199,20 +184,10 @@ class PretrainedEmbedding(nn.Module):
             )
         return encoding
 
-    def _rows(self, tokens: Sequence[str]) -> list[int]:
-        if not isinstance(tokens, Sequence) or isinstance(tokens, str | bytes):
-            raise TypeError(
-                f"tokens must be a list of word pieces, got {type(tokens).__name__}; "
-                "use layer.tokens(text)."
-            )
-        if not 1 <= len(tokens) <= MAX_TOKENS:
-            raise ValueError(f"tokens must hold 1 to {MAX_TOKENS} word pieces, got {len(tokens)}.")
-        return self._numbers("tokens", tokens)
-
-    def _numbers(self, name: str, pieces: Sequence[str]) -> list[int]:
-        check_list(name, pieces, "a list of word pieces")
-        if not pieces:
-            raise ValueError(f"{name} must hold at least one word piece, got none.")
+    def _numbers(self, name: str, pieces: Sequence[str], most: int = MAX_TOKENS) -> list[int]:
+        check_list(name, pieces, "a list of word pieces, as layer.tokens(text) returns it")
+        if not 1 <= len(pieces) <= most:
+            raise ValueError(f"{name} must hold 1 to {most} word pieces, got {len(pieces)}.")
         for piece in pieces:
             check_type(name, piece, str, "strings")
             if self._tokenizer.token_to_id(piece) is None:
@@ -363,7 +338,7 @@ class PretrainedLayer(PretrainedEmbedding):
         """
         x = self.embed(tokens)[0]  # (L, 384)
         place = check_size("place", place, at_least=0, at_most=len(x) - 1)
-        rows = self._numbers("askers", askers)
+        rows = self._numbers("askers", askers, len(self.vocabulary))
         asking = self._embedded(rows, [place] * len(rows))  # (A, 384)
         query = split_heads(self.attention.q_proj(asking), NUM_HEADS)  # (12, A, 32)
         key, own = (split_heads(self.attention.k_proj(one), NUM_HEADS) for one in (x, asking))
@@ -501,8 +476,7 @@ class PretrainedEncoder(PretrainedEmbedding):
             raise ValueError(
                 f"x must have {EMBED_DIM} features (dimension -1), got {shape(x)}; use embed."
             )
-        check_same_dtype("x", x, "encoder", self.norm.weight)
-        check_same_device("x", x, "encoder", self.norm.weight)
+        check_same_kind("x", x, "encoder", self.norm.weight)
         if edit is not None and not callable(edit):
             raise TypeError(
                 f"edit must be a function of a layer's number and its weights, got {short(edit)}."

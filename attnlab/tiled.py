@@ -21,15 +21,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnlab._checks import (
-    check_choice,
-    check_flag,
+from attnlab._checks import check_choice, check_flag, check_size, check_tile
+from attnlab._tensors import (
     check_mask,
     check_query_key,
     check_same_device,
     check_scale,
-    check_size,
-    check_tile,
     check_value,
 )
 from attnlab.masks import ALIGNMENTS

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab._checks import check_choice, check_list, check_size, check_text, check_type, short
+from attnlab._checks import check_choice, check_list, check_size, check_text, short
 from attnlab.attention import trace_attention
 from attnlab.data import load_tensors
 
@@ -270,40 +270,6 @@ def make_sentences(count: int, *, seed: int = 0) -> list[Sentence]:
     return [_sentence(chance) for _ in range(count)]
 
 
-def darkest_on_partner(translator: Translator, sentences: Sequence[Sentence]) -> Tensor:
-    """Return, for each French word, whether its largest weight lies on the word it translates.
-
-    Parameters
-    ----------
-    translator : Translator
-        Which one.
-    sentences : sequence of Sentence
-        From ``make_sentences``. The translator is given the correct French words so far.
-
-    Returns
-    -------
-    Tensor of bool, shape (words,)
-        One for each French word of all sentences, in order, without the full stops.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the arguments are of another type, or there is no sentence.
-
-    See Also
-    --------
-    kinds_of_words : which of these words are articles.
-    changed_without : whether a cell is needed.
-    """
-    check_type("translator", translator, Translator, "a Translator")
-    _check_sentences(sentences)
-    hits = []
-    for english, french, partner in sentences:
-        weights = translator.translate(english, french=french).weights[:-1]
-        hits.append(weights.argmax(dim=-1) == partner)
-    return torch.cat(hits)
-
-
 def kinds_of_words(sentences: Sequence[Sentence]) -> list[str]:
     """Return, for each French word, which kind of word it is.
 
@@ -320,65 +286,16 @@ def kinds_of_words(sentences: Sequence[Sentence]) -> list[str]:
 
     Raises
     ------
-    TypeError, ValueError
-        If ``sentences`` is of another type, or there is no sentence.
+    TypeError
+        If ``sentences`` is no list.
 
     See Also
     --------
-    darkest_on_partner, changed_without : what is told of the same words.
+    make_sentences : makes them.
     """
-    _check_sentences(sentences)
+    check_list("sentences", sentences, "a list of Sentence")
     kinds = {"la": "la, une", "une": "la, une", "le": "le, un", "un": "le, un"}
     return [kinds.get(word, "others") for one in sentences for word in one.french.split()]
-
-
-def changed_without(
-    translator: Translator, sentences: Sequence[Sentence], *, rank: int = 0
-) -> Tensor:
-    """Return, for each French word, whether it changes if one cell of its row is hidden.
-
-    Parameters
-    ----------
-    translator : Translator
-        Which one.
-    sentences : sequence of Sentence
-        From ``make_sentences``. The translator is given the correct French words so far.
-    rank : int
-        Which cell of each row is hidden: 0 the darkest, 1 the second darkest, and so on.
-
-    Returns
-    -------
-    Tensor of bool, shape (words,)
-        One for each French word of all sentences, in order, without the full stops.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the arguments are of another type, there is no sentence, or ``rank`` is too large.
-
-    See Also
-    --------
-    Translator.translate : its argument ``hidden`` hides any cells.
-    """
-    check_type("translator", translator, Translator, "a Translator")
-    _check_sentences(sentences)
-    fewest = min(len(sentence.english.split()) for sentence in sentences)
-    rank = check_size("rank", rank, at_least=0, at_most=fewest - 1)
-    changed = []
-    for english, french, _ in sentences:
-        plain = translator.translate(english, french=french)
-        cells = plain.weights.argsort(dim=-1, descending=True)[:, rank].tolist()
-        other = translator.translate(english, french=french, hidden=list(enumerate(cells)))
-        changed += [a != b for a, b in zip(plain.french, other.french, strict=True)][:-1]
-    return torch.tensor(changed)
-
-
-def _check_sentences(sentences: object) -> None:
-    check_list("sentences", sentences, "a list of Sentence")
-    if not sentences:
-        raise ValueError("sentences must hold at least one Sentence, got an empty list.")
-    for sentence in sentences:
-        check_type("sentences", sentence, Sentence, "a list of Sentence")
 
 
 def _sentence(chance: random.Random) -> Sentence:
@@ -428,15 +345,10 @@ def _may_look(hidden: object, rows: int, columns: int) -> Tensor:
     """Return a mask, True where a step may look at a word."""
     check_list("hidden", hidden, "a list of cells (row, column)")
     mask = torch.ones(rows, columns, dtype=torch.bool)
-    for cell in hidden:
-        check_type("hidden", cell, tuple | list, "cells (row, column)")
-        whole = [type(one) is int for one in cell] == [True, True]
-        if not whole or not (0 <= cell[0] < rows and 0 <= cell[1] < columns):
-            raise ValueError(
-                f"hidden must hold cells (row, column) with rows from 0 to {rows - 1} and columns "
-                f"from 0 to {columns - 1}, got {short(cell)}."
-            )
-        mask[cell[0], cell[1]] = False
+    for row, column in hidden:
+        row = check_size("the row of a hidden cell", row, at_least=0, at_most=rows - 1)
+        column = check_size("the column of a hidden cell", column, at_least=0, at_most=columns - 1)
+        mask[row, column] = False
     if not mask.any(dim=-1).all():
         row = int((~mask.any(dim=-1)).nonzero()[0])
         raise ValueError(f"hidden must leave every row a word to look at, and row {row} has none.")

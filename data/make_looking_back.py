@@ -16,13 +16,13 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
+from torch import Tensor
 
 from attnlab.looking_back import (
     LookingBack,
     Texts,
-    follower_score,
+    followers,
     make_texts,
-    previous_score,
     share_correct,
     to_tokens,
 )
@@ -62,6 +62,18 @@ def test_texts(task: dict) -> Texts:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(TEST_SEED)
         return make_texts(500, **task)
+
+
+def previous_score(weights: Tensor) -> Tensor:
+    """Return the mean weight on the token before: (..., N, H, L, L) -> (..., H)."""
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(-3, -1))
+
+
+def follower_score(weights: Tensor, texts: Texts) -> Tensor:
+    """Return the mean weight on followers, where the next letter can be known: (..., H)."""
+    marked = followers(texts.tokens[:, :-1])[:, None]  # (N, 1, L, L)
+    on_them = (weights * marked).sum(dim=-1)  # (..., N, H, L)
+    return (on_them * texts.known[:, None]).sum(dim=(-3, -1)) / texts.known.sum()
 
 
 @torch.no_grad()

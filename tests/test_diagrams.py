@@ -14,7 +14,7 @@ MATRICES = ("W_Q", "W_K", "W_V")
 TILES = "the tiles of the table, one after another"
 ATTEND = [("query", "scores"), ("key", "scores"), *pairwise(("scores", "weights", "output"))]
 BLOCK = ["words as", "+ position", "norm", "attention", "+", "norm", "MLP", "+", "to the"]
-TABLES = ["query", "multiply", "raw scores", "divide", "scores", "softmax", "weights", "average"]
+TABLES = ["query", "multiply", "scores", "softmax", "weights", "average"]
 # a drawing: which box leads to which, by the first lines of their words; and names with shapes
 DRAWINGS = {
     "attention_steps": (
@@ -102,6 +102,22 @@ def test_arrows_lead_from_each_step_to_the_next_and_shapes_are_named(drawing):
     assert {*named.split("|")} <= {text.get_text() for text in words(ax)}
 
 
+def test_the_parts_of_the_tensors_have_the_colours_of_the_heads():
+    ax = diagrams.draw_multi_head_attention()
+    parts = [patch for patch in ax.patches if not isinstance(patch, FancyBboxPatch)]
+    frames = [patch.get_bbox() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
+    names = {text.get_position(): text.get_text().partition("\n")[0] for text in words(ax)}
+    colours = {}
+    for frame in frames:
+        inside = [one for one in parts if frame.contains(*one.get_center())]
+        name = names[tuple((frame.p0 + frame.p1) / 2)]
+        colours[name] = [one.get_facecolor() for one in inside]
+    of_heads = [colour for head in HEADS for colour in colours[head]]
+    assert len({*of_heads}) == len(HEADS)
+    assert all(colours[name] == of_heads for name in (*ROLES, "merged"))
+    plt.close("all")
+
+
 def test_tensors_lie_in_slow_memory_and_steps_in_fast_memory():
     ax = diagrams.draw_memory_traffic()
     bands = [patch for patch in ax.patches if not isinstance(patch, FancyBboxPatch)]
@@ -110,6 +126,6 @@ def test_tensors_lie_in_slow_memory_and_steps_in_fast_memory():
         inside = [t for t in words(ax) if band.get_bbox().contains(*t.get_position())]
         (kind,) = {text.get_text() for text in inside} & {*kinds}
         kinds[kind] |= {text.get_text().partition("\n")[0] for text in inside}
-    assert kinds["fast\nmemory"] == {"fast", "multiply", "divide", "softmax", "average", TILES}
-    assert {"raw scores", "scores", "weights", "value", "output"} < kinds["slow\nmemory"]
+    assert kinds["fast\nmemory"] == {"fast", "multiply", "softmax", "average", TILES}
+    assert {"scores", "weights", "value", "output"} < kinds["slow\nmemory"]
     plt.close("all")

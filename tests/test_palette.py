@@ -51,16 +51,3 @@ def test_every_role_has_its_own_property_in_both_themes():
         found = dict(line.split(": ") for line in palette.css(dark=dark).split("; "))
         assert found == {f"--{name}": role[dark] for name, role in palette.ROLES.items()}
     assert palette.to_hex((8, 48, 107)) == "#08306b"
-
-
-CALLS = [
-    (lambda: palette.luminance("red"), TypeError, r"colour must be three numbers \(red, green"),
-    (lambda: palette.ink_on((1, 2)), ValueError, "colour must be three numbers"),
-    (lambda: palette.to_hex((0, 0, 256)), ValueError, "colour must be at most 255, got 256"),
-]
-
-
-@pytest.mark.parametrize(("call", "kind", "words"), CALLS)
-def test_a_bad_call_says_what_is_wrong(call, kind, words):
-    with pytest.raises(kind, match=words):
-        call()

@@ -433,7 +433,6 @@ CALLS = [
     (lambda: plot_heads(THREE, attn_mask=BOOLS), V, "attn_mask must broadcast to the weights"),
     (lambda: plot_sweep([1], {}), V, "curves must be 1 to 4, got 0"),
     (lambda: plot_sweep([1, 2], {"a": [1]}), V, r"'a' must have as many points as x, got \(1,\)"),
-    (lambda: plot_sweep([1], {"a": [1]}, xscale="odd"), V, "xscale must be a scale of matplotlib"),
 ]
 
 

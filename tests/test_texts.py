@@ -1,10 +1,18 @@
 """Captions and predictions are read from their files; what is wrong is told in one sentence."""
 
+import json
+import tomllib
+from pathlib import Path
+
 import pytest
+from jsonschema import Draft202012Validator
 
 from attnlab import _texts
 from attnlab._texts import caption_of, prediction_files, question_of
 
+FORM = Draft202012Validator(
+    json.loads(Path(__file__).with_name("predictions.schema.json").read_text(encoding="utf-8"))
+)
 CHOICE = """
 [zebra]
 question = "Which?"
@@ -64,40 +72,41 @@ def test_a_wrong_key_is_told_with_its_file(write, find, key, words):
         find(key)
 
 
+def test_a_file_that_is_no_toml_is_named(write):
+    write(CHOICE.replace("[zebra]", "[zebra", 1))
+    with pytest.raises(ValueError, match=r"17_zebras\.toml cannot be read: .*line 2"):
+        question_of("17/zebra")
+
+
 BROKEN = [
-    (CHOICE, "[zebra]", "[zebra", "17_zebras.toml cannot be read: .*line 2"),
-    (CHOICE, 'question = "Which?"', "", "toml, zebra: question is missing"),
-    (CHOICE, '"Two."', '" "', "toml, zebra: explanation must be text, got ' '"),
-    (CHOICE, "feedback", "feedbck", "zebra, option 1: 'feedbck' is not known; there may be"),
-    (CHOICE, "correct = true", "correct = 1", "option 2: correct must be true or false, got 1"),
-    (CHOICE, "correct = true", "", "toml, zebra: no option says correct = true"),
-    (CHOICE, '"two"', '"one"', "toml, zebra: two options have the text 'one'"),
-    (CHOICE, CHOICE[CHOICE.index("[[") : CHOICE.rindex("[[")], "", "be 2 to 5 options, got 1"),
-    (CHOICE, '"Two."', '"Two."\nnumber = {}', "there must be either options or a number"),
-    (ESTIMATE, "value = 0.5", "value = true", "number: value must be a number, got True"),
-    (ESTIMATE, ", tolerance = 0.05", "", "zebra, number: tolerance is missing"),
-    (ESTIMATE, "0.05", "0.05, slips = [{value = 1}]", "slip 1: feedback is missing"),
-    (ESTIMATE, "0.05", "0.05, slips = [1]", "slip 1: this must be a table, got 1"),
-    (CAPTION, 'alt = "A line."', "", "captions.toml, 1.2: alt is missing"),
+    (CHOICE, 'question = "Which?"', "", "'question' is a required property"),
+    (CHOICE, '"Two."', '" "', "' ' does not match"),
+    (CHOICE, "feedback", "feedbck", "'feedbck' was unexpected"),
+    (CHOICE, "correct = true", "", "does not contain items"),
+    (CHOICE, '"Two."', '"Two."\nnumber = {}', "valid under each of"),
+    (ESTIMATE, "value = 0.5", "value = true", "True is not of type 'number'"),
+    (ESTIMATE, "0.05", "0.05, slips = [{value = 1}]", "'feedback' is a required property"),
 ]
 
 
 @pytest.mark.parametrize(("text", "old", "new", "words"), BROKEN)
-def test_a_broken_entry_is_told_with_file_and_key(write, text, old, new, words):
-    assert old in text
-    write(text.replace(old, new, 1))
-    with pytest.raises(ValueError, match=words):
-        caption_of("1.2") if text == CAPTION else question_of("17/zebra")
+def test_the_form_of_predictions_refuses_a_broken_entry(text, old, new, words):
+    FORM.validate(tomllib.loads(text))
+    errors = FORM.iter_errors(tomllib.loads(text.replace(old, new, 1)))
+    assert any(words in error.message for error in errors)
 
 
 @pytest.mark.parametrize("lesson", sorted(prediction_files()))
 def test_every_answer_to_a_prediction_gets_feedback(lesson):
     """Every option, a number that is correct, too low or too high, and at least one slip."""
-    names = [*_texts.read(prediction_files()[lesson])]
+    names = _texts.read(prediction_files()[lesson])
+    FORM.validate(names)
     assert len(names) >= 3
     for name in names:
         question = question_of(f"{lesson}/{name}")
-        told = [option.get("feedback", "") for option in question.get("options", [])]
+        options = question.get("options", [])
+        assert len({option["text"] for option in options}) == len(options)
+        told = [option.get("feedback", "") for option in options]
         if number := question.get("number"):
             told = [number.get(part, "") for part in ("feedback", "low", "high")]
             told += [slip["feedback"] for slip in number.get("slips", [{"feedback": ""}])]

@@ -25,6 +25,7 @@ from attnlab.display import STYLE_FILE, Storable, is_static
 from attnlab.explorers import _learner, _page
 from attnlab.explorers._controls import Question, State, controls_of, flag
 from attnlab.explorers._panels import Column, Panel
+from attnlab.explorers._words import TEXTS
 
 with lessons_extra():
     import anywidget
@@ -74,6 +75,10 @@ class Explorer(Storable, anywidget.AnyWidget):
     def __init_subclass__(cls, **kwargs: object) -> None:
         if "_esm" not in vars(cls):  # classes that traitlets derives have it as a trait
             cls._esm = _page.widget_script(cls.module)
+            told = TEXTS.get(cls.__name__, {})
+            cls.title, cls.hint = told.get("title", cls.title), told.get("hint", cls.hint)
+            if "prediction" in told and "prediction" not in vars(cls):
+                cls.prediction = Question.of(cls.__name__)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, function: Callable | None = None, **state: object) -> None:

@@ -13,6 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from attnlab._checks import check_flag, lessons_extra, short
+from attnlab.explorers._words import TEXTS
 
 with lessons_extra():
     import traitlets
@@ -218,6 +219,14 @@ class Question:
     why: str  # the explanation, shown when the answer can be seen
     # what must have been met before the answer can be seen: conditions on the values of states
     settled: tuple[When, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **facts: object) -> Question:
+        """Return the question of an explorer in ``words.toml``, with facts in its braces."""
+        told = dict(TEXTS[name]["prediction"])
+        options = tuple(option.format(**facts) for option in told.pop("options"))
+        texts = {key: one.format(**facts) for key, one in told.items() if isinstance(one, str)}
+        return cls(**{**told, **texts}, options=options)
 
     def describe(self) -> dict[str, object]:
         """Return the question for the browser."""

@@ -9,25 +9,13 @@ import traitlets
 
 from attnlab._checks import short
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._words import HALF, TIE, decimals, largest
+from attnlab.explorers._words import HALF, TEXTS, TIE, decimals, largest
 from attnlab.pretrained import FIRST, LAST
 
 LONGEST = 24  # tokens that can stand side by side, markers included
 MANY = 2  # words with the same weight are counted if they are more
 
-WORDS = {
-    "itself": "itself",
-    "quoted": "“{token}”",
-    "several": "{name} at {place}",
-    "each": " each",
-    "many": "{count} words",
-    "box": "A sentence of your own",
-    "read": "Read",
-    "or": "or a sentence with",
-    "alone": "sentence with",
-    "few": "Other sentences need a running notebook.",
-    "empty": "Type a sentence first.",
-}
+WORDS = TEXTS["sentences"]
 
 
 def readable(_name: str, value: object, explorer: SentenceExplorer) -> str:

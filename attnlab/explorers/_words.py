@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
+
+# heading, hint, question and templates of each explorer
+TEXTS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 FEATURES = ("animal", "object", "action", "place", "grammar")  # of the vectors of TABLE

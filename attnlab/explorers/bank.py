@@ -13,10 +13,10 @@ from torch import Tensor
 from attnlab._checks import short
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider, State, check_items
+from attnlab.explorers._controls import Choice, Slider, State, check_items
 from attnlab.explorers._page import sendable
 from attnlab.explorers._panels import Bars
-from attnlab.explorers._words import HALF, TIE, decimals, largest
+from attnlab.explorers._words import HALF, TEXTS, TIE, decimals, largest
 from attnlab.palette import BLUE, GREEN, INK, ORANGE
 
 # one vector per word, the same in every sentence: (nature to money, filler to content)
@@ -43,34 +43,7 @@ EDGES = (4.0, 3.0)  # of the plane, a little further out
 MIDDLE = 0.3  # closer to the border between nature and money than this: undecided
 PULL = 20  # width of the line of a weight of 1
 
-WORDS = {
-    "flat": "Sharpness 0: all weights are equal, and attention is the plain average. “bank” ends "
-    "up **{here}**; nothing is selected.",
-    "ends": "“bank” ends up **{here}**; it attends most to {names} ({most}{each}). The plain "
-    "average ends up {verdict}",
-    "itself": "itself",
-    "word": "“{word}”",
-    "each": " each",
-    "middle": "in the middle",
-    "towards": "{far} units towards {side}",
-    "verdicts": {
-        "undecided": "{there} as well, so it is **undecided**.",
-        "mixing": "on the same side, {there}, so **mixing is enough for that**.",
-        "selecting": "{there}: here the weights decide. **They select.**",
-        "holding": "{there}: it is the weights that keep “bank” undecided.",
-    },
-    "attention": "“bank” after attention: {where}",
-    "average": "plain average, every weight 1/{count}: {where}",
-    "sum": "“bank” · “{word}” = {bank} · {place} = {product}; divided by √2, times {sharpness}: "
-    "score {score}, weight {weight}.",
-    "back": "Put words back",
-    "plane": "Plane from nature, left, to money, right; filler words below",
-    "corners": ["← nature", "undecided", "money →", "filler ↓"],
-}
-CODE = """x = torch.tensor([{rows}])
-bank = x[{place}]  # {words}
-weights = ({sharpness} * (x @ bank) / 2 ** 0.5).softmax(dim=-1)
-output, average = weights @ x, x.mean(dim=0)"""
+WORDS = TEXTS["BankExplorer"]["words"]
 
 
 class BankResult(NamedTuple):
@@ -128,20 +101,6 @@ class BankExplorer(Explorer):
 
     module = "bank"
     figsize = (9.2, 3.9)
-    title = "What does “bank” mean here?"
-    hint = (
-        "Each word has one place, and “bank” ends up at the weighted average of its sentence. Drag "
-        "words or use arrow keys."
-    )
-    prediction = Question(
-        ask="“river” on the left and “loan” on the right leave “bank” in the middle. What moves it "
-        "towards money when “river” is dragged straight down to the filler words?",
-        then="Now drag “river” straight down.",
-        options=("attention and the plain average", "only attention", "neither"),
-        right=1,
-        why="Down there, “river” gets little weight, so attention turns to “loan”. The plain "
-        "average moves down too, but not to the right.",
-    )
     sentence = Choice("both", NAMES, label="sentence")
     sharpness = Slider(
         1.0,
@@ -176,7 +135,7 @@ class BankExplorer(Explorer):
     def make_data(self) -> dict[str, object]:
         """Return the plane, the sentences and all words."""
         plane = {"vectors": VECTORS, "limits": (WIDE, HIGH), "edges": EDGES, "middle": MIDDLE}
-        told = {"sentences": SENTENCES, "words": {**WORDS, "code": CODE}}
+        told = {"sentences": SENTENCES, "words": WORDS}
         return sendable({**plane, **told, "tie": TIE, "half": HALF, "pull": PULL})
 
     def draw(self, fig: Figure) -> None:

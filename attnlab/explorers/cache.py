@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlab.cache import KeyValueCache
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._controls import Choice, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel, how_to_read, stacked
 from attnlab.explorers._words import counted, decimals
 from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
@@ -72,21 +72,6 @@ class CacheExplorer(Explorer):
     """
 
     figsize = (9.2, 4.0)
-    title = "What does a new letter cost?"
-    hint = (
-        "The model of lesson 12 continues a prompt of nine letters. Go through the passes with and "
-        "without a cache."
-    )
-    prediction = Question(
-        ask="a prompt of 9 letters is read in one pass, and six passes with one new letter each "
-        "follow. With a cache they compute 15 rows in all. How many without one?",
-        then="Now go to pass 7 without a cache.",
-        options=("15 as well", "30", "84"),
-        right=2,
-        why="Without a cache, every pass computes the whole text again: "
-        "9 + 10 + 11 + 12 + 13 + 14 + 15 = 84.",
-        settled=({"cache": [False], "step": [6]},),
-    )
     cache = Choice(False, {False: "without a cache", True: "with a cache"}, label="generate")
     step = Slider(
         0,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider, one_of
+from attnlab.explorers._controls import Choice, Slider, one_of
 from attnlab.explorers._panels import Axis, Curves, Line, Panel, Table, stacked
 from attnlab.explorers._words import counted
 
@@ -58,8 +58,6 @@ class CostExplorer(Explorer):
     """
 
     figsize = (8.4, 3.4)
-    title = "What do twice as many tokens cost?"
-    hint = "One attention layer, one sentence of n tokens, forward. Counted, not timed."
 
     n = Slider(
         512,
@@ -76,19 +74,6 @@ class CostExplorer(Explorer):
     def __init__(self, d_model: int = 512, **state: object) -> None:
         self.d_model = self.frames_for = one_of(*WIDTHS)("d_model", d_model, self)
         super().__init__(**state)
-
-    @property
-    def prediction(self) -> Question:
-        """Ask what twice as many tokens take."""
-        return Question(
-            ask="twice as many tokens: how much more memory do the attention weights take?",
-            then="Now press “Double n”.",
-            options=("2 times", "4 times", "8 times"),
-            right=1,
-            why="The weights are a table of n rows and n columns, and there are twice as many of "
-            "both. Q, K and V only double: they have one row for every token.",
-            settled=({"n": [n for n in STOPS if n != self.n]},),
-        )
 
     @property
     def panels(self) -> tuple[Panel, ...]:

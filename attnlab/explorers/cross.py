@@ -10,7 +10,7 @@ from torch import Tensor
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Picked, Question
+from attnlab.explorers._controls import Choice, Picked
 from attnlab.explorers._panels import Heatmap, Panel, stacked
 from attnlab.explorers._words import FEATURES, TABLE, TOKENS, largest
 
@@ -45,20 +45,6 @@ class CrossExplorer(Explorer):
     """
 
     figsize = (7.0, 4.6)
-    title = "Who asks, and who is looked at?"
-    hint = (
-        "Queries come from one text, keys and values from another. Pick who asks; the wider a "
-        "line, the more attention."
-    )
-    prediction = Question(
-        ask="three questions ask six words. What shape has the table of weights, and what sums to "
-        "1?",
-        then="Look at the table.",
-        options=("(3, 6), each column", "(3, 6), each row", "(6, 3), each row", "(6, 6)"),
-        right=1,
-        why="A row is one query, and a query shares its attention among the keys. In "
-        "cross-attention the table has no reason to be square. Now let the words ask.",
-    )
     asking = Choice("questions", ("questions", "words"), label="queries are the")
     question = Picked(QUESTIONS[0], QUESTIONS)
     word = Picked("cat", TOKENS)

@@ -9,28 +9,21 @@ import torch
 from torch import Tensor
 
 from attnlab._cells import to_tensor
-from attnlab._checks import check_list, check_size, check_weights, shape
+from attnlab._checks import check_list, check_size, shape
+from attnlab._tensors import check_weights
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import State
 from attnlab.explorers._page import numbers
 from attnlab.explorers._panels import Bars, Maps
-from attnlab.explorers._sentences import WORDS as OF_SENTENCES
 from attnlab.explorers._sentences import named, top_of
-from attnlab.explorers._words import HALF, TIE, decimals
+from attnlab.explorers._words import HALF, TEXTS, TIE, decimals
 from attnlab.pretrained import FIRST, LAST
 
 DIGITS = 4
 MOST_BARS = 24  # of the still picture; of more keys it shows those with the largest weights
 MOST_NUMBERS = 2_000_000  # more would make a page of 15 MB
 
-WORDS = {
-    **{name: OF_SENTENCES[name] for name in ("itself", "quoted", "several", "each")},
-    "say": "In WHERE, {asking} attends most to **{top}** ({most}{each}); uniform attention gives "
-    "each token {equal}.",
-    "head": "What {asking} attends to in WHERE",
-    "row": "Row {place} in WHERE",
-    "code": "PATH  # WHERE, {token}",
-}
+WORDS = TEXTS["sentences"] | TEXTS["HeadView"]["words"]
 
 
 class HeadsPicture(Explorer):
@@ -132,8 +125,6 @@ class HeadView(HeadsPicture):
     """
 
     module = "head_view"
-    title = "Heads"
-    hint = "Pick a head and the token that asks: point to look, click to keep."
     layer = State(0, _place)
     head = State(0, _place)
     word = State(0, _place)

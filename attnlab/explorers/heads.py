@@ -19,7 +19,7 @@ from attnlab.heads import split_heads
 
 TOKENS, FEATURES = 4, 6
 HEADS = (1, 2, 3, 6)
-RIGHT, SHORT_CUT = WAYS = ("right", "short cut")
+RIGHT, SHORTCUT = WAYS = ("right", "shortcut")
 STEPS = ("x", "view", "transpose", "scores", "merge")
 TINT = 0.25  # of the colours of the tokens, as in style.css
 
@@ -38,7 +38,7 @@ class Places(NamedTuple):
     """The place in memory of each number, laid out as torch lays the numbers out."""
 
     x: Tensor  # (4, 6)
-    cut: Tensor  # (4, H, head_dim): with the short cut (H, 4, head_dim)
+    cut: Tensor  # (4, H, head_dim): with the shortcut (H, 4, head_dim)
     heads: Tensor  # (H, 4, head_dim)
     merged: Tensor  # (4, 6)
 
@@ -53,7 +53,7 @@ def places(heads: int, way: str) -> Places:
     """Return where the numbers of ``x`` stand at every step."""
     head_dim = FEATURES // heads
     x = torch.arange(TOKENS * FEATURES).view(TOKENS, FEATURES)
-    if way == SHORT_CUT:
+    if way == SHORTCUT:
         split = x.view(heads, TOKENS, head_dim)
         return Places(x, split, split, split.view(TOKENS, FEATURES))
     cut = x.view(TOKENS, heads, head_dim)
@@ -75,7 +75,7 @@ class HeadsExplorer(Explorer):
     Parameters
     ----------
     **state
-        ``heads``: 1, 2, 3 or 6. ``way``: "right", ``view`` and then ``transpose``, or "short cut",
+        ``heads``: 1, 2, 3 or 6. ``way``: "right", ``view`` and then ``transpose``, or "shortcut",
         ``view`` alone, there and back. ``step``: "x", "view", "transpose", "scores" or "merge".
         ``ask`` and ``large``, as in ``Explorer``.
 
@@ -93,16 +93,16 @@ class HeadsExplorer(Explorer):
     prediction = Question(
         ask="4 tokens, 3 heads, 2 features each. x.view(3, 4, 2) has the shape of the heads in one "
         "step. Does it hold the same numbers as view, then transpose?",
-        then="Now take the short cut and look at the heads.",
+        then="Now take the shortcut and look at the heads.",
         options=("yes, the same", "no, torch raises an error", "no, and no error"),
         right=2,
         why="view deals the numbers out in the order in which they lie in memory: eight to head 0, "
         "eight to head 1, eight to head 2, whichever token they belong to. 10 of 12 rows are "
         "wrong.",
-        settled=({"heads": [3], "way": [SHORT_CUT], "step": STEPS[1:4]},),
+        settled=({"heads": [3], "way": [SHORTCUT], "step": STEPS[1:4]},),
     )
     heads = Choice(3, HEADS, label="heads")
-    way = Choice(RIGHT, {RIGHT: "view + transpose", SHORT_CUT: "short cut"}, label="way")
+    way = Choice(RIGHT, {RIGHT: "view + transpose", SHORTCUT: "shortcut"}, label="way")
     step = Choice("x", STEPS, label="step")
     panels = (
         stacked(
@@ -190,8 +190,8 @@ def sentence(heads: int, way: str, step: str) -> str:
             f"**{TOKENS} tokens with {FEATURES} features each**, shape ({TOKENS}, {FEATURES}). The "
             "first digit of a number names its token, and the second digit names its head."
         )
-    if way == SHORT_CUT:
-        return _say_short_cut(heads, step)
+    if way == SHORTCUT:
+        return _say_shortcut(heads, step)
     head_dim, rows = FEATURES // heads, TOKENS * heads
     slices = f"{counted(heads, 'slice')} of {head_dim}"
     return {
@@ -206,14 +206,14 @@ def sentence(heads: int, way: str, step: str) -> str:
     }[step]
 
 
-def _say_short_cut(heads: int, step: str) -> str:
-    result, head_dim = move(heads, SHORT_CUT), FEATURES // heads
+def _say_shortcut(heads: int, step: str) -> str:
+    result, head_dim = move(heads, SHORTCUT), FEATURES // heads
     rows = f"{result.wrong_rows.sum()} of {result.wrong_rows.numel()} rows"
     scores = f"{result.wrong_scores.sum()} of {result.wrong_scores.numel()} scores"
     seen = [str(token) for token in (result.heads[0] // 100).unique().tolist()]
     whose = f"token {seen[0]}" if len(seen) == 1 else f"tokens {' and '.join(seen)}"
     left_out = (
-        "The short cut has no transpose, because the shape is already "
+        "The shortcut has no transpose, because the shape is already "
         f"({heads}, {TOKENS}, {head_dim})"
     )
     if heads == 1:
@@ -225,7 +225,7 @@ def _say_short_cut(heads: int, step: str) -> str:
         "transpose": f"{left_out}. **{rows} are wrong**, and no error is raised.",
         "scores": f"**{scores} compare the wrong rows**, and no error is raised. Head 0 sees "
         f"{whose} only.",
-        "merge": f"Merging by the short cut gives **all {TOKENS} rows back**, although {rows} of "
+        "merge": f"Merging by the shortcut gives **all {TOKENS} rows back**, although {rows} of "
         "the heads were wrong. So a round trip does not prove that the heads are correct.",
     }[step]
 
@@ -245,7 +245,7 @@ def code(heads: int, way: str) -> list[str]:
         lines.append(f"cut = x.view({TOKENS}, {heads}, {head_dim})")
         lines.append("heads = cut.transpose(0, 1)")
     else:
-        lines.append(f"heads = x.view({heads}, {TOKENS}, {head_dim})  # short cut")
+        lines.append(f"heads = x.view({heads}, {TOKENS}, {head_dim})  # shortcut")
         lines.append("# no transpose")
     lines.append("scores = heads @ heads.transpose(-2, -1)")
     back = "heads.transpose(0, 1)" if way == RIGHT else "heads"

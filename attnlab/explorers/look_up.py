@@ -15,9 +15,10 @@ from torch import Tensor
 from attnlab._checks import short
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Question, Slider, State, check_items
+from attnlab.explorers._controls import Slider, State, check_items
 from attnlab.explorers._page import sendable
 from attnlab.explorers._panels import Bars
+from attnlab.explorers._words import TEXTS
 from attnlab.palette import BLUE, ORANGE
 
 ANIMALS = ("cat", "bird", "spider")  # the table of lesson 1: arrows of length 1, and legs
@@ -30,23 +31,7 @@ LIMIT = 1.5  # the plane ends here
 DIGITS = 4  # decimals of the weights, if they are enough
 BALL = 700  # area of a ball of weight 1 in the still picture, in square points
 
-WORDS = {
-    "say": "{terms} ≈ **{output}** legs: {verdict}.",
-    "term": "{weight} · {legs}",
-    "alone": "nearly the value of {name} alone, as in a hard lookup",
-    "exactly": "exactly the plain average of all values",
-    "nearly": "nearly the plain average of all values",
-    "between": "an average, which always lies between the smallest and the largest value, here "
-    f"{min(LEGS):g} and {max(LEGS):g}",
-    "place": "right {right}, up {up}",
-    "output": f"Output {{output}} legs, between {min(LEGS):g} and {max(LEGS):g}",
-}
-CODE = f"""# {", ".join(ANIMALS)}: directions and legs
-key = torch.tensor({[list(key) for key in KEYS]})
-value = torch.tensor({[[legs] for legs in LEGS]})
-query = torch.tensor([{{right}}, {{up}}])
-weights = (key @ query / {{temperature}}).softmax(dim=-1)
-output = weights @ value"""
+WORDS = TEXTS["SoftLookupExplorer"]["words"]
 
 
 class LookUpResult(NamedTuple):
@@ -90,20 +75,6 @@ class SoftLookupExplorer(Explorer):
 
     module = "look_up"
     figsize = (8.0, 3.6)
-    title = "What comes out of a soft lookup?"
-    hint = (
-        "Drag the query q or use the arrow keys. Each key is an animal, and its value is its "
-        "number of legs."
-    )
-    prediction = Question(
-        ask="the query points exactly between bird (2 legs) and spider (8 legs). What comes out?",
-        then="Now move the query there, at temperature 1: drag it, or use the button.",
-        options=("2 or 8", "exactly 5", "less than 5", "an error"),
-        right=2,
-        why="Bird and spider get the same weight, but cat, which has 4 legs, gets some as well and "
-        "pulls the average down. The softmax gives every key some weight; a low temperature or a "
-        "long query can only make that weight very small.",
-    )
     query = State(KITTEN, _point)
     temperature = Slider(1.0, TEMPERATURES, label="temperature", spoken="temperature", width=120)
     panels = (
@@ -130,7 +101,7 @@ class SoftLookupExplorer(Explorer):
         """Return the table of animals, places of the query, and words."""
         table = {"names": ANIMALS, "keys": KEYS, "values": LEGS, "digits": DIGITS}
         places = {"limit": LIMIT, "places": list(PLACES.items())}
-        return sendable({**table, **places, "words": {**WORDS, "code": CODE}})
+        return sendable({**table, **places, "words": WORDS})
 
     def say_rich(self) -> str:
         """Return how the output comes about, and what it can never do."""

@@ -17,7 +17,7 @@ from attnlab.explorers import _learner
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Button, Choice, Question, Slider, State, check_items
 from attnlab.explorers._page import sendable
-from attnlab.explorers._words import TOKENS, decimals, listed
+from attnlab.explorers._words import TEXTS, TOKENS, decimals, listed
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.palette import INK, ORANGE
 from attnlab.plotting import WEIGHT_COLOURS
@@ -36,73 +36,7 @@ FILLS = {
     "attnlab": "attnlab’s rule",
 }
 SCORE_SEED, SCORE_SPREAD = 3, 1.3
-WORDS = {
-    "row": "**“{token}” (row {row})**",
-    "drawn": "Drawn by {name}: {what}.",
-    "right": "every row with an open key sums to 1, and no blocked key gets any weight",
-    "problems": {
-        "nan": "is NaN",
-        "empty leaks": "may attend to nothing but still gives weight",
-        "leaks": "gives weight to blocked keys",
-        "sum": "adds up to {sum}",
-    },
-    "marks": {  # after the row: what its weights add up to, and a word
-        "": ["✓ 1", ""],
-        "empty": ["○ 0", "no key"],
-        "nan": ["✗ NaN", ""],
-        "empty leaks": ["✗ {sum}", "leaks"],
-        "leaks": ["✗ {sum}", "leaks"],
-        "sum": ["✗ {sum}", ""],
-    },
-    "cell": "query “{query}”, key “{key}”: {may}, score {score}, weight {weight}",
-    "becomes": {  # the score of a blocked cell
-        "-inf": "{score} becomes −∞",
-        "-1e9": "{score} becomes −1e9",
-        "0": "{score} becomes 0",
-        "0 after": "{score} stays",
-        "attnlab": "{score} becomes −∞",
-    },
-    "idle": "Point at a cell, or move there with the arrow keys.",
-    "strip": "A row on its way from the scores to the weights",
-    "steps": ["score", "into softmax", "out of it", "weight"],
-    "full": "Every query may attend to at least one key, and every row of weights adds up to 1.",
-    "empty": "{names} may attend to nothing. {what}",
-    "every": "**All queries**",
-    "what happens": {
-        "-inf": "The softmax of −∞ alone is 0/0, which gives **NaN**, and the NaN spreads to "
-        "everything that is computed from it.",
-        "-1e9": "All scores are equal, so **each key gets the same weight**, blocked or not. "
-        "The result is wrong, but no error is raised.",
-        "attnlab": "The weights are set to **0**, so the output is 0 as well. "
-        "attnlab.scaled_dot_product_attention does the same.",
-    },
-    "harm": {  # of rules that do not block; the row to which they do the most
-        "0": "A score of 0 is a score like any other, since e⁰ = 1, so blocked keys get weight. "
-        "{row} gives them {lost} of its weight; no row gives more.",
-        "0 after": "Blocked keys took part in the softmax, and then their weight was erased. {row} "
-        "keeps only {kept} of its weight; no row keeps less.",
-    },
-}
-SOFTMAX = "weights = scores.softmax(dim=-1)"
-CODE = {
-    "none": "mask = torch.ones(n, n).bool()",
-    "causal": "mask = torch.ones(n, n).tril().bool()",
-    "window": "mask = torch.ones(n, n).tril().triu({first}).bool()  # {reach}",
-    "padding": "mask[:, [{padding}]] = False  # padding",
-    "toggled": "mask[[{rows}], [{columns}]] ^= True  # flipped by hand",
-    "-inf": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}",
-    "-1e9": f"scores = scores.masked_fill(~mask, -1e9)\n{SOFTMAX}",
-    "attnlab": f"scores = scores.masked_fill(~mask, -torch.inf)\n{SOFTMAX}\n"
-    "weights = weights.masked_fill(~mask.any(-1, keepdim=True), 0)",
-    "0": f"scores = scores.masked_fill(~mask, 0)\n{SOFTMAX}",
-    "0 after": f"{SOFTMAX}\nweights = weights.masked_fill(~mask, 0)",
-    "function": "weights = {name}(scores, mask)",
-}
-KEY = (
-    ("blocked", "blocked: weight 0"),
-    ("nan", "not a number"),
-    ("leak", "blocked, but still has weight"),
-)
+WORDS = TEXTS["MaskExplorer"]["words"]
 
 
 class MaskResult(NamedTuple):
@@ -190,11 +124,6 @@ class MaskExplorer(Explorer):
 
     module = "masks"
     figsize = (5.4, 4.4)
-    title = "Who may look at whom?"
-    hint = (
-        "Each row is a query, and each column is a key. Click a cell to allow or to block it, or "
-        "click a word to turn it into padding."
-    )
     code_title = "The same in PyTorch (True = may attend)"
     mask = Choice("causal", KINDS, label="mask")
     window = Slider(
@@ -226,15 +155,7 @@ class MaskExplorer(Explorer):
     @property
     def prediction(self) -> Question:
         """Ask which row sees nothing."""
-        token = self.tokens[0]
-        return Question(
-            ask=f"the mask is causal, and “{token}” becomes padding. Which row sees nothing?",
-            then=f"Now make “{token}” padding under the causal mask.",
-            options=("no row", f"“{token}” (row 0)", "every row"),
-            right=1,
-            why="Row 0 could look only at itself, and now it may not even do that. Every later row "
-            "may still look at itself.",
-        )
+        return Question.of("MaskExplorer", token=self.tokens[0])
 
     @property
     def result(self) -> MaskResult:
@@ -269,7 +190,7 @@ class MaskExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return tokens, scores, words and lines of code."""
-        words = {**WORDS, "reach": [*REACH.values()], "key": KEY, "code": CODE}
+        words = {**WORDS, "reach": [*REACH.values()]}
         return sendable({"tokens": self.tokens, "scores": self.scores, "words": words})
 
     def _describe(self) -> dict[str, object]:

@@ -11,10 +11,10 @@ from attnlab._checks import as_integer, short
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.data import load_table
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Button, Choice, Question, State, check_items
-from attnlab.explorers._page import numbers, sendable
+from attnlab.explorers._controls import Button, Choice, State, check_items
+from attnlab.explorers._page import numbers
 from attnlab.explorers._panels import Heatmap
-from attnlab.explorers._words import FEATURES, TABLE, TOKENS
+from attnlab.explorers._words import FEATURES, TABLE, TEXTS, TOKENS
 
 COUNT = len(TOKENS)
 WRITTEN = tuple(range(COUNT))
@@ -23,21 +23,7 @@ POSITION_SEED, POSITION_SIZE = 0, 0.5
 SAME = 1e-4  # an output that moves less far is called the same
 OUTPUTS = {"columns": FEATURES, "scale": (-0.8, 1.6), "measure": "output"}
 
-WORDS = {
-    "written": "The words are in order, as written, so before and after are the same. Shuffle "
-    "them.",
-    "unmoved": "The order has changed, but **no output has changed**: each has moved along with "
-    "its word. Without positions, attention treats the sentence as a bag of words.",
-    "moved": f"With positions, **{{changed}} of {COUNT} outputs have changed**, that of “{{word}}” "
-    "most, by {far}. Now the order counts.",
-    "same": "= 0",
-    "other": "≠ {far}",
-}
-CODE = """y, z = {written}, {shuffled}
-before = F.scaled_dot_product_attention(y, y, y)
-after = F.scaled_dot_product_attention(z, z, z)
-change = (after - before[[{order}]]).norm(dim=-1)"""
-INPUTS = {"written": ("x", "x + position"), "shuffled": ("x[[{order}]]", "x[[{order}]] + position")}
+WORDS = TEXTS["OrderExplorer"]["words"]
 
 
 class OrderResult(NamedTuple):
@@ -76,20 +62,6 @@ class OrderExplorer(Explorer):
 
     module = "order"
     figsize = (9.2, 3.9)
-    title = "Does the order of the words count?"
-    hint = (
-        "Self-attention on one sentence, before and after a shuffle. Click a word to let it change "
-        "places with the next one; the arrow keys move it too."
-    )
-    prediction = Question(
-        ask=f"“{' '.join(TOKENS)}” is shuffled; no positions, no mask. For which words does "
-        "the output become a different vector?",
-        then="Now shuffle the words and look.",
-        options=("for none", "for those in another place", "for all"),
-        right=0,
-        why="Every word asks the same words and averages the same values, so each output moves "
-        "along with its word. Now switch the positions on.",
-    )
     order = State(WRITTEN, _order)
     positions = Choice(False, {False: "off", True: "on"}, label="positions")
     back = Button("As written", order=WRITTEN)
@@ -126,10 +98,9 @@ class OrderExplorer(Explorer):
     def make_data(self) -> dict[str, object]:
         """Return words, vectors, and the sum of every word with every place."""
         words, places = _vectors()
-        told = {**WORDS, "code": CODE, "inputs": INPUTS}
         return {
             "tokens": TOKENS,
-            "words": sendable(told),
+            "words": WORDS,
             "vectors": numbers(words, 8),
             "placed": numbers(words[:, None] + places, 8),  # (word, place, feature)
             "shuffles": SHUFFLES,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnlab.data import data_path
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._controls import Choice, Slider
 from attnlab.explorers._panels import (
     Axis,
     Curves,
@@ -98,21 +98,6 @@ class PeekExplorer(Explorer):
     """
 
     figsize = (7.2, 3.6)
-    title = "Does peeking at the future pay?"
-    hint = (
-        "A model learns to guess the next word of a made-up language. Without the mask, it also "
-        "sees the word that it has to guess."
-    )
-    prediction = Question(
-        ask="a model is trained without the mask, and then it has to guess from the words so far. "
-        "Its loss ends …",
-        then="Now take the mask away.",
-        options=("below that of the causal model", "close to it", "far above it"),
-        right=2,
-        why="It learned to copy the next word, which it could see in training. In use the next "
-        "word is not there, and the model has learned little else.",
-        settled=({"causal": [False], "step": STEPS[20:]},),
-    )
     causal = Choice(True, {False: "none", True: "causal"}, label="mask in training")
     step = Slider(
         300, STEPS, label="step", spoken="step of the training", presets=(0, 50, 300), width=180

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._controls import Choice, Slider
 from attnlab.explorers._panels import Heatmap, Table
 from attnlab.explorers._words import counted
 
@@ -71,24 +71,6 @@ class PiecesExplorer(Explorer):
     """
 
     figsize = (7.4, 2.9)
-    title = "One row in pieces"
-    hint = (
-        "A row of eight scores, each with a value, is cut in two. Each piece subtracts its own top "
-        "and knows nothing of the other. A factor then makes them fit together."
-    )
-    prediction = Question(
-        ask="the factor is forgotten. At how many of the seven cuts is the output wrong?",
-        then="Now choose “forgotten” and move the cut from one end to the other.",
-        options=("at none", "at three", "at all seven"),
-        right=1,
-        why="The largest score, 3, occurs twice. From cut 2 to cut 5 each piece has one of them, "
-        "so both have the same top, and both factors are 1. At the cuts 1, 6 and 7 the tops "
-        "differ, and without its factor the piece with the lower top counts too much.",
-        settled=(
-            {"factor": [FORGOTTEN], "cut": [1, 6, 7]},
-            {"factor": [FORGOTTEN], "cut": CUTS[1:5]},
-        ),
-    )
     cut = Slider(3, CUTS, label="cut after", spoken="scores in the first piece", width=160)
     factor = Choice(RIGHT, FACTORS, label="factor")
     panels = (

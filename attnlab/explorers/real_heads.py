@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attnlab.explorers import _sentences
-from attnlab.explorers._controls import Picked, Question, State
+from attnlab.explorers._controls import Picked, State
 from attnlab.explorers._page import numbers
 from attnlab.explorers._sentences import SentenceExplorer, a_place, readable
+from attnlab.explorers._words import TEXTS
 from attnlab.explorers.head_view import DIGITS, HeadsPicture
-from attnlab.pretrained import FIRST, LAST, NUM_HEADS, PretrainedLayer, Reading, load_layer
+from attnlab.pretrained import NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
 CHOICES = {
@@ -26,14 +26,7 @@ CHOICES = {
     "it, animal": ("the animal didn't cross the street because it was too tired", "it"),
 }
 
-WORDS = {
-    **_sentences.WORDS,
-    "say": f"In head {{head}}, {{asking}} attends most to **{{top}}** ({{most}}{{each}}). {FIRST} "
-    f"and {LAST} together get {{marked}}; uniform attention gives each {{equal}}.",
-    "head": "Head {head}: what {asking} attends to",
-    "row": "Row {place} of head {head}",
-    "code": "{lines}\nweights[0, {head}, {place}]  # head {head}, {token}",
-}
+WORDS = TEXTS["sentences"] | TEXTS["RealHeadsExplorer"]["words"]
 
 
 class RealHeadsResult(NamedTuple):
@@ -69,11 +62,6 @@ class RealHeadsExplorer(SentenceExplorer, HeadsPicture):
     """
 
     module = "real_heads"
-    title = "Twelve real heads"
-    hint = (
-        "The first attention layer of a trained model. Pick a sentence, a head and the word that "
-        "asks: point to look, click to keep."
-    )
     words = WORDS
     choices = CHOICES
     sentence = State(CHOICES["bank, river"][0], readable)
@@ -89,25 +77,6 @@ class RealHeadsExplorer(SentenceExplorer, HeadsPicture):
     def shown(self) -> RealHeadsResult:
         """Return tokens and weights."""
         return self.result
-
-    @property
-    def prediction(self) -> Question:
-        """Ask how many heads send "bank" to "river"."""
-        sentence, word = CHOICES["bank, river"]
-        tokens, weights = _read(sentence).tokens, _read(sentence).weights
-        most = [tokens[i] for i in weights[:, tokens.index(word)].argmax(dim=-1).tolist()]
-        fit = [f"head {head}" for head, token in enumerate(most) if token == "river"]
-        marked = sum(token in (FIRST, LAST) for token in most)
-        return Question(
-            ask=f"twelve heads read “{sentence}”. In how many of them does “{word}” attend most "
-            "to “river”?",
-            then="Now keep another head, and look through all of them.",
-            options=("at most 2", "3 to 9", "10 or more"),
-            right=(len(fit) > 2) + (len(fit) > 9),
-            why=f"In “{sentence}” it is {len(fit)}: {' and '.join(fit)}. In {marked} heads "
-            f"“{word}” attends most to {FIRST} or {LAST}, which are not words.",
-            settled=({"head": [head for head in range(NUM_HEADS) if head != self.head]},),
-        )
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""

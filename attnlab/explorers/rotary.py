@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Slider
+from attnlab.explorers._controls import Choice, Slider
 from attnlab.explorers._page import numbers, sendable
 from attnlab.explorers._panels import Axis, Curves, Line
+from attnlab.explorers._words import TEXTS
 from attnlab.palette import BLUE, ORANGE
 from attnlab.positions import rotate
 
@@ -25,21 +26,7 @@ QUERY = (1.0, 0.0) * PAIRS  # one arrow to the right in each pair
 KEY = (math.cos(0.5), -math.sin(0.5)) * PAIRS  # half a radian behind
 SIDE = 1.35  # of each plane, from its middle
 
-WORDS = {
-    "say": "The query is at position {query}, the key at {key}. At distance "
-    "**{query} − {key} = {distance}** the raw score is **{score}**, {pairs}.",
-    "several": "and it is the same for all {count} ways to place the two at this distance",
-    "alone": "and no other two of these positions have this distance",
-    "plane": "Pair {pair}: the query has turned by {query} radians, the key by {key}",
-}
-CODE = """query = torch.tensor([1.0, 0.0]).repeat({pairs})
-angle = torch.tensor(0.5)
-key = torch.stack([angle.cos(), -angle.sin()]).repeat({pairs})
-place = torch.arange({places})
-turned = [rotate(x.expand({places}, {features}), place, base={base})
-          for x in (query, key)]
-scores = turned[0] @ turned[1].T
-score = scores[{query}, {key}]"""
+WORDS = TEXTS["RotaryExplorer"]["words"]
 
 
 class RotaryResult(NamedTuple):
@@ -80,21 +67,6 @@ class RotaryExplorer(Explorer):
 
     module = "rotary"
     figsize = (9.2, 4.4)
-    title = "What is left of two positions?"
-    hint = (
-        "A query (solid arrow) and a key (dashed arrow) with four pairs of features. Move their "
-        "positions; “both” moves them together. Point at the curve to see another distance."
-    )
-    prediction = Question(
-        ask="the base rises from 10 to 1,000,000. Which pairs then turn more slowly?",
-        then="Now try both bases and look.",
-        options=("all of them", "all but pair 0", "none of them"),
-        right=1,
-        why="Pair i turns by base^(−2i / 8) radians for each step. For i = 0 the exponent is 0, so "
-        "pair 0 turns by 1 radian whatever the base. The larger the base, the more slowly all "
-        "the others turn.",
-        settled=({"base": [10.0]}, {"base": [1_000_000.0]}),
-    )
     query = Slider(5, PLACES, label="query at", spoken="position of the query", width=130)
     key = Slider(2, PLACES, label="key at", spoken="position of the key", width=130)
     base = Choice(10_000.0, BASES, label="base")
@@ -123,9 +95,8 @@ class RotaryExplorer(Explorer):
         """Return both vectors, the positions, the speeds and the words."""
         vectors = {"vectors": {"query": QUERY, "key": KEY}, "side": SIDE, "places": PLACES}
         speeds = [[base ** (-i / PAIRS) for i in range(PAIRS)] for base in BASES]
-        words = {**WORDS, "code": CODE}
         bases = {"bases": list(BASES), "speeds": numbers(torch.tensor(speeds).double(), 12)}
-        return sendable({**vectors, **bases, "words": words})
+        return sendable({**vectors, **bases, "words": WORDS})
 
     def say_rich(self) -> str:
         """Return the score, and which other positions have it."""

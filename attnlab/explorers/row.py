@@ -18,7 +18,7 @@ from attnlab._cells import BLOCKED_COLOUR, BLOCKED_HATCH
 from attnlab.data import Table, load_table
 from attnlab.explorers import _panels
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question, Steps
+from attnlab.explorers._controls import Choice, Steps
 from attnlab.explorers._panels import Panel, stacked
 from attnlab.explorers._words import listed
 from attnlab.masks import causal_mask
@@ -128,12 +128,6 @@ class RowExplorer(Explorer):
     """
 
     figsize = (7.4, 3.8)
-    title = "One row by hand"
-    hint = (
-        "One query is compared with three keys of four features each. Work out a step on paper, "
-        "then press Next and compare. All numbers are rounded to three decimals, so the last digit "
-        "of your own result may differ."
-    )
     code_title = "The same in PyTorch (True = may attend)"
     step = Steps(1, range(1, len(STEPS) + 1), label="step")
     query = Choice(ASKED_QUERY, TOKENS, label="query")
@@ -145,29 +139,6 @@ class RowExplorer(Explorer):
             Panel("hand", kind="lines"),
         ),
     )
-
-    @property
-    def prediction(self) -> Question:
-        """Ask for a weight, with three numbers of which one is it."""
-        result, key = compute(ASKED_QUERY, "none"), TOKENS.index(ASKED_QUERY)
-        score, weight = text(result.scores[key]), text(result.weights[key])
-        share = text(result.scores[key] / result.scores.sum())
-        return Question(
-            ask=f"with the keys {listed(_quoted(TOKENS))}, the query “{ASKED_QUERY}” has the "
-            f"scores {listed(texts(result.scores))}. "
-            f"Which weight does the key “{ASKED_QUERY}” get?",
-            then=f"Now go on to the weights, with the query “{ASKED_QUERY}” and the mask “none”.",
-            options=(share, weight, "1.000"),
-            right=1,
-            why=f"The key has e to the power of its score, {text(result.positive[key])}, out of a "
-            f"total of {text(result.total)}, so its weight is **{weight}**. The answer {share} "
-            f"divides the score itself by the sum of the scores, {score} by "
-            f"{text(result.scores.sum())}. And no key can take everything, because e to the power "
-            "of any score is positive.",
-            settled=(
-                {"query": [ASKED_QUERY], "mask": ["none"], "step": [WEIGHTS_STEP, len(STEPS)]},
-            ),
-        )
 
     @property
     def result(self) -> RowResult:

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnlab.attention import attention_scores, attention_weights
 from attnlab.diagnostics import effective_keys
 from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Cycle, Question, Slider
+from attnlab.explorers._controls import Choice, Cycle, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
 from attnlab.explorers._words import TOKENS
 
@@ -106,21 +106,6 @@ class ScalingExplorer(Explorer):
     """
 
     figsize = (10.4, 3.4)
-    title = "Why divide by √d_k?"
-    hint = (
-        "Six tokens with random queries and keys. The slider only gives them more features. The "
-        "layer stays d_model = 1024 wide."
-    )
-    prediction = Question(
-        ask="without the division, more features per query and key make the attention weights …",
-        then="Now move d_k far to the right and look.",
-        options=("sharper", "flatter", "no different"),
-        right=0,
-        why="Scores are sums of d_k products, so they spread like √d_k, and the softmax turns a "
-        "wide lead into a single winner. At d_k = 1024 most rows pass on less than a thousandth of "
-        "the mean gradient, and a few near ties pass on a huge one.",
-        settled=({"d_k": STOPS[8:]},),
-    )
     d_k = Slider(
         4,
         STOPS,

@@ -132,7 +132,7 @@
 # ### FLOPs
 #
 # The number of additions and multiplications that a computation takes. [Lesson
-# 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### fused kernel
 #

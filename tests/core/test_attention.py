@@ -274,7 +274,6 @@ def test_the_transformations_of_torch_func_give_what_autograd_gives():
 
 Q, K, V = torch.ones(N, H, L, E), torch.ones(N, H, S, E), torch.ones(N, H, S, EV)
 GIVEN = {"query": Q, "key": K, "value": V}
-NESTED = torch.nested.nested_tensor([torch.ones(S, E)], layout=torch.jagged)
 MASK = torch.ones(L, S, dtype=torch.bool)
 BAD = [  # the arguments of a call that differ, the kind of error, and how its sentence begins
     ({"key": K[..., :6]}, ValueError, r"query and key must share .* E, .*: 11 != 6"),
@@ -288,17 +287,11 @@ BAD = [  # the arguments of a call that differ, the kind of error, and how its s
     ({"key": K.double()}, TypeError, r"query and key .* dtype, .*float32 and .*float64"),
     ({"value": V.half()}, TypeError, r"query and value must have the same dtype"),
     ({"query": Q.int()}, TypeError, r"query must be a floating-.*; use query.float"),
-    ({"key": K.to(torch.complex64)}, TypeError, r"key must be a floating-point tensor"),
-    ({"query": Q.to_sparse()}, TypeError, r"query must be a dense .*; use to_dense"),
-    ({"key": NESTED}, TypeError, r"key must be a dense tensor, got a nested one; pad it"),
     ({"key": K.to("meta")}, ValueError, r"query and key .* same device, .*; use key.to"),
     ({"attn_mask": MASK.to("meta")}, ValueError, r"query and attn_mask must be on the same dev"),
     ({"scale": "1"}, TypeError, r"scale must be a number, got str '1'"),
     ({"scale": -INF}, ValueError, r"scale must be finite, got -inf"),
-    ({"scale": 10**400}, ValueError, r"scale must be finite, got 1000000000"),
     ({"dropout_p": 1.5}, ValueError, r"dropout_p must be a probability .* got 1.5"),
-    ({"dropout_p": NAN}, ValueError, r"dropout_p must be a probability between 0 and 1, got nan"),
-    ({"dropout_p": "0.1"}, TypeError, r"dropout_p must be a number, got str '0.1'"),
     ({"is_causal": 1}, TypeError, r"is_causal must be True or False, got int 1"),
     ({"attn_mask": MASK, "is_causal": True}, ValueError, r"attn_mask and is_causal=True .* S\)\)"),
     ({"attn_mask": MASK[:3]}, ValueError, r"attn_mask .* \(2, 3, 5, 7\), got \(3, 7\)"),

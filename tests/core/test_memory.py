@@ -76,12 +76,3 @@ def test_gradients_and_what_is_kept_for_them_count():
 
     assert counted(train, plain) > counted(plain, *tensors) > 2 * 1024 * 1024 * 4
     assert counted(train, tiled_attention) < counted(train, plain)
-
-
-def test_two_counters_one_in_the_other_and_no_memory_on_the_device_meta():
-    with PeakMemory() as outer:
-        one = torch.ones(KIB, device="meta")
-        with PeakMemory() as inner:
-            two = one + 1
-    assert (inner.peak, outer.peak) == (4 * KIB, 8 * KIB)
-    assert two.is_meta

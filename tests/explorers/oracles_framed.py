@@ -177,7 +177,7 @@ def cross(explorer: Explorer) -> Truth:
 
 
 def heads(explorer: Explorer) -> Truth:
-    count, cut, step = explorer.heads, explorer.way == "short cut", explorer.step
+    count, cut, step = explorer.heads, explorer.way == "shortcut", explorer.step
     size, token = 6 // count, torch.arange(4)
     x = torch.stack([100 * token + 10 * (i // size) + i % size for i in range(6)], dim=1)  # (4, 6)
     right = torch.stack(x.split(size, dim=1))  # (heads, 4, size)

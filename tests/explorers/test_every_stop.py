@@ -130,6 +130,20 @@ def test_every_stop_is_what_torch_gives(kind, snapshot):
     assert "\n".join(told) == snapshot(extension_class=Text)
 
 
+def test_the_answers_to_questions_are_what_torch_computes():
+    row, asked = at(ex.RowExplorer).result, ex.RowExplorer.prediction
+    scores, share = row.scores, row.scores[2] / row.scores.sum()
+    assert_reads(asked.ask, scores, "ask")
+    assert_reads(asked.options, [share, row.weights[2], 1], "options")
+    told = [row.positive[2], row.total, row.weights[2], share, scores[2], scores.sum()]
+    assert_reads(asked.why, told, "why")
+    tokens, weights = at(ex.RealHeadsExplorer).result
+    most = [tokens[i] for i in weights[:, tokens.index("bank")].argmax(-1)]
+    heads = [head for head, token in enumerate(most) if token == "river"]
+    marked = most.count("[CLS]") + most.count("[SEP]")
+    assert_reads(ex.RealHeadsExplorer.prediction.why, [len(heads), *heads, marked], "why")
+
+
 def test_no_words_are_kept_of_an_explorer_that_has_gone():
     folder = Path(__file__).with_name("__snapshots__") / Path(__file__).stem
     assert len([*folder.iterdir()]) == len(KINDS)
