@@ -100,6 +100,31 @@ def draw_residual_stream(*, ax: Axes | None = None) -> Axes:
     return _draw("residual_stream", ax)
 
 
+def draw_two_looks(*, ax: Axes | None = None) -> Axes:
+    """Draw the two looks of lesson 12: a note is written, and then it is found.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Above, B looks at the Z before it and takes a note; below, the last Z looks for the note.
+
+    See Also
+    --------
+    draw_residual_stream : where the note is kept.
+    """
+    ax = _draw("two_looks", ax)
+    for y, start, end in ((3.51, 3, 2), (1.21, 10, 3)):
+        bow = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.4", "shrinkA": 1, "shrinkB": 1}
+        look = {**bow, "color": INK, "linewidth": 1.2}
+        ax.annotate("", xy=(end, y), xytext=(start, y), arrowprops=look)
+    return ax
+
+
 def draw_projections(*, ax: Axes | None = None) -> Axes:
     """Draw how one row of numbers becomes a query, a key and a value, and where these three go.
 

@@ -97,7 +97,7 @@ class LookingBack(nn.Module):
         super().__init__()
         layers = [MultiHeadAttention(embed_dim, num_heads, bias=False) for _ in range(num_layers)]
         self.symbol = nn.Embedding(len(SYMBOLS), embed_dim)
-        self.place = nn.Embedding(LENGTH, embed_dim)
+        self.position = nn.Embedding(LENGTH, embed_dim)
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in layers)
         self.last_norm = nn.LayerNorm(embed_dim)
@@ -138,7 +138,7 @@ class LookingBack(nn.Module):
                 f"tokens must have at most {LENGTH} tokens (dimension 1), got {shape(tokens)}"
                 f"{after}."
             )
-        x = self.symbol(tokens) + self.place.weight[first:end]  # (N, L, E)
+        x = self.symbol(tokens) + self.position.weight[first:end]  # (N, L, E)
         weights = []
         for norm, layer, cache in zip(self.norms, self.layers, caches, strict=True):
             output, looks = layer(norm(x), is_causal=True, cache=cache)

@@ -24,6 +24,7 @@ DRAWINGS = {
     ),
     "transformer_block": ([*pairwise(BLOCK)], "a copy bypasses both boxes"),
     "residual_stream": ([*pairwise(["letter", "+", "+", "norm,", "guess"])], "reads|adds"),
+    "two_looks": ([("B", "Z"), ("Z", "B")], "note: Z is\nbefore me"),
     "projections": (
         [("tokens x", matrix) for matrix in MATRICES]
         + [*zip(MATRICES, ROLES, strict=True), ("query", "weights"), ("key", "weights")]

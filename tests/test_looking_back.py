@@ -81,7 +81,7 @@ def test_a_share_counts_known_letters_only(texts):
 @pytest.mark.parametrize("pieces", [None, [32], [1, 9, 2, 20]])
 def test_the_model_is_two_residual_layers_of_torch(pieces):
     model, tokens = load_looking_back().double(), make_texts(3).tokens[:, :-1]
-    x = model.symbol(tokens) + model.place.weight
+    x = model.symbol(tokens) + model.position.weight
     weights = []
     for layer, norm in zip(model.layers, model.norms, strict=True):
         y = norm(x)

@@ -76,8 +76,8 @@ from attnlab.exercises.lesson_11 import (
 from attnlab.exercises.lesson_12 import (
     check_followers,
     check_mended_stream,
-    check_place_to_look,
-    check_score_by_place,
+    check_position_to_look_at,
+    check_score_by_position,
 )
 from attnlab.exercises.lesson_13 import (
     check_bytes_of_a_token,

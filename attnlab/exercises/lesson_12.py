@@ -10,9 +10,9 @@ from torch import Tensor
 
 from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
 
-# --- the place that is looked at ------------------------------------------------------------------
+# --- the position that is looked at ---------------------------------------------------------------
 
-TEXT = "MILKSHA|LKS"
+TEXT = "PLAYGROUND|LAYG"
 ASKS = len(TEXT) - 1
 FOUND = TEXT.index(TEXT[ASKS]) + 1
 
@@ -20,17 +20,17 @@ FOUND = TEXT.index(TEXT[ASKS]) + 1
 @Value(
     right=FOUND,
     slips={
-        "That is the earlier S, whose value says only S. Which letter came after it?": FOUND - 1,
-        "That is the letter before the earlier S. Which one came after it?": FOUND - 2,
+        "That is the earlier G, whose value says only G. Which letter came after it?": FOUND - 1,
+        "That is the letter before the earlier G. Which one came after it?": FOUND - 2,
         "That is the token that asks. Where was the same letter before?": ASKS,
     },
-    verified="The letter there came after the earlier S, so it is also the guess.",
+    verified="The letter there came after the earlier G, so it is also the guess.",
     otherwise="Find the earlier copy of the last letter. Which position comes after it?",
 )
-def check_place_to_look(_place: float) -> None:
-    """Check at which place of a short text the second layer should look.
+def check_position_to_look_at(_position: float) -> None:
+    """Check at which position of a short text the second layer should look.
 
-    Verified: the place.
+    Verified: the position.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def check_place_to_look(_place: float) -> None:
 
     See Also
     --------
-    attnlab.looking_back.followers : finds such places.
+    attnlab.looking_back.followers : finds such positions.
     """
 
 
@@ -106,11 +106,11 @@ def check_followers() -> Iterator[tuple[str, tuple]]:
         yield f"tokens {(count, length)}", (tokens,)
 
 
-# --- a score for each place -----------------------------------------------------------------------
+# --- a score for each position --------------------------------------------------------------------
 
 
 def on(weights: Tensor, offset: int) -> Tensor:
-    """Return a diagonal of the weights: (N, H, places)."""
+    """Return a diagonal of the weights: (N, H, positions)."""
     return weights.diagonal(offset, dim1=-2, dim2=-1)
 
 
@@ -141,8 +141,8 @@ def on(weights: Tensor, offset: int) -> Tensor:
     verified="For every head and every position, this is the mean weight on the token before.",
     axes=("head", "position"),
 )
-def check_score_by_place() -> Iterator[tuple[str, tuple]]:
-    """Check the mean weight on the token before, for each head and place.
+def check_score_by_position() -> Iterator[tuple[str, tuple]]:
+    """Check the mean weight on the token before, for each head and position.
 
     Verified: shape and numbers, for two sizes.
 

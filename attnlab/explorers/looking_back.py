@@ -23,8 +23,8 @@ TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # of make_looking_back.py, as are the steps
 STOPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)
 WIDEST = 14  # of the lines, in points of the still picture
 NAMES = {
-    "previous": "previous, layer 1",
-    "follower": "follower, layer 2",
+    "previous": "previous, layer 0",
+    "follower": "follower, layer 1",
     "correct": "share correct",
 }
 LOOKS = {
@@ -37,10 +37,10 @@ LOOKS = {
 class LookingBackResult(NamedTuple):
     """Two looks, from one token of the text and from the token that it looks at most."""
 
-    second: Tensor  # (22,): weights of the second layer, from the token that is picked
-    target: int  # the place of the largest of them
+    second: Tensor  # (22,): weights of the second layer, from the token that is chosen
+    target: int  # the position of the largest of them
     first: Tensor  # (22,): weights of the first layer, from the target
-    source: int  # the place of the largest of them
+    source: int  # the position of the largest of them
     guess: str  # the symbol that the model thinks most likely to come next
     chance: float  # how likely, from 0 to 1
 
@@ -53,13 +53,13 @@ def _stored() -> tuple[Tensor, Tensor]:
 
 
 @cache
-def follow(step: int, place: int) -> LookingBackResult:
-    """Return both looks from one place, at one step of the training."""
+def follow(step: int, position: int) -> LookingBackResult:
+    """Return both looks from one position, at one step of the training."""
     weights, chances = (one[STOPS.index(step)] for one in _stored())
-    second = weights[1, place]
+    second = weights[1, position]
     target = int(second.argmax())
     first = weights[0, target]
-    chance, symbol = chances[place].max(dim=-1)
+    chance, symbol = chances[position].max(dim=-1)
     guess = SYMBOLS[int(symbol)]
     return LookingBackResult(second, target, first, int(first.argmax()), guess, chance.item())
 
@@ -80,13 +80,13 @@ def scores() -> dict[str, list[float]]:
 
 
 class LookingBackExplorer(Explorer):
-    """Two looks of a model with two layers: pick a letter, and follow them back.
+    """Two looks of a model with two layers: choose a letter, and follow them back.
 
     Parameters
     ----------
     **state
-        ``place``: 0 to 21, the token of the text that guesses what comes next. ``step``: the step
-        of the training, 0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200 or 300. ``ask`` and
+        ``position``: 0 to 21, the token of the text that guesses what comes next. ``step``: the
+        step of the training, 0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200 or 300. ``ask`` and
         ``large``, as in ``Explorer``.
 
     Notes
@@ -102,19 +102,19 @@ class LookingBackExplorer(Explorer):
     figsize = (9.2, 3.9)
     title = "Follow the two looks"
     hint = (
-        "The model guesses what comes after the letter that you pick. Lines are weights: first "
-        "where layer 2 looks, then where layer 1 looked from the letter that got most."
+        "The model guesses what comes after the letter that you choose. Lines are weights: first "
+        "where layer 1 looks, then where layer 0 looked from the letter that got most."
     )
     prediction = Question(
-        ask="During the training, which layer is the first to look at the correct place?",
+        ask="During the training, which layer is the first to look at the correct position?",
         then="Now take the training to step 40, and then on to 60.",
-        options=("layer 1", "layer 2", "both at about the same time"),
+        options=("layer 0", "layer 1", "both at about the same time"),
         right=2,
         why="Between steps 40 and 60 both begin to look where they should. Neither is of any use "
         "to the guess without the other, so they are learned together.",
         settled=({"step": [40]}, {"step": [50, 60]}),
     )
-    place = Picked(10, tuple(range(len(TEXT))))
+    position = Picked(10, tuple(range(len(TEXT))))
     step = Slider(
         300, STOPS, label="step", spoken="step of the training", presets=(0, 40, 60, 300), width=180
     )
@@ -141,19 +141,19 @@ class LookingBackExplorer(Explorer):
     @property
     def result(self) -> LookingBackResult:
         """Both looks, from the stored weights."""
-        return follow(self.step, self.place)
+        return follow(self.step, self.position)
 
     def make_data(self) -> dict[str, object]:
         """Return the frames, and the letters of the text."""
         return {**super().make_data(), "letters": list(TEXT), "rows": ROWS}
 
-    def frame(self, place: int, step: int) -> dict[str, object]:
+    def frame(self, position: int, step: int) -> dict[str, object]:
         """Return both looks and what they lead to."""
-        result = follow(step, place)
+        result = follow(step, position)
         return {
-            "say": sentence(step, place),
+            "say": sentence(step, position),
             "bad": False,
-            "code": code(place, result.target),
+            "code": code(position, result.target),
             "scores": {
                 "looks": {
                     "second": [round(one, 3) for one in result.second.tolist()],
@@ -174,64 +174,64 @@ class LookingBackExplorer(Explorer):
 
     def _draw_looks(self, ax: Axes) -> None:
         result = self.result
-        looks = ((2, self.place, result.second), (1, result.target, result.first))
+        looks = ((2, self.position, result.second), (1, result.target, result.first))
         for row, start, weights in looks:
-            for place, weight in enumerate(weights.tolist()):
-                ends = [start, place], [row - 0.13, row - 0.87]
+            for position, weight in enumerate(weights.tolist()):
+                ends = [start, position], [row - 0.13, row - 0.87]
                 ax.plot(*ends, color=palette.BLUE, linewidth=WIDEST * weight, alpha=0.55)
-        marked = {2: self.place, 1: result.target, 0: result.source}
+        marked = {2: self.position, 1: result.target, 0: result.source}
         for row, text in zip((2, 1, 0), ROWS, strict=True):
             x, side = (-0.5, "left") if row == 2 else (len(TEXT) - 0.5, "right")
             ax.text(x, row + 0.17, text, ha=side, fontsize=8.5, color=palette.INK)
-            for place, letter in enumerate(TEXT):
+            for position, letter in enumerate(TEXT):
                 look = {"edgecolor": palette.ORANGE, "facecolor": "none", "pad": 2.5}
-                box = look if marked[row] == place else None
-                ax.text(place, row, letter, ha="center", va="center", fontsize=11, bbox=box)
+                box = look if marked[row] == position else None
+                ax.text(position, row, letter, ha="center", va="center", fontsize=11, bbox=box)
         ax.set(xlim=(-1, len(TEXT)), ylim=(-0.3, 2.45))
         ax.set_axis_off()
 
 
 ROWS = (
-    "pick the letter to guess from",
-    "layer 2 looks from there to here",
-    "layer 1 looked from the framed letter to here",
+    "choose the letter from which to guess",
+    "layer 1 looks from there to here",
+    "layer 0 looked from the framed letter to here",
 )
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def sentence(step: int, place: int) -> str:
+def sentence(step: int, position: int) -> str:
     """Return both looks in words, and the guess."""
-    second, target, first, source, guess, chance = follow(step, place)
+    second, target, first, source, guess, chance = follow(step, position)
     start = (
-        f"**Step {step}:** from {_named(place)}, layer 2 attends most to {_named(target)}, with "
-        f"weight {decimals(second[target].item())}. From there, layer 1 attended most to "
+        f"**Step {step}:** from {_named(position)}, layer 1 attends most to {_named(target)}, with "
+        f"weight {decimals(second[target].item())}. From there, layer 0 attended most to "
         f"{_named(source)} ({decimals(first[source].item())})."
     )
-    rows = followers(to_tokens(TEXT)[None])[0, place].nonzero().flatten().tolist()
+    rows = followers(to_tokens(TEXT)[None])[0, position].nonzero().flatten().tolist()
     told = f"The model guesses **{guess}** with probability {decimals(chance)}"
     if not rows:
-        return f"{start} {told}. No letter has followed {_letter(place)} yet, so it cannot know."
+        return f"{start} {told}. No letter has followed {_letter(position)} yet, so it cannot know."
     letter = TEXT[rows[0]]
     verdict = "which is correct" if guess == letter else f"but {letter} would be correct"
     return f"{start} {told}, {verdict}."
 
 
-def _letter(place: int) -> str:
-    return "a bar" if TEXT[place] == "|" else TEXT[place]
+def _letter(position: int) -> str:
+    return "a bar" if TEXT[position] == "|" else TEXT[position]
 
 
-def _named(place: int) -> str:
-    return f"the {'bar' if TEXT[place] == '|' else TEXT[place]} at place {place}"
+def _named(position: int) -> str:
+    return f"the {'bar' if TEXT[position] == '|' else TEXT[position]} at position {position}"
 
 
-def code(place: int, target: int) -> str:
+def code(position: int, target: int) -> str:
     """Return the lines of PyTorch."""
     return (
         f'tokens = to_tokens("{TEXT}")[None]  # (1, {len(TEXT)})\n'
         "logits, weights = model(tokens)  # weights: (layers, N, H, L, L)\n"
-        f"second = weights[1, 0, 0, {place}]  # where layer 2 looks from {place}\n"
+        f"second = weights[1, 0, 0, {position}]  # where layer 1 looks from {position}\n"
         "target = second.argmax()\n"
-        f"first = weights[0, 0, 0, target]  # where layer 1 looked from {target}\n"
-        f"guess = SYMBOLS[logits[0, {place}].argmax()]"
+        f"first = weights[0, 0, 0, target]  # where layer 0 looked from {target}\n"
+        f"guess = SYMBOLS[logits[0, {position}].argmax()]"
     )

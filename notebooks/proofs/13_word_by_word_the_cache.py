@@ -152,7 +152,7 @@ def on_the_preceding(counting):
     for _ in range(6):
         new = logits[:, -1:].argmax(dim=-1)
         place = torch.tensor([caches[0].length if counting else 0])
-        x = model.norms[0](model.symbol(new) + model.place(place))
+        x = model.norms[0](model.symbol(new) + model.position(place))
         weights = model.layers[0](x, cache=deepcopy(caches[0])).weights
         found.append(weights[0, 0, 0, -2].item())
         logits = read(new, caches, place)
@@ -194,7 +194,7 @@ for seed in range(4):
 from attnlab.looking_back import followers
 
 inside = (followers(texts.tokens[:, :-1]) & (i - j < 20)).any(dim=-1)
-x = model.symbol(texts.tokens[:, :-1]) + model.place.weight
+x = model.symbol(texts.tokens[:, :-1]) + model.position.weight
 for norm, one_layer in zip(model.norms, model.layers, strict=True):
     x = x + one_layer(norm(x), attn_mask=(i - j < 20) & causal_mask(32)).output
 missed = model.guess(model.last_norm(x)).argmax(dim=-1) != texts.tokens[:, 1:]

@@ -1,71 +1,68 @@
 # %% opening [markdown]
 # # 12 · Two layers that look back
 #
-# A novel introduces a certain Mr Tolliver. A hundred pages later we read "and then Mr", and a language model guesses
+# A novel introduces a certain Mr Tolliver. A hundred pages later we read “and then Mr”, and a language model guesses
 # that *Tolliver* comes next. It never met this name in training, so nothing that it learned in training can tell it
-# what follows "Mr" in this book. It has to look it up in the text: where did I see "Mr" before, and what came after it?
+# what follows “Mr” in this book. It has to look it up in the text: where did I see “Mr” before, and what came after it?
 #
 # This sounds like a task made for attention, which can find anything in the text. Is one layer enough? What does a
 # second layer add?
 #
-# In this lesson you will train a model with one layer and a model with two, each in a few seconds. You will find out
-# which head does what, and take the heads out one by one.
-#
-# **You need** the causal mask from lesson 3, multi-head attention from lesson 7, and positions from lesson 11. You
+# **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb), multi-head attention from
+# [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb), and positions from [lesson 11](11_order.ipynb). You
 # should know what a loss and an optimizer are.
 #
-# **You will be able to**
-# - draw a residual stream and write a model of several layers around it,
-# - explain what a second layer adds to the first,
-# - use a score to find a head, and check what it does by taking it out,
-# - say which tests distinguish a head that looks up what followed from one that takes a shortcut.
+# **You will be able to:** draw a residual stream and write a model of several layers around it, explain what a second
+# layer adds to the first, find a head by a score, read from the weights what it searches for, take it out, and say
+# which tests distinguish a head that looks up what followed from one that takes a shortcut.
 #
-# **Time:** 45 minutes in class, 80 alone. You may skip the two sections marked "Further".
+# **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 5.
 
 # %% setup
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from attnlab import MultiHeadAttention, Table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import LookingBackExplorer
+from attnlab.looking_back import followers, load_looking_back
 from attnlab.looking_back import make_texts, share_correct, to_text
-from torch import nn
 
 lesson_setup()
 
 # %% the-task [markdown]
 # ## A record with a scratch
 #
-# In a novel, a new name rarely comes back, so we use texts that are full of repetitions. Imagine a record with a
-# scratch. It plays a loop of 8 to 15 different letters, once from beginning to end and then again and again. From the
-# second round on, the needle jumps after every fourth letter or so, at random. We write each jump as a bar, `|`, after
-# which the loop goes on from a random place.
+# In a novel, few words can be guessed in this way. To train in seconds, we use texts in which many can. Imagine a record
+# with a scratch. It plays a loop of 8 to 15 different letters, once from beginning to end and then again and again.
+# From the second round on, the needle jumps after every fourth letter or so, at random. We write each jump as a bar,
+# `|`, after which the loop goes on from a random letter.
 #
-# Each text has a loop of its own, and the loops differ in length, so there is nothing to learn by heart. A text has 33
-# tokens. The model reads the first 32 and guesses, at each of them, which token comes next. We count a guess if the
-# text itself contains the answer: the current letter has been played before, and the letter that is about to come has
-# followed it before. We leave out the guess that is made directly before a bar, because a jump cannot be foreseen.
-# Below, a `^` under a letter means that the guess made there is counted.
+# Each text has a loop of its own, so there is nothing to learn by heart. A text has 33 tokens. The model reads the first
+# 32 and guesses, at each of them, which token comes next. We count a guess if the text itself contains the answer: the
+# current letter has been played before, and the letter that is about to come has followed it before. (Nobody can foresee
+# a bar, so the guess directly before one is left out.) Below, a `^` under a letter means that the guess made there is
+# counted.
 
 # %% three-texts
 torch.manual_seed(5)
-examples = make_texts(3)
-for tokens, known in zip(*examples, strict=True):
+examples = make_texts(3)  # tokens (3, 33) and known (3, 32)
+for tokens, known in zip(examples.tokens, examples.known, strict=True):
     print(to_text(tokens))
     print("".join("^" if mark else " " for mark in known), end="\n\n")
 
 # %% the-model [markdown]
 # ## The model
 #
-# The model gives every token a vector of 64 features: the sum of one vector for the symbol and one for its place.
-# Attention layers follow, and at the end a linear layer turns each vector into 27 logits, one for each letter and one
-# for the bar. A larger logit means that the model considers this symbol more likely.
+# The model gives every token a vector of 64 features: the sum of one vector for the symbol and one for its position
+# (learned positions, as in lesson 11). Attention layers follow, and at the end a linear layer turns each vector into 27
+# logits, one for each letter and one for the bar.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them, as in the residual connection of lesson 10. So each token has one vector that runs from the
-# embedding to the guess and collects what the layers find. It is called the [**residual
-# stream**](glossary.ipynb#residual-stream).
+# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
+# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -73,9 +70,9 @@ from attnlab.diagrams import draw_residual_stream
 show_figure(draw_residual_stream(), "12.1")
 
 # %% the-class [markdown]
-# A second layer therefore sees both the token itself and what the first layer has added to it. `LayerNorm` brings the
-# vectors to a common size before a layer reads them. Apart from that, the model is all attention: it lacks the MLPs
-# that come between the attention layers of a Transformer.
+# The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
+# each vector and brings it to a common size before a layer reads it. Apart from that, the model is all attention: it
+# lacks the MLPs that stand between the attention layers of a Transformer.
 
 
 # %% looking-back
@@ -87,38 +84,32 @@ class LookingBack(nn.Module):
             for _ in range(num_layers)
         ]
         self.symbol = nn.Embedding(27, embed_dim)  # A to Z, and the bar
-        self.place = nn.Embedding(32, embed_dim)
+        self.position = nn.Embedding(32, embed_dim)
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(embed_dim) for _ in layers)
         self.last_norm = nn.LayerNorm(embed_dim)
         self.guess = nn.Linear(embed_dim, 27)
 
     def forward(self, tokens):  # (N, L)
-        x = self.symbol(tokens) + self.place.weight[: tokens.shape[1]]  # (N, L, E)
+        x = self.symbol(tokens) + self.position.weight[: tokens.shape[1]]  # (N, L, E)
         weights = []
         for norm, layer in zip(self.norms, self.layers, strict=True):
-            output, looks = layer(norm(x), is_causal=True)
+            output, layer_weights = layer(norm(x), is_causal=True)
             x = x + output  # the residual stream: add, do not replace
-            weights.append(looks)
+            weights.append(layer_weights)
         return self.guess(self.last_norm(x)), torch.stack(weights)
 
 
 # %% training [markdown]
-# We train it as a language model is trained, except that only the counted guesses enter the loss, which is the
-# cross-entropy. (So the model never learns to announce a bar.) The result is tested on 1,000 new texts. `share_correct`
-# returns the share of guesses that are correct, again counting only those whose answer can be known.
-#
-# We will train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads,
-# so that it has as many parameters as two layers with 64 features and one head each.
+# We train it as a language model is trained, except that only the counted guesses enter the loss.
 
 
 # %% train
-def train(*sizes, steps=200, seed=0, **kind):
-    torch.manual_seed(seed)
-    model = LookingBack(*sizes)
+def train(num_layers, embed_dim, num_heads, **kind_of_text):
+    model = LookingBack(num_layers, embed_dim, num_heads)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-    for _ in range(steps):
-        tokens, known = make_texts(64, **kind)  # (64, 33), (64, 32)
+    for _ in range(200):
+        tokens, known = make_texts(64, **kind_of_text)  # (64, 33), (64, 32)
         logits, _ = model(tokens[:, :-1])
         loss = F.cross_entropy(logits[known], tokens[:, 1:][known])
         optimizer.zero_grad()
@@ -127,39 +118,48 @@ def train(*sizes, steps=200, seed=0, **kind):
     return model.requires_grad_(False)
 
 
-# %% test
-def test(model):
-    torch.manual_seed(1)
-    return f"about {20 * share_correct(model, make_texts(1000)):.0f} of 20 are correct"
-
-
-# %% ask-one-layer
-predict("12/one-wide-layer")
+# %% one-or-two [markdown]
+# We train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads, so
+# that it has as many parameters as two layers with 64 features and one head each. Both are tested on 1,000 new texts.
+# `share_correct` returns the share of the counted guesses that are correct.
 
 # %% see-one-layer
-# %%answer 12/one-wide-layer
-wide = train(1, 88, 4)  # layers, features, heads
-two = train(2, 64, 1)
-print("one layer: ", test(wide))
-print("two layers:", test(two))
+torch.manual_seed(0)
+wide = train(num_layers=1, embed_dim=88, num_heads=4)
+torch.manual_seed(0)
+two = train(num_layers=2, embed_dim=64, num_heads=1)
+torch.manual_seed(1)
+new_texts = make_texts(1000)
+print(f"one layer:  {20 * share_correct(wide, new_texts):.0f} of 20 are correct")
+print(f"two layers: {20 * share_correct(two, new_texts):.0f} of 20 are correct")
+
+# %% one-layer-fails [markdown]
+# The two layers get nearly every guess right, and the single layer hardly more than a guesser who names any letter of the
+# loop. Does it need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
-# %%answer 12/one-wide-layer
 import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
+
 from attnlab import data_path
 
 runs = pd.read_csv(data_path("looking_back.csv"))
-named = {1: "one wide layer (24 runs)", 2: "two layers (6 runs)"}
-jumping = runs[runs["task"] == "jumps"].replace({"num_layers": named})
+jumping = runs[runs["task"] == "jumps"].copy()
+named = {1: "one layer, 1 head", 4: "one layer, 4 heads", 22: "one layer, 22 heads"}
+one_layer = jumping["num_layers"] == 1
+jumping["model"] = (
+    jumping["num_heads"].map(named).where(one_layer, "two layers, 1 head each")
+)
 _, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 sns.lineplot(
-    jumping.iloc[::-1],
+    jumping,
     x="step",
     y="correct",
-    hue="num_layers",
-    style="num_layers",
+    hue="model",
+    style="model",
+    hue_order=["two layers, 1 head each", *reversed(named.values())],
+    style_order=["two layers, 1 head each", *reversed(named.values())],
     errorbar=("pi", 100),
     ax=ax,
 )
@@ -167,260 +167,246 @@ ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="One wide layer and two layers",
+    title="More heads help a single layer, but it stays far behind",
 )
-ax.legend(title="", loc="center right")
+ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.6))
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# The figure also shows longer runs of the single layer, with 1, 4 or 22 heads and at two learning rates. More heads
-# help: with 22, up to 6 of 20 guesses are correct. But no single layer here comes near the two layers.
+# More heads help: with 22 of them, a single layer gets up to 6 of 20 guesses right. But no single layer here comes near
+# the two layers.
 #
 # ## Why one look is not enough
 #
 # Take the text `KQZBMTAR|QZ`. The last token is Z, and the answer is B, because B followed Z last time. Which token
 # should Z look at?
 #
-# - It can find the earlier Z: its query asks for the letter Z. The value of that token says "I am Z, at place 2".
-#   Neither Z nor 2 is the answer. The layer would now have to look at place 3, but it has already looked: its queries
-#   were made before it knew about place 2.
-# - The token that it needs is B. But the key of B is made from B and its place alone. That key does not say that Z
+# - It can find the earlier Z: its query asks for the letter Z. The value of that token says “I am Z, at position 2”.
+#   Neither Z nor 2 is the answer. The layer would now have to look at position 3, but it has already looked: its queries
+#   were made before it knew about position 2.
+# - The token that it needs is B. But the key of B is made from B and its position alone. That key does not say that Z
 #   comes before B, so the query of Z cannot recognise it.
 #
-# What is missing is a note on B: *"the letter before me is Z"*. A first layer can write this note. Queries and keys are
-# made from vectors that contain a place, so the query of a token at place 3 can ask for place 2. The token can then add
-# the letter that it finds there to its own vector. But how can a later layer tell this note from a Z? The letter passes
-# through the value and output projections first, so "Z is before me" can be a different vector from "I am Z". A second
-# layer can then look for the note.
-#
+# What is missing is a note on B: *“the letter before me is Z”*. Layer 0 can write this note. The query of a token at
+# position 3 can ask for position 2, and the token can add the letter that it finds there to its own vector. The letter
+# passes through the value and output projections first, so the note “Z is before me” can be a different vector from the
+# letter Z. Layer 1 can then search for the note.
+
+# %% two-looks jupyter={"source_hidden": true}
+from attnlab.diagrams import draw_two_looks
+
+show_figure(draw_two_looks(), "12.3")
+
+# %% find-heads [markdown]
 # These are two steps, and the second needs the result of the first, so a head cannot take both in one look. Other heads
 # of its layer cannot pass it the result, because they all work at the same time. (A single layer can solve the task in
-# other ways, but the longer the text, the larger it has to be; see Sources.) Whether the trained model really works
-# like this is a question that we can test.
+# other ways, but the longer the text, the larger it has to be; see Sources.)
 #
 # ## Find the heads with a score
 #
-# If the idea is correct, we should find two kinds of heads. For each kind we define a number: the average weight that a
-# head puts where a head of this kind should look. Such a number is also called a *score*, but it is not the kind that
-# goes into a softmax.
+# Does the trained model really work like this? If so, we should find two kinds of heads. For each kind we define a
+# number: the average weight that a head puts where a head of this kind should look. (Such a *score* is not the kind
+# that goes into a softmax.)
 #
 # - The *previous-token score* is the weight on the token directly before.
-# - The *follower score* is the weight on letters that came directly after an earlier copy of the current letter. It is
-#   averaged over the tokens whose next letter can be known. `followers`, from attnlab, returns a boolean tensor (N, L,
-#   L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of token $i$. You will write it in
-#   exercise 2.
+# - The *follower score* (also called *prefix-matching score*) is the weight on letters that came directly after an
+#   earlier copy of the current letter. It is averaged over the tokens whose next letter can be known. `followers`
+#   returns a boolean tensor (N, L, L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of
+#   token $i$.
+
 
 # %% scores
-from attnlab.looking_back import followers
-
-
 def previous_score(weights):  # (N, H, L, L) -> (H,)
     before = weights.diagonal(-1, dim1=2, dim2=3)  # (N, H, L - 1)
-    return before.mean(dim=(0, 2))  # over the texts and the places
+    return before.mean(dim=(0, 2))  # over the texts and the positions
 
 
 def follower_score(weights, texts):  # (N, H, L, L) -> (H,)
-    tokens, known = texts
-    marked = followers(tokens[:, :-1])[:, None]  # (N, 1, L, L), the same in all heads
+    marked = followers(texts.tokens[:, :-1])[:, None]  # (N, 1, L, L), as in every head
     found = (weights * marked).sum(dim=-1)  # (N, H, L)
-    counted = found * known[:, None]  # 0 where the next letter cannot be known
-    return counted.sum(dim=(0, 2)) / known.sum()
+    counted = found * texts.known[:, None]  # 0 where the next letter cannot be known
+    return counted.sum(dim=(0, 2)) / texts.known.sum()
 
 
 # %% stored-model [markdown]
-# From here on we use a model that was trained in the same way and stored with the lesson. Another processor may round
-# differently during training; with the stored model, you will see the same numbers as in the text.
+# From here on we use a stored model, trained in the same way, so that you see the numbers of the text on any processor.
 
-# %% load
-from attnlab.looking_back import load_looking_back
-
+# %% score-table
 model = load_looking_back()
 torch.manual_seed(2)
 texts = make_texts(1000)
 
 
-# %% score-table
 def scores_of(model):
     weights = model(texts.tokens[:, :-1])[1]  # (layers, N, 1, L, L)
-    previous = torch.cat([previous_score(one) for one in weights])
-    follower = torch.cat([follower_score(one, texts) for one in weights])
+    previous = torch.cat([previous_score(layer) for layer in weights])
+    follower = torch.cat([follower_score(layer, texts) for layer in weights])
     return previous, follower  # one number for each layer
 
 
 scores = torch.stack(scores_of(model), dim=-1)  # (layers, 2)
-Table(["first layer", "second layer"], ["previous", "follower"], scores)
+Table(["layer 0", "layer 1"], ["previous", "follower"], scores)
 
 # %% half [markdown]
-# For the second layer the result is clear: where the next letter can be known, it gives nearly all of its weight to
-# letters that came after an earlier copy of the current letter. A head that looks at what came after an earlier copy,
-# and makes the model repeat it, is called an [**induction head**](glossary.ipynb#induction-head). So far we know only
-# where ours looks. The first layer has by far the larger previous-token score of the two, but it is only about one
-# half.
+# For layer 1 the result is clear: where the next letter can be known, it gives nearly all of its weight to letters that
+# came after an earlier copy of the current letter. Layer 0 has by far the larger previous-token score of the two, but
+# it is only about one half.
 
 # %% ask-half
 predict("12/half-a-score")
 
 # %% see-half
 # %%answer 12/half-a-score
-first_layer = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
-by_place = first_layer.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
-by_place.round(decimals=1)  # places 1 to 31
-
-# %% one-map jupyter={"source_hidden": true}
-# %%answer 12/half-a-score
-from attnlab.looking_back import to_tokens
-from attnlab.plotting import plot_heads
-
-text = "KQZBMTAR|QZB|TARKQ|MTA"
-looks = model(to_tokens(text)[None])[1][:, 0, 0]  # (layers, L, L)
-figure = plot_heads(
-    looks,
-    queries=list(text),
-    keys=list(text),
-    titles=["first layer", "second layer"],
-    annotate=False,
-)
-show_figure(figure, "12.3")
+layer_0 = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
+by_position = layer_0.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
+by_position.round(decimals=1)  # positions 1 to 31
 
 # %% average-hides [markdown]
-# So the score did not lie, but an average over all places hid what mattered. In the figure, the first layer follows the
-# line below the diagonal for the first fifteen places, and after that hardly ever. (Where it looks can differ from
-# place to place, because every place has a vector of its own; place 18, with 0.5, is an exception in this model.) In
-# the second layer, look at the rows below the first bar: where a letter has an earlier copy, the dark cell lies in the
-# column after such a copy. In the rows above, no letter has one yet. Guesses made there were not counted in training,
-# so the weights in these rows mean little.
+# Layer 0 gives nearly all of its weight to the token before, but only up to position 15. Later it does so hardly anywhere.
+# (Every position has a vector of its own, so they can differ; position 18 is an exception in this model.) The longest
+# loop has 15 letters, so by then the first round is over, nearly every letter has had a follower, and the notes have
+# been written. The score did not lie, but an average over all positions hid what mattered.
 #
-# ### Follow the two steps
-#
-# Choose a letter in the upper row. The lines to the middle row show where the second layer looks from there. One place
-# gets the largest weight. The lines to the lower row show where the first layer looked from that place. Then move the
-# training slider back to step 0 and forward again. Which of the two steps is learned first, or do both come together?
-# (The curve of layer 1 ends at only one half because it is a mean over all places.)
+# Now follow the two steps. The upper lines show where layer 1 looks from a letter, and the lower lines where layer 0
+# looked from the position that got the largest weight. Take the training slider back to step 0 and forward again. Which of
+# the two steps is learned first, or do both come together?
 
 # %% explorer
 LookingBackExplorer()
 
+# %% weights [markdown]
+# Both scores rise together, after about 30 steps. Probably, the more notes there are, the more useful a search for them
+# becomes, and vice versa. (The curve of layer 0 ends at one half because it is a mean over all positions.)
+#
+# ## Read it from the weights
+#
+# A head that looks at what came after an earlier copy, and makes the model repeat it, is called an [**induction
+# head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for? Here are the notes
+# that layer 0 writes about each of the 26 letters, and the queries that layer 1 makes from the letters. We compare them
+# with two sets of keys: one is made from the notes and the other from the letters themselves. (We leave out the
+# positions and the rest of the stream.)
+
+# %% see-weights
+first, second = model.layers
+letters = model.symbol.weight[:26]  # A to Z, (26, E)
+notes = first.out_proj(first.v_proj(model.norms[0](letters)))  # written by layer 0
+query = second.q_proj(model.norms[1](letters))  # (26, E)
+key_of_note = second.k_proj(model.norms[1](notes))
+key_of_letter = second.k_proj(model.norms[1](letters))
+
+# %% ask-note
+predict("12/note-or-letter")
+
+# %% see-note
+# %%answer 12/note-or-letter
+for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
+    best = (query @ key.T).argmax(dim=-1)  # (26,)
+    own = (best == torch.arange(26)).sum()
+    print(f"{name:7}  own letter fits best: {own} of 26")
+
+# %% note-read [markdown]
+# Every query fits the note about its own letter best, and none fits the letter itself. This is useful: the Z that
+# asks can also see itself, and a query that fitted plain letters would be drawn to it. So layer 1 searches by what
+# layer 0 wrote. (This is called *K-composition*: the keys of one head are made from the output of another.) The
+# second half of the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a
+# letter and adds what it finds?
+
+# %% see-copies
+found = second.out_proj(second.v_proj(model.norms[1](letters)))  # (26, E)
+guess = model.guess(model.last_norm(found)).argmax(dim=-1)
+repeated = (guess == torch.arange(26)).sum()
+print(f"repeats the letter that it looked at: {repeated} of 26")
+
 # %% remove [markdown]
+# It repeats the letter every time. Four more models, trained from other random numbers, give the same three results.
+#
 # ## Take one out
 #
-# In the explorer, the scores of the two layers rise together, after about 30 steps. Probably, the more notes there are,
-# the more useful a search for them becomes, and vice versa. But a score says where a head looks, and not what the model
-# needs it for. To find that out, we remove a head and see what changes: this is called an
-# [ablation](glossary.ipynb#ablation). We set its output projection to zero, so that it still looks but adds nothing to
-# the stream. (Its own score therefore stays as it was.)
+# These tests say where a head looks, what it searches for and what it adds, but not what the model needs it for. To find
+# that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output
+# projection to zero, so that it still looks but adds nothing to the stream. Layer 1 makes its keys from what layer 0
+# wrote. Does the follower score of layer 1 fall without layer 0? And does the score of layer 0 fall without layer 1?
 
 
-# %% without
+# %% see-without
 def without(layer):
     changed = load_looking_back()
     changed.layers[layer].out_proj.weight.zero_()
     return changed
 
 
-# %% ask-without
-predict("12/take-one-out")
-
-# %% see-without
-# %%answer 12/take-one-out
-rows = {
-    "whole model": model,
-    "without layer 1": without(0),
-    "without layer 2": without(1),
-}
-for name, one in rows.items():
-    previous, follower = scores_of(one)
-    print(
-        f"{name:15}  previous {previous[0]:.2f}  follower {follower[1]:.2f}", end="  "
-    )
-    print(f"correct {share_correct(one, texts):.2f}")
-
-# %% swap-text [markdown]
-# The first layer does not depend on the second, because it has finished before the second begins. The reverse is not
-# true: without the notes of the first layer, the second head finds nothing, although not one of its own parameters has
-# changed. Both are needed for a correct guess.
-#
-# We can also keep both layers and change only their order. The layer that searches for notes then works before they are
-# written, and only about one guess in ten is correct:
-
-# %% see-swap
-swapped = load_looking_back()
-swapped.layers, swapped.norms = swapped.layers[::-1], swapped.norms[::-1]
-[round(share_correct(one, texts), 2) for one in (model, swapped)]
+rows = []
+for tested in (model, without(0), without(1)):
+    previous, follower = scores_of(tested)
+    rows.append([previous[0], follower[1], share_correct(tested, texts)])
+names = ["whole model", "without layer 0", "without layer 1"]
+columns = ["previous, layer 0", "follower, layer 1", "correct"]
+Table(names, columns, torch.tensor(rows))
 
 # %% counting [markdown]
+# Only the score of layer 1 falls: without the notes it finds nothing, although not one of its own parameters has changed.
+# Layer 0 has finished before layer 1 begins, so it does not depend on it. A correct guess needs both. (If we replace a
+# layer’s output by its average instead of zero, the results are nearly the same.)
+#
 # ## The record without a scratch
 #
-# Suppose that the record has no scratch and that every loop has 12 letters. The needle never jumps, so each text is a
-# pattern that repeats every 12 tokens. We train a single layer with one head on such texts.
-
-# %% counting-layer
-regular = dict(jump=0.0, shortest=12, longest=12)
-regular_model = train(1, 64, 1, **regular)
+# Suppose that the record has no scratch and that every loop has 12 letters, so each text repeats every 12 tokens. We
+# train a single layer with one head on such texts.
 
 # %% ask-counting
 predict("12/no-scratch")
 
 # %% see-counting
 # %%answer 12/no-scratch
+regular = dict(jump=0.0, shortest=12, longest=12)
+torch.manual_seed(0)
+regular_model = train(num_layers=1, embed_dim=64, num_heads=1, **regular)
 torch.manual_seed(3)
 twelves = make_texts(1000, **regular)
 score = follower_score(regular_model(twelves.tokens[:, :-1])[1][0], twelves)
 print(f"correct {share_correct(regular_model, twelves):.1f}, score {score[0]:.1f}")
 
 # %% other-loops [markdown]
-# Does this layer look up what followed last time? Let us test this layer and the stored model with two layers on loops
-# of other lengths, again without jumps.
-
-
-# %% on-loops
-def on_loops(model, length):
-    torch.manual_seed(4)
-    loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
-    return share_correct(model, loops)
-
+# All guesses are correct, and the score is nearly 1. Does this layer look up what followed last time? We test it, and the
+# stored model with two layers, on loops of other lengths, again without jumps.
 
 # %% see-other-loops
-# %%answer 12/no-scratch
-loop_lengths = (5, 11, 12, 15)
-both = (regular_model, model)
-table = [[on_loops(one, length) for one in both] for length in loop_lengths]
-row_names = [f"loops of {length}" for length in loop_lengths]
+table = []
+for length in (5, 11, 12, 15):
+    torch.manual_seed(4)
+    loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
+    table.append([share_correct(tested, loops) for tested in (regular_model, model)])
+row_names = [f"loops of {length}" for length in (5, 11, 12, 15)]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
-Table(row_names, names, torch.tensor(table).round(decimals=2))
+Table(row_names, names, torch.tensor(table))
 
 # %% counting-read [markdown]
-# The single layer has learned to look 11 or 23 places back, whichever letter is there. In the texts on which it was
-# trained, that letter is always the follower, so the score cannot tell counting places from looking up a letter. In
-# loops of 11 letters, the token 11 places back is the current letter itself, and nearly every guess is wrong. The model
-# with two layers was trained on loops of 8 to 15 letters. It also guesses correctly in loops of 5 letters, because its
-# second layer goes by the letters and not by the distance. (Since the notes end at place 15, it makes mistakes in loops
-# of 20 letters with jumps.)
+# The single layer has learned to look 11 or 23 positions back, whichever letter is there. In loops of 12 that letter is
+# always the follower, so the score cannot tell counting from looking up. In loops of 11, the token 11 positions back is the
+# current letter itself. The two layers have never seen loops of 5, and yet they guess correctly, because layer 1 goes by the
+# letters. So our loops differ in length in order to make counting useless. The scratch is there because even loops of
+# different lengths allow a shortcut without jumps, as “Further” shows. *If a task can be solved in another way, a good
+# result says nothing about the way you had in mind.*
 #
-# Our loops differ in length so that counting places is not enough. But why does the record have a scratch? In
-# `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
-# round on, in loops of any length. A program that follows this rule need not look up what followed B, so even a perfect
-# score would not prove a look-up. The wide layer with four heads does better without jumps: in stored runs of 1,000
-# steps, more than half of its guesses are correct, but with jumps less than a quarter. (We have not examined how it
-# does this.) With jumps, the rule itself is right in fewer than half of the cases, as the first section marked
-# "Further" shows. *If a task can be solved in another way, a good result says nothing about the way you had in mind.*
+# ## What a second layer adds
 #
-# ## What this shows, and what it does not
-#
-# What does a second layer add? The first layer can write notes on the tokens, and the second can search by these notes.
-# *Tolliver* carries the note "the word before me is Mr", and the second "Mr" can search for it.
+# One layer is not enough, unless it is much larger: whoever looks for “Mr” finds “Mr”, and not the name after it. A second
+# layer can search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and the second
+# “Mr” searches for this note and repeats the word that carries it.
 #
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
-# models with a single one. During training they appear in a short phase in which the models suddenly become better at
-# using earlier text. In small models without MLPs, ablations showed that the second head of a pair, the induction head,
-# accounts for most of this gain. For large models the authors call their evidence correlational. Our model has two
-# heads, one task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent can
-# find it, and how to test for it. It does not show that a large model repeats "Tolliver" for this reason.
+# models with a single one. For large models the authors call their evidence correlational. Our model has two heads, one
+# task, and texts without any meaning. It shows that the mechanism is possible, that gradient descent can find
+# it, and how to test for it. It does not show that a large model repeats “Tolliver” for this reason.
 
 # %% further-oldest [markdown]
-# ## Further: the letter whose last appearance is furthest back
+# ## Further
 #
-# Here is the rule that solves loops without jumps. For each token, we note when each letter was last played, and guess
-# the letter for which that was longest ago.
+# ### The letter that has not been played for the longest time
+#
+# In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
+# round on, in loops of any length. So a program can follow this rule: guess the letter that has not been played for the
+# longest time. It need not look up what followed B.
 
 
 # %% oldest
@@ -440,26 +426,29 @@ def share_of_rule(texts):
 
 torch.manual_seed(6)
 smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
-[round(share_of_rule(one), 2) for one in (smooth, scratched)]
+[round(share_of_rule(kind), 2) for kind in (smooth, scratched)]
 
 # %% further-two-heads [markdown]
-# With jumps the rule is right in fewer than half of the cases. (After a jump the oldest letter can be any letter of the
-# loop but the current one. Where no jump has happened yet, the rule still works.)
+# Without jumps the rule is always right, so even a perfect result would not prove a lookup. With jumps it is right in
+# fewer than half of the cases. (After a jump the oldest letter can be any letter of the loop but the current one. Where
+# no jump has happened yet, the rule still works.)
 #
-# ## Further: two heads share the work
+# ### Two heads share the work
 #
 # In a layer with several heads, an ablation of one of them can be misleading. Here each layer has two heads of 32
-# features. In the second layer we remove head 0, then both heads, and then head 1 alone.
+# features. In layer 1 we remove head 0, then both heads, and then head 1 alone.
 
 # %% two-heads
-shared = train(2, 64, 2)
+torch.manual_seed(0)
+shared = train(num_layers=2, embed_dim=64, num_heads=2)
 last = shared.layers[1].out_proj.weight
 intact = last.clone()
 for removed in ([], [0], [0, 1], [1]):
     last.copy_(intact)
     for head in removed:
         last[:, 32 * head : 32 * (head + 1)] = 0  # the features of this head
-    print(f"removed {removed}: {test(shared)}")
+    share = share_correct(shared, new_texts)
+    print(f"removed {removed}: {20 * share:.0f} of 20 are correct")
 
 # %% two-heads-read [markdown]
 # Either head alone is nearly enough, but when both are removed, hardly any guesses are correct. So either can replace
@@ -471,11 +460,12 @@ for removed in ([], [0], [0, 1], [1]):
 #
 # - Layers read from the residual stream and add to it. What one layer adds, every later layer can use in its queries,
 #   keys and values.
-# - Looking up what followed takes two steps. The first layer copies the previous letter to each token, and the second
-#   searches for a token whose note is the current letter. The head of the second step is called an induction head.
-# - To find a head of a certain kind, measure how much weight each head puts where a head of that kind should look. A
-#   mean over all places can hide what the head does.
-# - An ablation tests what a head is needed for. If nothing changes, another head may be doing the same job.
+# - Looking up what followed takes two steps. Layer 0 copies the previous letter to each token as a note, and layer 1
+#   searches for the note about the current letter and repeats the token that carries it. The head of the second step is
+#   called an induction head.
+# - A score says where a head looks, the weights say what it searches for and what it adds, and an ablation says what it is
+#   needed for. If removing a head changes nothing, another head may be doing the same job.
+# - A mean over all positions can hide what a head does.
 # - A task has to rule out other solutions, and a score has to be tested on texts in which different solutions give
 #   different scores.
 
@@ -487,7 +477,7 @@ for removed in ([], [0], [0, 1], [1]):
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
 #
-# The text is `MILKSHA|LKS`. At which place should the second layer look from the last token? Count from 0.
+# The text is `PLAYGROUND|LAYG`. At which position should layer 1 look from the last token? Count from 0.
 #
 # <details><summary>Hint</summary>
 #
@@ -496,24 +486,24 @@ for removed in ([], [0], [0, 1], [1]):
 
 # %%
 from attnlab.exercises import check_followers, check_mended_stream
-from attnlab.exercises import check_place_to_look, check_score_by_place
+from attnlab.exercises import check_position_to_look_at, check_score_by_position
 
 
 # %% tags=["exercise"]
-def place_to_look():
-    """Return the place."""
+def position_to_look_at():
+    """Return the position."""
 
 
 # %%
-check_place_to_look(place_to_look)
+check_position_to_look_at(position_to_look_at)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def place_to_look_solution():
-    return 5  # H: it followed the earlier S at place 4
+def position_to_look_at_solution():
+    return 5  # R: it followed the earlier G at position 4
 
 
-check_place_to_look(place_to_look_solution)
+check_position_to_look_at(position_to_look_at_solution)
 
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
@@ -523,7 +513,7 @@ check_place_to_look(place_to_look_solution)
 #
 # <details><summary>Hint</summary>
 #
-# First make a tensor that holds, at each place, the token before it; at place 0, put a number that is not a token. Then
+# First make a tensor that holds, at each position, the token before it; at position 0, put a number that is no token. Then
 # compare rows with columns, and keep the lower triangle.
 # </details>
 
@@ -549,8 +539,8 @@ check_followers(followers_of_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (6 minutes)
 #
-# Change the previous-token score so that it no longer averages over places: for each head and each place from 1 on,
-# return the mean over the texts.
+# Change the previous-token score so that it no longer averages over positions: for each head and each position from 1
+# on, return the mean over the texts.
 #
 # <details><summary>Hint</summary>
 #
@@ -559,20 +549,20 @@ check_followers(followers_of_solution)
 
 
 # %% tags=["exercise"]
-def score_by_place(weights):
+def score_by_position(weights):
     """(N, H, L, L) -> (H, L - 1)."""
 
 
 # %%
-check_score_by_place(score_by_place)
+check_score_by_position(score_by_position)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def score_by_place_solution(weights):
+def score_by_position_solution(weights):
     return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=0)
 
 
-check_score_by_place(score_by_place_solution)
+check_score_by_position(score_by_position_solution)
 
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
@@ -615,13 +605,13 @@ check_mended_stream(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# In a large model, a friend finds a head whose follower score is 0.9 on one news article. "An induction head," she
+# In a large model, a friend finds a head whose follower score is 0.9 on one news article. “An induction head,” she
 # says. Name two tests that she should run, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
 # She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
-# head is neither counting places nor relying on word sequences learned in training. Then she should remove the head,
+# head is neither counting positions nor relying on word sequences learned in training. Then she should remove the head,
 # measure how much worse the guesses at repeated words become, and compare this with the effect of removing other heads.
 # If the guesses hardly change, the head may look at the followers without being needed, or another head may be doing
 # the same job.
@@ -641,48 +631,48 @@ check_mended_stream(mended_solution)
 #
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: the residual stream, models with one
-#   and two attention layers and no MLP, and induction heads.
+#   and two attention layers and no MLP, induction heads, and how to read heads from their weights (K-composition; the
+#   QK circuit, which says what fits what; the OV circuit, which says what is copied).
 # - Sanford, Hsu and Telgarsky, [One-layer transformers fail to solve the induction heads
 #   task](https://arxiv.org/abs/2408.14332), 2024: how a single layer has to grow with the length of the text.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
 #   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
-#   scores in this lesson follow theirs.
+#   scores in this lesson follow theirs, and so does the test of copying.
 # - The scratched record and its numbers are our own.
 
 # %% next [markdown]
 # ## Next
 #
-# [13 · Word by word: the cache](13_word_by_word_the_cache.ipynb)
+# Lesson 13, [Word by word: the cache](13_word_by_word_the_cache.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** The record and the model: 9. One layer and two: 7. Why one look is not enough: 6. The scores and the
-# explorer: 11. Ablations: 6. The record without a scratch and the answer: 6. Set the "Further" sections as homework.
+# **50 minutes.** The record and the model: 9. One layer and two: 4. Why one look is not enough: 5. The scores and the
+# explorer: 14. The weights: 6. Ablations: 5. The record without a scratch and the answer: 7. Set “Further” as homework.
 #
-# **Where a class stalls.** *"The head could look at Z and then move one place further":* let eleven students stand in a
+# **Where a class stalls.** *“The head could look at Z and then move one position further”:* let eleven students stand in a
 # row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
-# hold up the letter of the neighbour to the left, and repeat the search. *"The second layer looks at the first layer":*
-# it looks at tokens, as every layer does; what has changed is what they hold up. *"An ablation shows what the head
-# does":* it shows what is lost without the head, which can be less if another head helps, or more if a later layer is
-# confused.
+# hold up the letter of the neighbour to the left, and repeat the search. *“Layer 1 looks at layer 0”:* it looks at
+# tokens, as every layer does; what has changed is what they hold up. *“An ablation shows what the head does”:* it shows
+# what is lost without the head, which can be less if another head helps, or more if a later layer is confused.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** In `ABCDE|BC`, where should the second layer look from the last token? **At the D.** *At the earlier C:* its
-# value says only C. *At the B directly before it:* that is what the first layer does.
+# **1.** In `ABCDEFGH|BC`, where should layer 1 look from the last token? **At the D.** *At the earlier C:* its value says
+# only C. *At the B directly before it:* that is what layer 0 does.
 #
 # **2.** Why does a single layer with a few heads not solve the task? **All its heads work at the same time, from the
 # same vectors.** *It has too few parameters:* the wide layer had as many as the two together (though a much larger one
 # could solve it). *It was trained too briefly:* a thousand steps did not close the gap.
 #
-# **3.** You remove the second layer. What happens to the first head's weights? **Nothing.** *They get worse:* nothing
-# flows back from a later layer when the model is used. A later layer influences an earlier one only during training.
+# **3.** You remove layer 1. What happens to the weights of layer 0? **Nothing.** *They get worse:* nothing flows back
+# from a later layer when the model is used. A later layer influences an earlier one only during training.
 #
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
-# what followed:* a head that looks 11 places back has the same score.
+# what followed:* a head that looks 11 positions back has the same score.
 #
 # **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, but another head may be doing
 # its job.** *Yes:* remove the other one alone, and then both.

@@ -268,7 +268,7 @@ for name, mask in masks.items():
 
 # %% read
 def read(tokens, caches, places, attn_mask=None):
-    x = model.symbol(tokens) + model.place(places)
+    x = model.symbol(tokens) + model.position(places)
     for norm, layer, cache in zip(model.norms, model.layers, caches, strict=True):
         x = x + layer(norm(x), cache=cache, attn_mask=attn_mask).output
     return model.guess(model.last_norm(x))

@@ -181,8 +181,8 @@
 #
 # ### induction head
 #
-# A [head](#head) that looks at what followed an earlier copy of the current token. It needs an earlier layer that tells each
-# token what stands before it. [Lesson 12](12_two_layers_that_look_back.ipynb)
+# A [head](#head) that looks at what followed an earlier copy of the current token, and makes the model repeat it. Usually an
+# earlier layer has told each token what stands before it. [Lesson 12](12_two_layers_that_look_back.ipynb)
 #
 # ### influence map
 #

@@ -27,7 +27,7 @@ def in_a_loop(x, *layers):
 
 test_accepts = accepts({
     "check_followers": [by_loops],
-    "check_score_by_place": [
+    "check_score_by_position": [
         lambda w: torch.stack([w[:, :, i, i - 1].mean(0) for i in range(1, w.shape[-1])], -1),
     ],
     "check_mended_stream": [in_a_loop],

@@ -327,26 +327,26 @@ def learned(step: int) -> list[float]:
 
 
 def looking_back(explorer: Explorer) -> Truth:
-    step, place = explorer.step, explorer.place
+    step, position = explorer.step, explorer.position
     weights, chances = (one[WATCHED.index(step)] for one in watched())
     second, chance, guess = (
-        weights[1, place],
-        chances[place].max(),
-        SYMBOLS[chances[place].argmax()],
+        weights[1, position],
+        chances[position].max(),
+        SYMBOLS[chances[position].argmax()],
     )
     target = int(second.argmax())
     first = weights[0, target]
     source = int(first.argmax())
-    pairs = itertools.pairwise(TEXT[: place + 1])
-    known = [two for one, two in pairs if one == TEXT[place] != "|" != two]
+    pairs = itertools.pairwise(TEXT[: position + 1])
+    known = [two for one, two in pairs if one == TEXT[position] != "|" != two]
     right = "cannot know" if not known else "is correct" if known[0] == guess else "be correct"
     looks = {"second": second, "first": first}
     return Truth(
         {**looks, "target": target, "source": source, "guess": guess, "chance": chance},
-        [step, place, 2, target, second.max(), 1, source, first.max(), chance],
+        [step, position, 1, target, second.max(), 0, source, first.max(), chance],
         {"scores.looks.target": target, "scores.looks.source": source}
         | {f"scores.looks.{name}": (one * 1000).round() / 1000 for name, one in looks.items()},
         curves={"scores": learned(step)},
-        said=[f"{TEXT[i].replace('|', 'bar')} at place {i}" for i in (place, target, source)]
+        said=[f"{TEXT[i].replace('|', 'bar')} at position {i}" for i in (position, target, source)]
         + [f"guesses {guess}", right],
     )

@@ -109,7 +109,7 @@ DRAWN = [  # by the explorers themselves: another state, another picture
     (ex.BankExplorer, {}, {"moved": [("river", -3, -2.4)]}),
     (ex.SoftLookupExplorer, {}, {"temperature": 0.5}),
     (ex.RotaryExplorer, {}, {"key": 3}),
-    (ex.LookingBackExplorer, {}, {"place": 3}),
+    (ex.LookingBackExplorer, {}, {"position": 3}),
     (ex.HeadsExplorer, {"step": "view"}, {"step": "view", "way": "shortcut"}),
     (ex.RowExplorer, {"step": 3}, {"step": 3, "mask": "causal", "query": "is"}),
 ]
