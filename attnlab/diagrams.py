@@ -217,6 +217,44 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def draw_positions(*, ax: Axes | None = None) -> Axes:
+    """Draw the three places at which attention can be told about positions.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Below, data flow from left to right; above, what is done to them.
+
+    See Also
+    --------
+    attnlab.sinusoidal_positions, attnlab.rotate, attnlab.alibi_bias : the three ways.
+    """
+    flow, above = 1.2, 2.6
+    boxes = [
+        Box(0.0, flow, "tokens", DATA),
+        Box(3.2, flow, "queries\nand keys", DATA),
+        Box(6.4, flow, "scores", DATA),
+        Box(9.0, flow, "weights", DATA),
+        Box(11.6, 0.7, "output", DATA),
+        Box(3.2, 0.1, "values", DATA),
+        Box(0.0, above, "add a vector", STEP, width=2.7),
+        Box(3.2, above, "turn", STEP, width=2.7),
+        Box(6.4, above, "add a number", STEP, width=2.7),
+    ]
+    arrows = [*((left, left + 1) for left in range(4)), (0, 5), (5, 4)]
+    ax = _draw(boxes, arrows, ax, figsize=(7.5, 2.2), height=(-0.35, 3.55))
+    for way, data in ((6, 0), (7, 1), (8, 2)):
+        _climb(ax, boxes[way], boxes[data])
+    for x, name in ((0.0, "learned, sinusoidal"), (3.2, "rotary (RoPE)"), (6.4, "ALiBi")):
+        _note(ax, x, 3.1, name)
+    return ax
+
+
 def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     """Draw what moves between slow and fast memory, step by step and in a fused kernel.
 
