@@ -22,7 +22,6 @@ from attnlab import (
     split_heads,
 )
 from attnlab.looking_back import LENGTH, load_looking_back, make_texts
-from attnlab.pretrained import load_encoder
 from tests.core.common import INF, assert_refused, draw
 
 N, H, L, D = 2, 6, 17, 5
@@ -248,17 +247,3 @@ def test_the_stored_times_are_whole_and_their_model_gives_the_same_rows():
     step = model(x[:, -1:], make["copies"](caches))
     assert_close(step, model(x, [None] * len(caches))[:, -1:], rtol=0, atol=1e-4)
     assert caches[0].length == 16
-
-
-@torch.no_grad()
-def test_the_stored_changes_are_those_of_hidden_keys():
-    rows, make = stored("hidden_keys.csv"), runpy.run_path(str(data_path("make_cache.py")))
-    sentences = [row["sentence"] for row in stored("bank_sentences.csv")]
-    assert list(dict.fromkeys(row["sentence"] for row in rows)) == sentences
-    encoder = load_encoder()
-    for sentence in sentences[::17]:
-        wanted = [row for row in rows if row["sentence"] == sentence]
-        assert [row["token"] for row in wanted] == encoder.tokens(sentence)
-        for one, row in zip(make["changes"](encoder, sentence), wanted, strict=True):
-            assert one["place"] == int(row["place"])
-            assert abs(one["change"] - float(row["change"])) < 0.002
