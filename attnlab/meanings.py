@@ -58,7 +58,7 @@ def vectors_of(
 
     See Also
     --------
-    leans : which meaning they lie nearer to.
+    lean : which meaning they lie nearer to.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
 
     See Also
     --------
-    leans : the same for each of the sentences, by the means of the others.
+    vectors_of : gives such vectors.
     torch.nn.functional.cosine_similarity : what is subtracted.
     """
     _check_known("others", others, is_first)
@@ -133,43 +133,6 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
     first, second = others[is_first].mean(dim=0), others[~is_first].mean(dim=0)  # (7, E)
     cosine = torch.nn.functional.cosine_similarity
     return cosine(vectors, first, dim=-1) - cosine(vectors, second, dim=-1)
-
-
-def leans(vectors: Tensor, is_first: Tensor) -> Tensor:
-    """Return the lean of every sentence, by the means of all the other sentences.
-
-    Parameters
-    ----------
-    vectors : Tensor, shape (N, 7, E)
-        From ``vectors_of``.
-    is_first : Tensor of bool, shape (N,)
-        True where the word has the first meaning; each has at least two sentences.
-
-    Returns
-    -------
-    Tensor, shape (N, 7)
-        Above 0 if a vector lies nearer to the first meaning.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If shapes or dtypes do not fit, or a meaning has fewer than two sentences.
-
-    See Also
-    --------
-    lean : for a sentence that is not among them.
-
-    Examples
-    --------
-    >>> vectors = torch.tensor([[1.0, 0], [1, 0.1], [0, 1], [0.1, 1]])[:, None]  # one layer
-    >>> leans(vectors, torch.tensor([True, True, False, False]))[:, 0] > 0
-    tensor([ True,  True, False, False])
-    """
-    _check_known("vectors", vectors, is_first, at_least=2)
-    number = torch.arange(len(vectors))
-    return torch.stack(
-        [lean(one, vectors[number != i], is_first[number != i]) for i, one in enumerate(vectors)]
-    )
 
 
 def wilson_interval(correct: int, total: int) -> tuple[float, float]:
@@ -216,7 +179,7 @@ def wilson_interval(correct: int, total: int) -> tuple[float, float]:
     return max(0.0, below), min(1.0, above)
 
 
-def _check_known(name: str, vectors: Tensor, is_first: Tensor, *, at_least: int = 1) -> None:
+def _check_known(name: str, vectors: Tensor, is_first: Tensor) -> None:
     check_exact_ndim(name, vectors, "(N, 7, E)", ndim=3, fix="use vectors_of.")
     check_floating(name, vectors)
     check_tensor("is_first", is_first)
@@ -229,8 +192,8 @@ def _check_known(name: str, vectors: Tensor, is_first: Tensor, *, at_least: int 
             f"got {shape(is_first)}."
         )
     first = int(is_first.sum())
-    if min(first, len(is_first) - first) < at_least:
+    if first in (0, len(is_first)):
         raise ValueError(
-            f"is_first must be True and False at least {at_least} times each, "
-            f"got {first} and {len(is_first) - first}."
+            "is_first must be True and False at least once each, "
+            f"got {first} and {len(is_first) - first} times."
         )

@@ -47,7 +47,7 @@ def test_ours_and_theirs_compute_the_same():
 def test_a_tiny_run_prints_and_writes_every_row(tmp_path, capsys):
     report, threads = tmp_path / "report.txt", torch.get_num_threads()
     try:
-        bench.run(Plan([16], 1e-6, 1, 0), ["kernels", "plain"], report)
+        bench.run(Plan([16], 1e-6), ["kernels", "plain"], report)
     finally:
         torch.set_num_threads(threads)
     text = report.read_text(encoding="utf-8")

@@ -67,8 +67,8 @@ def test_the_choices_of_lessons_contain_what_their_lessons_need() -> None:
         for number in map(int, re.findall(r"\d+", choice)):
             assert needed[number] <= before, (choice, number)
             before.add(number)
-    assert needed[14] == {5, 10, 12}
-    assert "Lesson 14 needs lessons 5, 10 and 12." in section
+    assert needed[14] == {10, 12}
+    assert "Lesson 14 needs lessons 10 and 12." in section
 
 
 def test_the_examples_run(capsys, tmp_path, monkeypatch) -> None:

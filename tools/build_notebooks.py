@@ -10,10 +10,12 @@ versions and everything random are left out. The figures of the lessons are writ
 from __future__ import annotations
 
 import asyncio
+import copy
+import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from tools.compare_outputs import compare_outputs
 from tools.extract_figures import extract
 from tools.notebooks import (
     KERNELSPEC,
@@ -31,18 +34,24 @@ from tools.notebooks import (
     NOTEBOOKS,
     LessonError,
     find_sources,
+    html_of,
     join_streams,
     kernel_environment,
+    outputs_in,
     plain_traceback,
     read_source,
     select,
     strip_ansi,
+    tags,
     write_notebook,
 )
 from tools.proofs import Proof, proofs_of
 
 FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
+LIBRARY = re.compile(
+    r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
+)
 READING = threading.Lock()  # some Pythons fail when two threads parse code at once
 
 
@@ -55,7 +64,7 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     with READING:
         notebook = read_source(source)
         proofs = proofs_of(target, notebook.cells)
-    execute(notebook, folder, proofs)
+    execute(notebook, folder, proofs, again=True)
     finish(notebook)
     nbformat.validate(notebook)
     write_notebook(notebook, target)
@@ -63,11 +72,17 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
 
 
 class Client(NotebookClient):
-    """A client that runs the proof of a cell right after the cell."""
+    """A client that runs the proof of a cell right after the cell, and at the end all cells again.
 
-    def __init__(self, notebook: NotebookNode, proofs: Mapping[str, Proof], **options) -> None:
+    Then every code cell runs once more, from the last to the first, so that none prepares another:
+    whoever has run all cells may run any of them again.
+    """
+
+    def __init__(
+        self, notebook: NotebookNode, proofs: Mapping[str, Proof], again: bool, **options
+    ) -> None:
         super().__init__(notebook, **options)
-        self.proofs = proofs
+        self.proofs, self.again = proofs, again
 
     async def async_execute_cell(self, cell: NotebookNode, *place, **options) -> NotebookNode:
         """Execute a cell and its proof, if it has one; a text may have one too."""
@@ -77,14 +92,39 @@ class Client(NotebookClient):
             reply = await self.kc.execute_interactive(proof.command, timeout=LIMIT, **silence)
             if problem := proof.explain(reply["content"]):
                 raise LessonError(problem)
+        if self.again and cell is self.nb.cells[-1]:
+            for one in reversed(self.nb.cells):
+                if one.cell_type == "code" and "raises-exception" not in tags(one):
+                    await self._run_again(one)
         return done
 
+    async def _run_again(self, cell: NotebookNode) -> None:
+        sent: list[dict] = []
+        options = {"store_history": False, "timeout": LIMIT, "output_hook": sent.append}
+        await self.kc.execute_interactive(cell.source, **options)
+        both = (without_library(outputs) for outputs in (cell.outputs, outputs_in(sent)))
+        if difference := compare_outputs(*both):
+            first = cell.source.strip().partition("\n")[0]
+            raise LessonError(f"the cell {first!r}, run again alone, gives another: {difference}")
 
-def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -> None:
+
+def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
+    """Return outputs without the scripts that only the first explorer of a kernel carries."""
+    found = copy.deepcopy(join_streams(outputs))
+    for output in found:
+        if page := html_of(output):
+            output.data["text/html"] = LIBRARY.sub("", page)
+    return found
+
+
+def execute(
+    notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof], *, again: bool = False
+) -> None:
     """Run all cells and their proofs in a fresh kernel, with outputs made to be stored."""
     client = Client(
         notebook,
         proofs,
+        again,
         timeout=LIMIT,
         kernel_name=KERNELSPEC["name"],
         record_timing=False,
@@ -109,7 +149,7 @@ def finish(notebook: NotebookNode) -> None:
 
 def explain(error: Exception, notebook: str) -> str:
     """Return in a few lines which cell or proof of a notebook failed and why."""
-    what = "a name or a proof" if isinstance(error, LessonError) else "a cell"
+    what = "a name, a proof or a second run" if isinstance(error, LessonError) else "a cell"
     lines = strip_ansi(str(error)).strip().splitlines()
     return "\n".join([f"{notebook}: {what} failed, and the old notebook stays.", *lines])
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import output_from_msg
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -185,6 +186,12 @@ def join_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
         else:
             joined.append(copy.copy(output))
     return joined
+
+
+def outputs_in(messages: Iterable[dict]) -> list[NotebookNode]:
+    """Return the outputs that a kernel sent, in their order, which nbval itself does not keep."""
+    kinds = {"display_data", "error", "execute_result", "stream"}
+    return join_streams(output_from_msg(one) for one in messages if one["msg_type"] in kinds)
 
 
 def plain_traceback(traceback: Iterable[str]) -> list[str]:

@@ -6,32 +6,23 @@ By itself nbval passes a cell that was never executed, wrong execution counts, a
 replaced or deleted, and outputs in another order; and it cannot see the other positions of a
 control. Its classes do the running here. Every output is then compared by ``compare_outputs``, and
 each proof runs right after its cell. After the last cell every control of every live figure is
-moved, and then every cell runs once more.
+moved. That a cell gives the same when it is run again alone is checked where lessons are built.
 """
 
 from __future__ import annotations
 
-import copy
 import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
-from nbformat import NotebookNode
-from nbformat.v4 import output_from_msg
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import LIMIT, LessonError, join_streams, kernel_environment, tags
+from tools.notebooks import LIMIT, LessonError, join_streams, kernel_environment, outputs_in
 from tools.proofs import Proof, proofs_of
-
-OUTPUTS = {"display_data", "error", "execute_result", "stream"}
-LIBRARY = re.compile(
-    r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
-)
 
 
 class Notebook(IPyNbFile):
@@ -52,11 +43,8 @@ class Notebook(IPyNbFile):
                 yield Cell.from_parent(self, name=code.name, **parts)
             if proof := proofs.get(cell.get("id")):
                 yield Block.from_parent(self, name=f"proof {cell.id}", proof=proof)
-        if not tests:  # the glossary
-            return
-        # first the controls: afterwards there is a second figure from each cell that runs again
-        yield Controls.from_parent(self, name="controls")
-        yield Again.from_parent(self, name="again")
+        if tests:  # there are none in the glossary
+            yield Controls.from_parent(self, name="controls")
 
     def setup(self) -> None:
         """Start the kernel; start it again if it dies, because another process took its ports."""
@@ -94,9 +82,9 @@ class Cell(IPyNbCell):
         stored = join_streams(self.cell.outputs)  # copies, because nbval changes them
         self.parent.messages.clear()
         super().runtest()
-        # the last message says that the cell is done
-        run = self.parent.messages[-1]["parent_header"]["msg_id"]
-        if difference := compare_outputs(stored, outputs_of(self.parent.messages, run)):
+        run = self.parent.messages[-1]["parent_header"]  # it says that the cell is done
+        sent = [one for one in self.parent.messages if one["parent_header"] == run]
+        if difference := compare_outputs(stored, outputs_in(sent)):
             self.raise_cell_error(f"Its outputs differ: {difference}")
 
     def compare_outputs(self, *_outputs: object, **_options: object) -> bool:
@@ -125,30 +113,6 @@ class Block(Unseen):
             pytest.fail(f"{self.path.name}: {problem}", pytrace=False)
 
 
-class Again(Unseen):
-    """Every code cell once more, from the last to the first, so that none prepares another."""
-
-    def runtest(self) -> None:
-        """Fail if a cell no longer gives what is stored; one that is meant to fail is left out."""
-        changed, client = [], self.parent.kernel.kc
-        for number, cell in reversed([*enumerate(self.parent.nb.cells, start=1)]):
-            if cell.cell_type == "code" and "raises-exception" not in tags(cell):
-                messages: list[dict] = []
-                reply = client.execute_interactive(
-                    cell.source, store_history=False, timeout=LIMIT, output_hook=messages.append
-                )
-                fresh = outputs_of(messages, reply["parent_header"]["msg_id"])
-                stored = without_library(join_streams(cell.outputs))
-                difference = compare_outputs(stored, without_library(fresh))
-                for error in (one for one in fresh if one.output_type == "error"):
-                    difference = f"{error.ename}: {error.evalue}"
-                if difference:
-                    first = cell.source.strip().splitlines()[:1]
-                    changed.append(f"cell {number} {first}, run again alone: {difference}")
-        if changed:
-            pytest.fail("\n".join(changed), pytrace=False)
-
-
 class Controls(Unseen):
     """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
 
@@ -157,24 +121,6 @@ class Controls(Unseen):
         reply = self.parent.run_silently(SWEEP)
         if reply["status"] != "ok":
             pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
-
-
-def outputs_of(messages: Iterable[dict], run: str) -> list[NotebookNode]:
-    """Return the outputs of a run in their order; nbval itself joins streams and loses it."""
-    return join_streams(
-        output_from_msg(message)
-        for message in messages
-        if message["msg_type"] in OUTPUTS and message["parent_header"]["msg_id"] == run
-    )
-
-
-def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
-    """Return outputs without the scripts that only the first explorer of a kernel carries."""
-    found = copy.deepcopy(list(outputs))
-    for output in found:
-        if page := output.get("data", {}).get("text/html"):
-            output.data["text/html"] = LIBRARY.sub("", page)
-    return found
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,7 +71,10 @@ class Answer:
 
     def slip(self, fits: Callable[[object], bool]) -> str | None:
         """Return the sentence of the first mistake that fits, if one does."""
-        return fitting(self.slips, fits)
+        for why, ways in self.slips.items():
+            if any(fits(way) for way in (ways if isinstance(ways, Either) else (ways,))):
+                return why
+        return None
 
     def value(self, read: Read) -> object:
         """Return what the answer gives without arguments, read by ``read``."""
@@ -120,14 +124,6 @@ class Either(tuple):
     def __new__(cls, *ways: object) -> Either:
         """Return them as one mistake."""
         return super().__new__(cls, ways)
-
-
-def fitting(slips: Mapping[str, object], fits: Callable[[object], bool]) -> str | None:
-    """Return the sentence of the first mistake that fits, if one does."""
-    for why, ways in slips.items():
-        if any(fits(way) for way in (ways if isinstance(ways, Either) else (ways,))):
-            return why
-    return None
 
 
 def is_stub(function: object) -> bool:
@@ -230,6 +226,8 @@ def numbers(
 ) -> Tensor:
     """Return finite numbers of a shape; ``hints`` says more about some wrong shapes."""
     read = vector(value, wanted)
+    if read.numel() == math.prod(shape) and 1 in read.shape:
+        read = read.reshape(shape)  # a single row or column of a table will do
     found = tuple(read.shape)
     if found != shape:
         raise Wrong(_voice.returned(_voice.kind_of(value), wanted, (hints or {}).get(found, "")))
@@ -247,11 +245,14 @@ def number(value: object) -> float:
     return numbers(read.reshape(()) if read.numel() == 1 else value, (), "one number").item()
 
 
-def pair(value: object, wanted: str) -> tuple[object, object]:
-    """Return the two parts of a tuple or a list."""
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise Wrong(_voice.returned(_voice.kind_of(value), wanted))
-    return value[0], value[1]
+def choice(value: object, options: Sequence[str]) -> str:
+    """Return one of some words, whatever its case."""
+    for option in options:
+        if isinstance(value, str) and value.strip().lower() == option.lower():
+            return option
+    got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
+    *others, last = (f'"{option}"' for option in options)
+    raise Wrong(_voice.returned(got, f"{', '.join(others)} or {last}"))
 
 
 def yes_or_no(value: object) -> bool:
@@ -261,7 +262,7 @@ def yes_or_no(value: object) -> bool:
     if isinstance(value, Tensor | np.ndarray | np.generic):
         entries = torch.as_tensor(value)
         if entries.numel() != 1:
-            wanted = "one True or False for all of it"
+            wanted = "a single True or False"
             raise Wrong(
                 _voice.returned(_voice.kind_of(value), wanted, _voice.HINTS["is ambiguous"])
             )
@@ -281,17 +282,20 @@ def table(caption: str, rows: dict[str, Sequence[float]], columns: Sequence[str]
     return Evidence(caption, values, tuple(rows), tuple(columns))
 
 
-def first_difference(got: Tensor, right: Tensor, axes: Sequence[str], shown: int = 5) -> Evidence:
+def first_difference(
+    got: Tensor, right: Tensor, axes: Sequence[str], columns: Sequence[str] = (), shown: int = 5
+) -> Evidence:
     """Return the first row that differs, from its first wrong entry on; ``axes`` have names."""
+    got, right = got.double(), right.double()
     off = (got - right).abs().nan_to_num(nan=torch.inf)
     *place, first = (off > 0.1 * off.max().clamp(max=1e3)).nonzero()[0].tolist()
     first = 0 if right.shape[-1] <= shown else first
-    columns = range(first, min(first + shown, right.shape[-1]))
+    names = columns or [f"{axes[-1]} {n}" for n in range(right.shape[-1])]
+    part = slice(first, first + shown)
     rows = {
-        name: numbers[tuple(place)][columns.start : columns.stop].tolist()
+        name: numbers[tuple(place)][part].tolist()
         for name, numbers in (("yours", got), ("correct", right))
     }
-    *names, last = axes[-right.ndim :]
-    where = (f"{name} {at}" for name, at in zip(names, place, strict=True))
+    where = (f"{axis} {at}" for axis, at in zip(axes[-right.ndim : -1], place, strict=True))
     caption = ", ".join(("The first difference", *where))
-    return table(f"{caption}:", rows, [f"{last} {n}" for n in columns])
+    return table(f"{caption}:", rows, names[part])

@@ -1,7 +1,8 @@
 """The forms of a check: a lesson declares what is correct and which mistakes have a name.
 
-A check is a function with one of these forms as its decorator: the docstring says what is checked,
-the body on what, and the form what is correct and which mistakes it names. A mistake is a wrong
+A check is a function with one of these forms as its decorator: the docstring says what a learner
+gives and what is checked, the body on what, and the form what is correct and which mistakes it
+names. A mistake is a wrong
 answer that runs, with the sentence that names it: the check compares the learner's answer with it,
 and one test gives every mistake of every lesson back to its check.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
@@ -24,14 +25,11 @@ from attnlab.exercises import _answers, _voice
 from attnlab.exercises._answers import (
     Answer,
     Either,
-    NotDone,
-    NoValue,
     Read,
     Right,
     Wrong,
     call,
     first_difference,
-    fitting,
     judge,
     number,
     tensor,
@@ -47,8 +45,6 @@ SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
 class Check:
     """What all forms share; each says in ``decide`` what makes an answer right."""
 
-    answer: str  # what a learner gives it, as one sentence
-    see: str  # "name : what it is", of a related function
     slips: Mapping[str, object] = field(default_factory=dict)  # sentence: wrong answer, or Either
     errors: Mapping[str, str] = field(default_factory=dict)  # part of an error's message: a hint
 
@@ -80,12 +76,11 @@ class Check:
             raise
 
     def _described(self, about: str) -> str:
+        """Return a docstring with what all checks return, and with the mistakes."""
+        returns = "\n\nReturns\n-------\nVerdict\n    Never an error."
         named = "\n".join(f"- {why}" for why in self.slips)
-        return (
-            f"{about}\n\nParameters\n----------\nanswer\n    {self.answer}\n\n"
-            f"Returns\n-------\nVerdict\n    Never an error.\n\nSee Also\n--------\n{self.see}\n"
-            + (f"\nNotes\n-----\nMistakes that it names:\n\n{named}\n" if named else "")
-        )
+        notes = f"\n\nNotes\n-----\nMistakes that it names:\n\n{named}\n" if named else ""
+        return about.replace("\n\nSee Also", f"{returns}\n\nSee Also") + notes
 
 
 # --- a value --------------------------------------------------------------------------------------
@@ -95,13 +90,11 @@ class Check:
 class Value(Check):
     """A check of one value; its body says what a message begins with, if anything."""
 
-    answer: str = "The number, or a function without arguments that returns it."
     right: object  # the value, or a function that says whether a value is correct
     verified: str | Callable[[object], str]  # said of a correct value
     otherwise: str | Callable[[object], str] = ""  # said of a wrong one without a named mistake
     read: Read = number
     near: Callable[[object, object], bool] = operator.eq  # whether two values are the same
-    evidence: Callable[[object], Evidence] | None = None  # shown with a wrong value
     by_hand: bool = False  # the value must be found without a softmax
 
     def decide(self, body: Callable, answer: Answer) -> Right:
@@ -109,14 +102,11 @@ class Value(Check):
         said = answer.value(self.read)
         begin = body(said) or ""
         if self.right(said) if callable(self.right) else self.near(said, self.right):
-            if self.by_hand and answer.observe(calls_softmax):
-                raise Wrong(
-                    "The numbers are right, but a softmax made them. Find them without one."
-                )
+            if self.by_hand:
+                by_hand(answer)
             return Right(f"{begin} {_text(self.verified, said)}".lstrip())
         why = answer.slip(lambda slip: self.near(said, slip))
-        evidence = self.evidence and self.evidence(said)
-        raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip(), evidence)
+        raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +121,14 @@ class Found(Check):
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Let the body judge what the answer gives."""
         return body(answer.value(self.read))
+
+
+def by_hand(answer: Answer, *inputs: object) -> None:
+    """Raise Wrong if an answer calls a softmax."""
+    if answer.observe(lambda given: calls_softmax(given, *inputs)):
+        raise Wrong(
+            "Your function calls a softmax, perhaps inside another function. Do without it."
+        )
 
 
 def calls_softmax(given: object, *inputs: object) -> bool:
@@ -178,45 +176,40 @@ class Compared(Check):
     what: str = "output"  # what the function returns
     read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
     nan: str = "It contains NaN, although every input is an ordinary number."
-    credit: str = ""  # said first where the first case is correct and another is not
     misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
-    evidence: Callable[..., Evidence] | None = None  # of (result, correct one, *inputs)
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
+    columns: tuple[str, ...] = ()  # names of the entries on the last axis of all
     atol: float = 1e-5
     rtol: float = 1e-5
-    keeps_inputs: bool = False  # the inputs must stay as they are
+    keeps_inputs: bool | str = False  # the inputs must stay as they are, or what to say if not
     keeps_dtype: bool = False  # the result must have the dtype of the correct one
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare the result of every case with the correct one, then with each mistake."""
         passed: list[tuple] = []
         for case, inputs in body():
-            try:
-                self._look(answer, case, inputs, passed)
-            except Wrong as wrong:
-                if passed and self.credit:
-                    wrong.message = f"{self.credit} {wrong.message}"
-                raise
+            self.compare(answer, case, inputs, passed)
             passed.append(inputs)
         return Right(self.verified)
 
-    def _look(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
+    def compare(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:
+        """Raise Wrong if the result of a case is not the correct one."""
         got = asked(answer, inputs, case, self.read, keeps_inputs=self.keeps_inputs)
         right = self._made(self.right, inputs)
         if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
-            raise Wrong(_voice.has_dtype(case, self.what, got, right))
+            raise Wrong(_voice.has(case, self.what, "dtype", got, right))
         if got.shape != right.shape:
-            why = self._named(got, inputs, passed) or _text(self.misshapen, got)
-            raise Wrong(f"{_voice.has_shape(case, self.what, got, right)} {why}".rstrip())
+            why = self._named(answer, got, inputs, passed) or _text(self.misshapen, got)
+            raise Wrong(f"{_voice.has(case, self.what, 'shape', got, right)} {why}".rstrip())
         if not self._same(got, right):
-            why = self._named(got, inputs, passed) or (got.isnan().any() and self.nan)
+            why = self._named(answer, got, inputs, passed) or (got.isnan().any() and self.nan)
             why = why or _text(self.otherwise, got, right, *inputs)
-            show = self.evidence or (lambda *_: first_difference(got, right, self.axes))
-            raise Wrong(f"{_voice.is_wrong(case, self.what)} {why}", show(got, right, *inputs))
+            shown = first_difference(got, right, self.axes, self.columns)
+            raise Wrong(f"{_voice.is_wrong(case, self.what)} {why}", shown)
         if self.keeps_dtype and got.dtype != right.dtype:
-            raise Wrong(_voice.has_dtype(case, self.what, got, right))
+            raise Wrong(_voice.has(case, self.what, "dtype", got, right))
 
-    def _named(self, got: Tensor, inputs: tuple, passed: list[tuple]) -> str | None:
+    def _named(self, answer: Answer, got: Tensor, inputs: tuple, passed: list[tuple]) -> str | None:
         """Return the sentence of the mistake that explains the result, if one does."""
 
         def explains(slip: Callable[..., object]) -> bool:
@@ -227,7 +220,7 @@ class Compared(Check):
             except RuntimeError:  # the mistake is an error for these sizes
                 return False
 
-        return fitting(self.slips, explains)
+        return answer.slip(explains)
 
     def _made(self, function: Callable[..., object], inputs: tuple) -> Tensor:
         return self.read(function(*inputs))
@@ -252,13 +245,13 @@ def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) 
 
 
 def asked(
-    answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool = False
+    answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool | str = False
 ) -> object:
     """Return what an answer gives for copies of the inputs: tensors, and tuples of tensors."""
     given = _copied(inputs)
     got = answer.ask(*given, read=read, case=case)
     if keeps_inputs and not _unchanged(given, inputs):
-        raise Wrong(_voice.changes_inputs(case))
+        raise Wrong(keeps_inputs if isinstance(keeps_inputs, str) else _voice.changes_inputs(case))
     return got
 
 
@@ -283,52 +276,24 @@ def bugs_left(
     """
     left: dict[str, list[Callable]] = {}
     for count in range(1, len(bugs) + 1):
-        begin = (
-            "One bug is left",
-            "Two bugs are left. The first",
-            "Three bugs are left. The first",
-        )
+        begin = f"{('One bug is', 'Two bugs are', 'Three bugs are')[count - 1]} left"
         for names in combinations(bugs, count):
             changes = {step: way for name in names for step, way in bugs[name].items()}
-            left.setdefault(f"{begin[count - 1]}: {names[0]}", []).append(make(**changes))
+            first = ". The first" if count > 1 else ""
+            left.setdefault(f"{begin}{first}: {names[0]}", []).append(make(**changes))
     return {why: Either(*ways) for why, ways in left.items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tried(Check):
-    """A check of a function with many right results; its body yields (case, inputs).
-
-    ``see_result`` looks at each result, and raises Wrong if a property is missing.
-    """
-
-    read: Read
-    see_result: Callable[..., None]  # of (case, result, *inputs)
-    verified: str  # said of a correct answer
-    shared: str = ""  # said if what ``see_result`` does to a result changes an input
-
-    def decide(self, body: Callable, answer: Answer) -> Right:
-        """Look at the result of every case."""
-        for case, inputs in body():
-            given = _copied(inputs)
-            self.see_result(case, answer.ask(*given, read=self.read, case=case), *inputs)
-            if self.shared and not _unchanged(given, inputs):
-                raise Wrong(self.shared)
-        return Right(self.verified)
 
 
 # --- an opinion -----------------------------------------------------------------------------------
 
 
 class Case(NamedTuple):
-    """One thing to judge: its name, the arguments, the truth, and why a wrong opinion is wrong.
-
-    The hint may be a function, which is called if the opinion was wrong.
-    """
+    """One thing to judge: its name, the arguments, the truth, and why another opinion is wrong."""
 
     name: str
     arguments: tuple
     truth: object
-    hint: str | Callable[[], str]
+    hint: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,37 +311,19 @@ class Opinion(Check):
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare every opinion with the truth; if one is wrong, all with those of each mistake."""
         cases = list(body())
-        said = self.opinions(cases, answer)
+        said = {
+            name: asked(answer, arguments, name, self.read, keeps_inputs=self.keeps_inputs)
+            for name, arguments, _, _ in cases
+        }
         wrong = [case for case in cases if said[case.name] != case.truth]
         if not wrong:
             return Right(self.verified)
-        evidence = self.evidence and self.evidence(wrong[0], said)
-        for name, _, truth, _ in wrong:
-            if said[name] is None:
-                path = "every path through the function needs a `return`"
-                raise Wrong(
-                    f"{_voice.says(None, name)} Return {_voice.quoted(truth)}: {path}.", evidence
-                )
         why = answer.slip(
             lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
         )
         name, _, _, hint = wrong[0]
-        raise Wrong(f"{_voice.says(said[name], name)} {why or _text(hint)}", evidence)
-
-    def opinions(self, cases: Iterable[Case], answer: Answer) -> dict[str, object]:
-        """Return what the answer says of every case, None where it returns nothing."""
-        said: dict[str, object] = {}
-        nothing = None
-        for name, arguments, _, _ in cases:
-            try:
-                said[name] = asked(
-                    answer, arguments, name, self.read, keeps_inputs=self.keeps_inputs
-                )
-            except (NotDone, NoValue) as error:
-                said[name], nothing = None, nothing or error
-        if set(said.values()) == {None}:
-            raise nothing
-        return said
+        evidence = self.evidence and self.evidence(wrong[0], said)
+        raise Wrong(f"{_voice.says(said[name], name)} {why or hint}", evidence)
 
 
 def _text(words: str | Callable[..., str], *facts: object) -> str:

@@ -5,6 +5,8 @@ A message says what the learner's code did, with the inputs that it names, and t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from torch import Tensor
 
@@ -31,6 +33,15 @@ HINTS = {
         "That advice is right only if the axes are in the order that you intend."
     ),
 }
+FROM_THE_END = "Count the dimensions from the end, with -1 and -2."
+TRANSPOSED = {
+    "a (2) must match the size of tensor b (11)": "`.T` reverses all dimensions. Swap the last two "
+    "with key.transpose(-2, -1)."
+}
+KEEPDIM = {
+    "must match the size of tensor": "A sum, a mean or a largest value along one dimension needs "
+    "keepdim=True, so that this dimension stays, with size 1."
+}
 
 
 # --- kinds, shapes and truth values ---------------------------------------------------------------
@@ -42,8 +53,13 @@ def kind_of(value: object) -> str:
         return f"{article(type(value).__name__)} of length {len(value)}"
     if isinstance(value, Tensor | np.ndarray):
         name = "tensor" if isinstance(value, Tensor) else "NumPy array"
-        return f"a {name} of shape {tuple(value.shape)}"
+        return f"a {name} {f'of shape {tuple(value.shape)}' if value.ndim else 'with one number'}"
     return KINDS.get(type(value)) or article(type(value).__name__)
+
+
+def listed(numbers: Iterable[float]) -> str:
+    """Return numbers as a list, whole ones without a decimal point."""
+    return f"[{', '.join(f'{number:g}' for number in numbers)}]"
 
 
 def article(noun: str) -> str:
@@ -62,19 +78,11 @@ def of_value(message: str) -> str:
     return given.replace(". Return ", ". It should be ")
 
 
-def has_shape(case: str, what: str, got: Tensor, right: Tensor) -> str:
-    """Say which shape a result has, and which it should have."""
-    has, it = ("have", "they") if is_plural(what) else ("has", "it")
-    wanted = f"but {it} should have the shape {shape(right)}"
-    return f"With {case}, the {what} {has} the shape {shape(got)}, {wanted}."
-
-
-def has_dtype(case: str, what: str, got: Tensor, right: Tensor) -> str:
-    """Say which dtype a result has, and which it should have."""
-    has, it = ("have", "they") if is_plural(what) else ("has", "it")
-    return (
-        f"With {case}, the {what} {has} the dtype {got.dtype}, but {it} should have {right.dtype}."
-    )
+def has(case: str, what: str, part: str, got: Tensor, right: Tensor) -> str:
+    """Say which shape or dtype a result has, and which it should have."""
+    has = "have" if is_plural(what) else "has"
+    found, wanted = ((one.dtype if part == "dtype" else shape(one)) for one in (got, right))
+    return f"With {case}, the {what} {has} the {part} {found} instead of {wanted}."
 
 
 def is_wrong(case: str, what: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
-from attnlab.exercises._forms import Compared, randoms
+from attnlab.exercises._forms import Compared, Either, randoms
 
 
 def scores_of(query: Tensor, x: Tensor) -> Tensor:
@@ -21,8 +20,6 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
 
 
 @Compared(
-    answer="A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).",
-    see="torch.nn.functional.scaled_dot_product_attention : for many queries at once.",
     what="new vector",
     axes=("feature",),
     right=new_vector,
@@ -30,37 +27,22 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
         "The scores are not divided. Divide them by the square root of the number of features.": (
             lambda query, x: (x @ query).softmax(dim=-1) @ x
         ),
-        "The scores are divided by the number of features. Divide them by its square root.": (
-            lambda query, x: (x @ query / len(query)).softmax(dim=-1) @ x
+        "The scores are divided, but not by the square root of the number of features.": Either(
+            lambda query, x: (x @ query / len(query)).softmax(dim=-1) @ x,
+            lambda query, x: (x @ query / len(x) ** 0.5).softmax(dim=-1) @ x,
+            lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
         ),
-        "The scores are divided by the square root of the number of words. Divide them by that of "
-        "the number of features.": lambda query, x: (x @ query / len(x) ** 0.5).softmax(dim=-1) @ x,
-        "These are the weights of the words. Use them to average the rows of x.": (
-            lambda query, x: scores_of(query, x).softmax(dim=-1)
-        ),
-        "These are the scores. Turn them into weights, and average the rows of x with them.": (
-            scores_of
-        ),
-        "These are the numbers of the query itself, as they were before attention.": (
-            lambda query, x: query.clone()
+        "You returned one number for each word. Average the rows of x with the weights.": Either(
+            scores_of, lambda query, x: scores_of(query, x).softmax(dim=-1)
         ),
         "This is the plain average of the rows. Words that match the query better must get more "
         "weight.": lambda query, x: x.mean(dim=0),
-        "Every row gets the weight 1, because the softmax runs over a single number. It must run "
-        "over the words.": lambda query, x: x.sum(dim=0),
-        "The rows are averaged with the scores. Turn the scores into weights first.": (
-            lambda query, x: scores_of(query, x) @ x
-        ),
-        "The powers of e are not divided by their sum, so the weights do not add up to 1.": (
-            lambda query, x: scores_of(query, x).exp() @ x
-        ),
-        "The query has been added to the new vector. Return the average alone.": (
-            lambda query, x: query + new_vector(query, x)
-        ),
-        "The scores are always divided by the square root of 5. Ask the query how many features it "
-        "has.": lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
-        "These are the new vectors of all words. Return only the one for the query.": (
-            lambda query, x: torch.stack([new_vector(row, x) for row in x])
+        "The weights of the words do not sum to 1. Make them with a softmax over the words.": (
+            Either(
+                lambda query, x: scores_of(query, x) @ x,
+                lambda query, x: scores_of(query, x).exp() @ x,
+                lambda query, x: x.sum(dim=0),  # a softmax over a single number
+            )
         ),
     },
     errors={"must match the size": "The weighted average of the rows is `weights @ x`."},
@@ -73,6 +55,15 @@ def check_new_vector() -> Iterator[tuple[str, tuple[Tensor, ...]]]:
     """Check a function that returns the new vector of one word.
 
     Verified: its numbers and shape, for three sizes.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).
+
+    See Also
+    --------
+    torch.nn.functional.scaled_dot_product_attention : for many queries at once.
     """
     for length, features in ((7, 5), (3, 11), (13, 2)):
         x, others = randoms((length, features), (length, features), seed=length)

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from attnlab.attention import trace_attention
 from attnlab.data import load_table
+from attnlab.exercises import _voice
 from attnlab.exercises._answers import Right, Wrong, numbers, table
 from attnlab.exercises._examined import Examined
 from attnlab.exercises._forms import Either, Found, Value, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
 KEYS = load_table("he_is_awesome.csv").values
-FUNCTION = "A function of (query, key, value) that returns the output."
 
 # --- a query of zeros -----------------------------------------------------------------------------
 
@@ -39,8 +39,6 @@ def no_third(weights: Tensor) -> str:
 
 
 @Value(
-    answer="Three weights, or a function without arguments that returns them.",
-    see="check_query_for_awesome : the next exercise.",
     read=three_weights,
     right=[1 / 3] * 3,
     near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
@@ -62,6 +60,15 @@ def check_zero_query(_weights: Tensor) -> None:
     """Check the weights that a query of zeros gives to three keys.
 
     Verified: three numbers, each a third up to rounding, found without a softmax.
+
+    Parameters
+    ----------
+    answer
+        Three weights, or a function without arguments that returns them.
+
+    See Also
+    --------
+    check_query_for_awesome : the next exercise.
     """
 
 
@@ -85,14 +92,21 @@ def weights_of(query: Tensor) -> Tensor:
 
 
 @Found(
-    answer="The query, or a function without arguments that returns it.",
-    see="check_zero_query : the exercise before.",
     read=one_query,
 )
 def check_query_for_awesome(query: Tensor) -> Right:
     """Check a query that is to give “awesome” more than 0.9 of the weight.
 
     Verified: its shape (4,), and the weights that attention gives it over “He is awesome”.
+
+    Parameters
+    ----------
+    answer
+        The query, or a function without arguments that returns it.
+
+    See Also
+    --------
+    check_zero_query : the exercise before.
     """
     weights = weights_of(query)
     if not weights.isfinite().all():
@@ -121,15 +135,11 @@ def check_query_for_awesome(query: Tensor) -> Right:
 L, S, E, EV = 5, 7, 11, 13
 # A solution's verdict is in sight before the learner's own answer: it says no more than it must.
 FOUND = "The output agrees with torch, for one sentence and for a batch"
-FROM_THE_END = "Count the dimensions from the end, with -1 and -2."
-TRANSPOSE = "Swap the last two dimensions of the key with key.transpose(-2, -1)."
 ERRORS = {
-    "a (2) must match the size of tensor b (11)": f"`.T` reverses all dimensions. {TRANSPOSE}",
-    "to be: [2, 11] but got: [2, 7]": TRANSPOSE,
-    "must match the size of tensor": (
-        "A sum or a largest value over the keys needs keepdim=True, so that it stays a column with "
-        "one number for each query."
-    ),
+    **_voice.TRANSPOSED,
+    "to be: [2, 11] but got: [2, 7]": "Swap the last two dimensions with key.transpose(-2, -1).",
+    **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), _voice.FROM_THE_END),
+    **_voice.KEEPDIM,
 }
 Weigh = Callable[[Tensor], Tensor]
 
@@ -138,12 +148,6 @@ def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
     """Return query, key and value, and how a message names them."""
     sizes = ((*lead, L, E), (*lead, S, E), (*lead, S, EV))
     return "query {}, key {} and value {}".format(*sizes), randoms(*sizes)
-
-
-WITH_HEADS = (
-    *inputs_of(2, 3),
-    f"It does not work yet for a query of shape {(2, 3, L, E)}, with heads; lesson 7 needs that.",
-)
 
 
 def scores_of(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
@@ -176,27 +180,21 @@ def soft(scores: Tensor, dim: int = -1) -> Tensor:
     return positive / positive.sum(dim=dim, keepdim=True)
 
 
-NOT_ROOT = "Divide by the root of the number of features, √11."
+NOT_ROOT = "Divide them by the root of the number of features, √11."
 MISTAKES = {
     f"The scores are not divided. {NOT_ROOT}": dividing(lambda key, value: 1),
-    f"The scores are divided by 11, the number of features itself. {NOT_ROOT}": dividing(
-        lambda key, value: E**2
+    f"The scores are divided by another number. {NOT_ROOT}": Either(
+        dividing(lambda key, value: E**2), dividing(lambda key, value: S)
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
     f"one sentence, but the number of sentences for a batch. {NOT_ROOT}": dividing(
         lambda key, value: len(key)
     ),
-    f"The scores are divided by √7, and 7 is the number of keys. {NOT_ROOT}": dividing(
-        lambda key, value: S
-    ),
-    "The scores themselves are divided by their sum, so some weights are negative. First raise e "
-    "to the power of each score.": weighing(by_sum),
-    "The scores are made positive by something other than the exponential, such as `relu` or "
-    "`abs`. Raise e to the power of each score.": Either(
-        *(
-            weighing(lambda scores, make=make: by_sum(make(scores)))
-            for make in (torch.relu, torch.abs)
-        )
+    "The weights are made without the exponential. Raise e to the power of each score, and then "
+    "divide by the sum.": Either(
+        weighing(by_sum),
+        weighing(lambda scores: by_sum(scores.relu())),
+        weighing(lambda scores: by_sum(scores.abs())),
     ),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "
     "dim=-1.": weighing(lambda scores: soft(scores, dim=-2)),
@@ -207,12 +205,8 @@ MISTAKES = {
 
 
 @Examined(
-    answer=FUNCTION,
-    see="attnlab.clinic.diagnose : the probes.",
     slips=MISTAKES,
     errors=ERRORS,
-    advice=FROM_THE_END,
-    also=WITH_HEADS,
     verified=f"{FOUND}.",
 )
 def check_mended() -> Iterator[tuple[str, tuple]]:
@@ -220,6 +214,15 @@ def check_mended() -> Iterator[tuple[str, tuple]]:
 
     Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers for one sentence and
     for a batch.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : the probes.
     """
     yield from (inputs_of(2), inputs_of())
 
@@ -230,16 +233,8 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
 
 
 @Examined(
-    answer=FUNCTION,
-    see="check_mended : the same without the demands on the softmax.",
     slips={
         **MISTAKES,
-        "You subtract the largest score of each key, taken over the queries. Subtract the same "
-        "number from all scores of a row, or the weights change.": (
-            by_exp(lambda scores: scores.amax(dim=-2, keepdim=True))
-        ),
-        "You subtract a large fixed number from every score, so e to the power of each rounds to "
-        "0. Subtract a number chosen for each row.": by_exp(lambda scores: 1000),
         "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
         "you subtract from a row of scores without changing its weights?": by_exp(lambda scores: 0),
         "The row with scores far below 0 gives NaN, because e to the power of each of its scores "
@@ -249,21 +244,18 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "may lie far above 0. If you subtract the mean of the row, for example, one may.": by_exp(
             lambda scores: scores.mean(dim=-1, keepdim=True)
         ),
+        "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
+        "distance from the others in its row.": Either(
+            weighing(lambda scores: by_sum(scores.clamp(max=80).exp())),
+            weighing(lambda scores: by_sum(scores.clamp(-80, 80).exp())),
+        ),
         "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
         "power of a score becomes infinite at about 709 instead of 88.": weighing(
             lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
         ),
-        "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
-        "distance from the others in its row.": Either(
-            *(
-                weighing(lambda scores, most=most: by_sum(scores.clamp(-most, most).exp()))
-                for most in (20, 50, 80, 85, 88)
-            )
-        ),
     },
     errors=ERRORS,
-    advice=FROM_THE_END,
-    also=WITH_HEADS,
+    right=weighing(soft),
     by_hand=True,
     verified=f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
 )
@@ -272,6 +264,15 @@ def check_attention_from_exp() -> Iterator[tuple[str, tuple]]:
 
     Verified: all that ``check_mended`` looks at, no call of softmax, raw scores above 1000 and
     below -1000 side by side.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    check_mended : the same without the demands on the softmax.
     """
     yield from (inputs_of(2), inputs_of())
     for size in (100, 300, 1000):

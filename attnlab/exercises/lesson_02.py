@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -12,25 +12,14 @@ from torch import Tensor, nn
 from attnlab._checks import shape
 from attnlab.attention import attention_scores
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, numbers, table
+from attnlab.exercises._answers import choice, numbers
 from attnlab.exercises._forms import Compared, Either, Value
 
 # --- always true ----------------------------------------------------------------------------------
 
 
-def letter(value: object) -> str:
-    """Read one of four letters."""
-    said = value.strip().upper() if isinstance(value, str) else ""
-    if said not in ("A", "B", "C", "D"):
-        got = f"“{value[:40]}”" if isinstance(value, str) else _voice.kind_of(value)
-        raise Wrong(_voice.returned(got, 'one letter, "A", "B", "C" or "D"'))
-    return said
-
-
 @Value(
-    answer='"A", "B", "C" or "D", or a function without arguments that returns the letter.',
-    see="attnlab.score_variance : measures what the sentences speak of.",
-    read=letter,
+    read=partial(choice, options="ABCD"),
     right="B",
     slips={
         "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
@@ -45,6 +34,15 @@ def check_always_true(_said: str) -> None:
     """Check which of four sentences about the division is always true.
 
     Verified: the letter. A wrong one is answered with its counterexample.
+
+    Parameters
+    ----------
+    answer
+        "A", "B", "C" or "D", or a function without arguments that returns the letter.
+
+    See Also
+    --------
+    attnlab.score_variance : measures what the sentences speak of.
     """
 
 
@@ -54,33 +52,22 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
 
 
 @Compared(
-    answer="A function of the divisor that returns mean and variance.",
-    see="check_always_true : the same law in words.",
     read=lambda value: numbers(value, (2,), "two numbers, the mean and the variance"),
     right=lambda c: (MEAN / c, VARIANCE / c**2),
     slips={
         "The mean must come first and the variance second.": (
             lambda c: (VARIANCE / c**2, MEAN / c)
         ),
-        "These belong to a single die, but means add up, and so do variances of independent "
-        "terms.": (lambda c: (3.5 / c, 35 / 12 / c**2)),
-        "The variance is that of a single die, but variances of independent terms add up.": (
-            lambda c: (MEAN / c, 35 / 12 / c**2)
+        "The mean or the variance is that of a single die. Means add up, and so do variances of "
+        "independent terms.": Either(
+            lambda c: (3.5 / c, 35 / 12 / c**2), lambda c: (MEAN / c, 35 / 12 / c**2)
         ),
-        "Neither depends on the divisor, but the mean is divided by it, and the variance by its "
-        "square.": lambda c: (
-            MEAN,
-            VARIANCE,
-        ),
-        "Divide the variance by the square of the divisor, not by the divisor itself.": lambda c: (
-            MEAN / c,
-            VARIANCE / c,
+        "Divide the mean by the divisor, and the variance by its square.": Either(
+            lambda c: (MEAN, VARIANCE), lambda c: (MEAN / c, VARIANCE / c)
         ),
         "The second number is the standard deviation, which is the root of the variance.": (
             lambda c: (MEAN / c, VARIANCE**0.5 / c)
         ),
-        "The variance would be correct for 100 times the same die, but independent dice do not all "
-        "fall alike.": lambda c: (MEAN / c, 100 * VARIANCE / c**2),
         "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
         "that the die has, so divide by 6 (correction=0).": lambda c: (MEAN / c, 350 / c**2),
     },
@@ -88,11 +75,7 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
     otherwise="Add up the means of 100 dice and divide by the divisor. Add up their variances and "
     "divide by its square.",
     verified="Mean and variance are correct for every divisor.",
-    evidence=lambda got, right, c: table(
-        f"The sum of 100 dice, divided by {c}:",
-        {"yours": got, "observed in 20,000 throws": thrown(c)},
-        ("mean", "variance"),
-    ),
+    columns=("mean", "variance"),
     atol=0.0,
     rtol=0.03,
 )
@@ -100,17 +83,18 @@ def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
     """Check formulas for mean and variance of a sum of 100 dice, divided by a number.
 
     Verified: both, for the divisors 1, 10 and 100.
+
+    Parameters
+    ----------
+    answer
+        A function of the divisor that returns mean and variance.
+
+    See Also
+    --------
+    check_always_true : the same law in words.
     """
     for divisor in (1, 10, 100):
-        yield f"divisor {divisor}", (divisor,)
-
-
-@cache
-def thrown(c: int) -> tuple[float, float]:
-    """Return mean and variance of 20,000 sums of 100 dice, divided by a number."""
-    generator = torch.Generator().manual_seed(2)
-    sums = torch.randint(1, 7, (20_000, 100), generator=generator).double().sum(dim=-1) / c
-    return sums.mean().item(), sums.var().item()
+        yield f"the divisor {divisor}", (divisor,)
 
 
 # --- a good factor --------------------------------------------------------------------------------
@@ -130,8 +114,6 @@ def variance_with(factor: float) -> float:
 
 
 @Value(
-    answer="The factor, or a function without arguments that returns it.",
-    see="attnlab.score_variance : measures the spread of scores.",
     right=lambda factor: LOW < variance_with(factor) < HIGH,
     near=lambda factor, other: abs(factor - other) < 0.03 * other,
     slips={
@@ -139,33 +121,28 @@ def variance_with(factor: float) -> float:
         "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
         "The exponent is four: twice the factor makes a score four times as large and the variance "
         "sixteen times.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
-        "Dividing the tokens by the root of 8 is not enough. The variance has to become 436 times "
-        "as small.": 10 / 8**0.5,
-        "Dividing the tokens by 8 divides the variance by the fourth power of 8, which is 4096. "
-        "Dividing it by 436 would be enough.": 10 / 8,
+        "Dividing the tokens by the root of 8 divides the variance by 64, and dividing them by 8 "
+        "divides it by 4096. It has to be divided by 436.": Either(10 / 8**0.5, 10 / 8),
     },
     verified=f"It lies between {LOW} and {HIGH}. With the factor 10 it is {START}.",
-    evidence=lambda factor: table(
-        "Tokens (10, 8), d_k = 8:",
-        {
-            "10, the demonstration": [10.0, variance_with(10.0)],
-            "yours": [factor, variance_with(factor)],
-        },
-        ("factor", "variance"),
-    ),
 )
 def check_good_factor(factor: float) -> str:
     """Check a factor on the tokens that brings the variance of the scaled scores near 1.
 
     Verified: the variance lies between 0.8 and 1.25, with the layers of the lesson.
+
+    Parameters
+    ----------
+    answer
+        The factor, or a function without arguments that returns it.
+
+    See Also
+    --------
+    attnlab.score_variance : measures the spread of scores.
     """
     variance = variance_with(factor)
-    if LOW < variance < HIGH:
-        return f"The variance is {variance:.3f}."
-    return (
-        f"The variance is {variance:.3g}, so the factor is too "
-        f"{'small' if variance < 1 else 'large'}."
-    )
+    size = "" if LOW < variance < HIGH else f", so it is too {'small' if variance < 1 else 'large'}"
+    return f"The variance is {variance:.4g}{size}."
 
 
 # --- scores that do not depend on lengths ---------------------------------------------------------
@@ -196,18 +173,13 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
 
 
 @Compared(
-    answer="A function of query (..., L, E) and key (..., S, E) that returns scores (..., L, S).",
-    see="torch.nn.functional.rms_norm : torch's version of the rescaling.",
     right=lambda query, key: scores(unit(query), unit(key)),
     slips={
-        "Nothing is rescaled, so keys ten times as large change the scores.": normed_by(
-            lambda x: x
-        ),
-        "Only the queries are rescaled, so keys ten times as large change the scores.": (
-            lambda query, key: scores(unit(query), key)
-        ),
-        "Only the keys are rescaled, so queries ten times as large change the scores.": (
-            lambda query, key: scores(query, unit(key))
+        "Queries and keys must both be rescaled. If either becomes ten times as large, the scores "
+        "must not change.": Either(
+            scores,
+            lambda query, key: scores(unit(query), key),
+            lambda query, key: scores(query, unit(key)),
         ),
         "The division by the root of d_k is missing. The score of every query with itself is d_k, "
         "but it should be the root of d_k.": lambda query, key: (
@@ -221,35 +193,23 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         "squares, not their sum.": (
             lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
         ),
-        "The mean is subtracted, as in LayerNorm. Here the features are only rescaled.": normed_by(
-            lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
+        "The mean is subtracted, as in LayerNorm or in a standard deviation. The root mean square "
+        "subtracts nothing.": normed_by(
             lambda x: F.layer_norm(x, x.shape[-1:]),
-        ),
-        "You divide by the standard deviation, which subtracts the mean before it squares. The "
-        "root mean square subtracts nothing.": normed_by(
+            lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),
-        "The root is missing. Divide by the root of the mean square.": normed_by(
-            lambda x: x / x.square().mean(-1, keepdim=True)
-        ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
-            lambda x: x / x.norm(),
-            lambda x: x / x.square().mean().sqrt(),
-            lambda x: x / x.square().mean((-2, -1), keepdim=True).sqrt(),
+            lambda x: x / x.norm(), lambda x: x / x.square().mean().sqrt()
         ),
     },
     what="scores",
     axes=("sequence", "head", "query", "key"),
     nan="They contain NaN, although every input is an ordinary number. Do you take the root of a "
     "negative number?",
-    errors={
-        "a (2) must match the size of tensor b (11)": "`.T` reverses all dimensions. Swap the last "
-        "two with key.transpose(-2, -1).",
-        "must match the size of tensor": "A mean or a sum over the features needs keepdim=True, so "
-        "that it stays a column with one number for each query.",
-    },
-    misshapen="Count the dimensions from the end.",
+    errors=_voice.TRANSPOSED | _voice.KEEPDIM,
+    misshapen=_voice.FROM_THE_END,
     otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
     "divided by the root of d_k.",
     verified="The score of every query with itself is the root of d_k, whatever its length. "
@@ -263,6 +223,15 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
 
     Verified: every query and key by itself is brought to root mean square 1, no mean is
     subtracted, and the root of d_k divides; for one sequence, a batch, and a batch with heads.
+
+    Parameters
+    ----------
+    answer
+        A function of query (..., L, E) and key (..., S, E) that returns scores (..., L, S).
+
+    See Also
+    --------
+    torch.nn.functional.rms_norm : torch's version of the rescaling.
     """
     for lead in ((2,), (), (2, 3)):
         generator = torch.Generator().manual_seed(0)  # rows of different lengths, no mean of 0

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from attnlab.clinic import Evidence
+from attnlab._checks import shape
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, first_difference, table
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Tried, Value, randoms
+from attnlab.exercises._answers import Wrong
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -21,12 +21,14 @@ COUNT = MATRICES + OUTPUTS
 
 
 @Value(
-    see="torch.nn.Module.parameters : to count with.",
     right=COUNT,
     slips={
         "The three matrices are correct. Now add a bias for each output.": MATRICES,
         "Queries and keys each need a projection, and each output has a bias.": Either(
             (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
+        ),
+        "A bias belongs to each output of each projection.": Either(
+            MATRICES + 3 * D_IN, MATRICES + 3
         ),
         "A value has 5 numbers, not 7, and each output has a bias.": Either(
             3 * (D_IN + 1) * D_K, 3 * D_IN * D_K
@@ -34,8 +36,6 @@ COUNT = MATRICES + OUTPUTS
         "The words share the matrices, so 9 words need no more parameters than one word does.": (
             Either(9 * COUNT, 9 * MATRICES)
         ),
-        "A bias belongs to each output, not to each input.": MATRICES + 3 * D_IN,
-        "A projection has a bias for each of its outputs, not one for all.": MATRICES + 3,
     },
     verified="The number is the same for a sentence of any length.",
     otherwise="Count the parameters of each projection, which are inputs times outputs, and add "
@@ -45,57 +45,58 @@ def check_parameter_count(_count: float) -> None:
     """Check how many parameters three projections 12 -> 7, 7 and 5 with bias have.
 
     Verified: the number.
+
+    Parameters
+    ----------
+    answer
+        The number, or a function without arguments that returns it.
+
+    See Also
+    --------
+    torch.nn.Module.parameters : to count with.
     """
 
 
 # --- a linear layer made of a matrix --------------------------------------------------------------
 
 
-def linear(value: object) -> nn.Linear:
-    """Read a linear layer."""
-    if isinstance(value, nn.Linear):
-        return value
-    raise Wrong(_voice.returned(_voice.kind_of(value), "an nn.Linear"))
+def linear_of(matrix: Tensor) -> nn.Linear:
+    """Return a layer without bias that multiplies by a matrix."""
+    layer = nn.Linear(*matrix.shape, bias=False)
+    layer.weight = nn.Parameter(matrix.T.clone())
+    return layer
 
 
-def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
-    """Raise Wrong unless the layer gives x @ matrix and trains a copy; change its weight."""
+def weight_of(layer: object) -> Tensor:
+    """Return a copy of the weight of a linear layer, and set it to 0."""
+    if not isinstance(layer, nn.Linear):
+        raise Wrong(_voice.returned(_voice.kind_of(layer), "an nn.Linear"))
     if layer.bias is not None:
         zero = "" if layer.bias.any() else " Even a bias of zeros would be trained."
         raise Wrong(f"The layer must not have a bias, so pass bias=False.{zero}")
-    got, right = tuple(layer.weight.shape), tuple(matrix.T.shape)
-    if got != right:
-        raise Wrong(
-            f"With {case}, the weight has the shape {got}, but it should have the shape {right}, "
-            "because nn.Linear stores one row for each output."
-        )
-    sizes = layer.in_features, layer.out_features
-    if sizes != tuple(matrix.shape):
-        raise Wrong(
-            f"With {case}, the layer says that it has {sizes[0]} inputs and {sizes[1]} outputs, "
-            "because it was made with the two sizes exchanged: nn.Linear(inputs, outputs)."
-        )
-    product = layer.weight.detach().T  # what the layer multiplies by
-    if not torch.allclose(product, matrix, atol=1e-5):
-        why = "Its weight does not hold the numbers of the matrix."
-        if torch.equal(product.T, matrix):
-            why = (
-                "The weight must hold the transposed matrix. With a square matrix, no error tells "
-                "you so."
-            )
-        evidence = first_difference(product, matrix, ("input", "output"))
-        raise Wrong(f"{_voice.is_wrong(case, 'layer')} {why}", evidence)
     if not layer.weight.requires_grad:
         raise Wrong("The weight cannot be trained, because its requires_grad is False.")
+    weight = layer.weight.detach().clone()
     with torch.no_grad():
         layer.weight.zero_()
+    sizes = layer.in_features, layer.out_features
+    if weight.shape != sizes[::-1]:
+        raise Wrong(
+            f"An nn.Linear{sizes} stores a weight of the shape {sizes[::-1]}, but yours has the "
+            f"shape {shape(weight)}."
+        )
+    return weight
 
 
-@Tried(
-    answer="A function of a matrix (d_in, d_out) that returns the layer.",
-    see="torch.nn.Linear : stores its weight as (d_out, d_in).",
-    read=linear,
-    see_result=see_layer,
+@Compared(
+    right=linear_of,
+    what="weight of the layer",
+    read=weight_of,
+    slips={
+        "The weight must hold the transposed matrix. If it is square, no error tells you so.": (
+            lambda matrix: linear_of(matrix.T if len(matrix) == len(matrix.T) else matrix)
+        ),
+    },
     errors={
         "as parameter 'weight'": "A weight must be a parameter: wrap the numbers in nn.Parameter.",
         "a leaf Variable that requires grad": (
@@ -103,8 +104,11 @@ def see_layer(case: str, layer: nn.Linear, matrix: Tensor) -> None:
             "what is trained."
         ),
     },
-    shared="The layer shares its memory with the matrix, so training it changes the matrix. Copy "
-    "the numbers.",
+    misshapen="nn.Linear stores one row for each output.",
+    otherwise="It does not hold the numbers of the matrix.",
+    axes=("output", "input"),
+    keeps_inputs="The layer shares its memory with the matrix, so training it changes the matrix. "
+    "Copy the numbers.",
     verified="The layer returns x @ matrix, even for a square matrix, and it trains a copy.",
 )
 def check_linear_from() -> Iterator[tuple[str, tuple]]:
@@ -112,6 +116,15 @@ def check_linear_from() -> Iterator[tuple[str, tuple]]:
 
     Verified: type, sizes, no bias, the numbers for an oblong and for a square matrix, that it can
     be trained, and that training it leaves the given matrix alone.
+
+    Parameters
+    ----------
+    answer
+        A function of a matrix (d_in, d_out) that returns the layer.
+
+    See Also
+    --------
+    torch.nn.Linear : stores its weight as (d_out, d_in).
     """
     for sizes in ((5, 3), (4, 4)):
         yield f"a matrix {sizes}", randoms(sizes)
@@ -130,19 +143,7 @@ def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
     return W_key @ factor(W_query, new_W_query).inverse().T
 
 
-def scores_of_token_0(result: Tensor, _right: Tensor, *given: Tensor) -> Evidence:
-    """Return the scores of one token before, and with the matrix that the learner returned."""
-    W_query, W_key, new_W_query = given
-    (x,) = randoms((3, len(W_query)), seed=1)
-    before, after = x @ W_query @ (x @ W_key).T, x @ new_W_query @ (x @ result).T
-    rows = {"before": before[0], "with yours": after[0]}
-    return table("Raw scores of token 0:", rows, [f"token {i}" for i in range(len(x))])
-
-
 @Compared(
-    answer="A function of (W_query, W_key, new_W_query), all (d_in, d_k), that returns the new "
-    "W_key.",
-    see="attnlab.attention_scores : they depend on the product only.",
     right=fitting,
     what="new W_key",
     slips={
@@ -156,17 +157,15 @@ def scores_of_token_0(result: Tensor, _right: Tensor, *given: Tensor) -> Evidenc
             lambda query, key, new: key @ factor(query, new).T
         ),
         "The keys have not changed, but the queries have.": lambda query, key, new: key.clone(),
-        "The keys have changed in the same way as the queries. What one matrix gains, the other "
-        "must lose.": lambda query, key, new: key + new - query,
     },
     errors={
         "square matri": "W_query has no inverse, because it is not square. "
         "torch.linalg.lstsq(W_query, new_W_query).solution is A.",
     },
-    misshapen="It has the shape of W_key, because W_key is multiplied by a matrix (d_k, d_k).",
+    misshapen="W_key keeps its shape if it is multiplied by a matrix (d_k, d_k).",
     otherwise="With it, the tokens do not have the scores that they had before. Only the product "
     "W_query @ W_key.T counts, so what W_query gains, W_key must lose.",
-    evidence=scores_of_token_0,
+    axes=("feature", "column"),
     rtol=1e-3,
     atol=1e-3,
     verified="With the new matrices, all scores are what they were before.",
@@ -175,6 +174,15 @@ def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
     """Check the W_key that fits a W_query which was multiplied by an unknown matrix.
 
     Verified: the shape and the numbers, for two sizes.
+
+    Parameters
+    ----------
+    answer
+        A function of (W_query, W_key, new_W_query), all (d_in, d_k), that returns the new W_key.
+
+    See Also
+    --------
+    attnlab.attention_scores : they depend on the product only.
     """
     for d_in, d_k in ((8, 4), (13, 6)):
         query, key, change = randoms((d_in, d_k), (d_in, d_k), (d_k, d_k))
@@ -186,7 +194,7 @@ def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
 
 
 class Layer(nn.Module):
-    """Self-attention (..., L, 8) -> (..., L, 4) that keeps a copy of each of its inputs.
+    """Self-attention (..., L, 8) -> (..., L, 4).
 
     Some of its matrices may be zero, and ``alone`` replaces attention by a function of the values.
     """
@@ -198,33 +206,23 @@ class Layer(nn.Module):
         matrices = randoms(*3 * [(8, 4)], seed=seed)
         for name, matrix in zip(("W_query", "W_key", "W_value"), matrices, strict=True):
             setattr(self, name, nn.Parameter(matrix / 8**0.5 * (name not in zero)))
-        self.alone, self.inputs = alone, []
+        self.alone = alone
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output."""
-        self.inputs.append(x.detach().clone())
         query, key, value = x @ self.W_query, x @ self.W_key, x @ self.W_value
         if self.alone:
             return self.alone(value)
         return (query @ key.transpose(-2, -1) / 2).softmax(dim=-1) @ value
 
-    def why_not(self) -> str:
-        """Say why a test may refuse this layer although it works."""
-        first, *others = self.inputs or [None]
-        if others and all(torch.equal(first, one) for one in others):
-            return (
-                "The layer got the same tokens in every call. After `changed = x`, both names mean "
-                "one tensor. x.clone() makes another."
-            )
-        return (
-            "The layer works. Is your threshold too strict, or are the tokens so large that the "
-            "softmax picks a single key?"
-        )
+
+WORKS = (
+    "Is your threshold too strict, or did the layer get the same tokens twice? (After "
+    "`changed = x`, both names mean one tensor.)"
+)
 
 
 @Opinion(
-    answer="A function of a layer, which maps (N, L, 8) to (N, L, 4), that returns a bool.",
-    see="attnlab.clinic.diagnose : such tests, and many more.",
     verified="It returns True for two working layers and False for five broken ones.",
 )
 def check_layer_test() -> Iterator[Case]:
@@ -233,10 +231,18 @@ def check_layer_test() -> Iterator[Case]:
     Verified: True for two working layers, False for five in which two tokens get the same output
     or no token receives anything from another. Not verified: layers that mix tokens in another way
     than attention does, such as a mean of all values; two such comparisons cannot catch them.
+
+    Parameters
+    ----------
+    answer
+        A function of a layer, which maps (N, L, 8) to (N, L, 4), that returns a bool.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : such tests, and many more.
     """
     for seed, name in enumerate(("a working layer", "another working layer")):
-        layer = Layer(seed=seed)
-        yield Case(name, (layer,), True, layer.why_not)
+        yield Case(name, (Layer(seed=seed),), True, WORKS)
     for fault, layer, why in (
         (
             "all three matrices are zero",

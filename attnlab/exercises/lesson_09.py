@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 import torch
@@ -15,17 +15,9 @@ from torch import Tensor
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import (
-    Answer,
-    Right,
-    Wrong,
-    first_difference,
-    numbers,
-    table,
-    tensor,
-)
-from attnlab.exercises._examined import Examined, compared, diagnosed
-from attnlab.exercises._forms import Case, Check, Opinion, Value, asked, randoms, same
+from attnlab.exercises._answers import Answer, Right, Wrong, numbers, table
+from attnlab.exercises._examined import Examined, diagnosed
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
 
@@ -42,12 +34,9 @@ def five_sizes(value: object) -> tuple[int, ...]:
     """Read N, L, S, E and Ev."""
     wanted = "five whole numbers, each at least 2: N, L, S, E, Ev"
     read = numbers(value, (5,), wanted)
-    for size in read.tolist():
-        if size < 2 or size != round(size):
-            why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
-            raise Wrong(
-                f"Sizes are whole numbers of at least 2, but one is {size:g}. {why}".rstrip()
-            )
+    if read.min() < 2 or not read.equal(read.round()):
+        why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
+        raise Wrong(_voice.returned(_voice.listed(read.tolist()), wanted, why))
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)
@@ -72,8 +61,6 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
 
 
 @Value(
-    answer="N, L, S, E, Ev, or a function without arguments that returns them.",
-    see="attnlab.clinic.diagnose : tries several sizes, all different.",
     read=five_sizes,
     right=are_hiding,
     near=as_equal,
@@ -82,11 +69,7 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
             (2, 5, 7, 5, 3)
         ),
         "You made N and E equal. N is axis 0 of the key, because axes are counted from 0.": (
-            5,
-            4,
-            7,
-            5,
-            3,
+            (5, 4, 7, 5, 3)
         ),
         "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
             (2, 5, 7, 3, 3)
@@ -95,51 +78,58 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
     },
     verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
     otherwise="By which number does it divide at these sizes, and by which should it?",
-    evidence=lambda sizes: replace(
-        first_difference(*outputs(sizes), ("sequence", "query", "feature")),
-        rows=("patient_x", "correct"),
-    ),
 )
 def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
     """Check sizes at which ``patient_x`` of lesson 9 cannot be told from attention.
 
     Verified: five whole numbers, each at least 2, and the same output for random inputs.
+
+    Parameters
+    ----------
+    answer
+        N, L, S, E, Ev, or a function without arguments that returns them.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : tries several sizes, all different.
     """
     if are_hiding(sizes):
         return ""
-    N, L, S, E, Ev = sizes
     wrong, right = outputs(sizes)
-    case = f"query {(N, L, E)}, key {(N, S, E)} and value {(N, S, Ev)}"
     gap = (wrong - right).abs().max()
-    return f"With {case}, `patient_x` is off by up to {gap:.3g}, and a test sees that."
+    return f"At these sizes, `patient_x` is off by up to {gap:.3g}, and a test sees that."
 
 
 # --- two bugs -------------------------------------------------------------------------------------
 
 
+ZERO_COUNTS = (
+    "Multiplying the scores by the mask, or adding it, blocks nothing, because a score of 0 still "
+    "gets weight. Set blocked scores to -inf."
+)
 MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
 
 
+def weights_of(query: Tensor, key: Tensor) -> Tensor:
+    """Return attention weights."""
+    return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
+
+
+def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> Callable:
+    """Return attention whose scores are changed by the ones and zeros of a mask."""
+    return lambda query, key, value, mask: (
+        change(query @ key.mT / query.shape[-1] ** root, mask).softmax(dim=-1) @ value
+    )
+
+
 @Examined(
-    answer="A function of (query, key, value, mask) that returns the output; True = may attend.",
-    see="check_mended : the same without a mask.",
     slips={
         "The mask is read the wrong way round. True must mean that a query may attend.": (
             lambda query, key, value, mask: F.scaled_dot_product_attention(
                 query, key, value, attn_mask=~mask
             )
         ),
-        "The scores are multiplied by the mask, but a score of 0 still gets weight. Set blocked "
-        "scores to -inf.": lambda query, key, value, mask: (
-            (query @ key.mT / math.sqrt(query.shape[-1]) * mask).softmax(dim=-1) @ value
-        ),
-        "The mask is not used.": lambda query, key, value, mask: F.scaled_dot_product_attention(
-            query, key, value
-        ),
-        "Ones and zeros are added to the scores, which blocks nothing. Set blocked scores to "
-        "-inf.": lambda query, key, value, mask: F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask.to(query.dtype)
-        ),
+        ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
         "to -inf before it.": lambda query, key, value, mask: weights_of(query, key) * mask @ value,
         "The scores are divided by E, not by its root.": lambda query, key, value, mask: (
@@ -147,20 +137,25 @@ MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
                 query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
             )
         ),
-        "The scores are divided by E, not by its root. Besides, they are multiplied by the mask, "
-        "but a score of 0 still gets weight. Set blocked scores to -inf.": (
-            lambda query, key, value, mask: (
-                (query @ key.mT / query.shape[-1] * mask).softmax(dim=-1) @ value
-            )
+        f"{ZERO_COUNTS} Besides, the scores are divided by E, not by its root.": masked_by(
+            torch.mul, root=1.0
         ),
     },
     verified=f"The clinic finds nothing wrong, and the outputs match PyTorch's, with {MASKED}.",
-    notes=True,
 )
 def check_mended_mask() -> Iterator[tuple[str, tuple]]:
     """Check attention with a mask with the clinic's probes.
 
     Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers of a batch.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value, mask) that returns the output; True = may attend.
+
+    See Also
+    --------
+    check_mended : the same without a mask.
     """
     query, key, value = randoms((2, 5, 11), (2, 7, 11), (2, 7, 13))
     mask = randoms((2, 5, 7), seed=1)[0] > -0.3
@@ -172,11 +167,6 @@ def check_mended_mask() -> Iterator[tuple[str, tuple]]:
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 SIZES = {"query": (2, 5, 11), "key": (2, 7, 11), "value": (2, 7, 13)}
-
-
-def weights_of(query: Tensor, key: Tensor) -> Tensor:
-    """Return attention weights."""
-    return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(dim=-1)
 
 
 def written_out(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -194,34 +184,31 @@ def frozen_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return written_out(query.detach(), key, value)
 
 
-LEARNS = "A model can learn through it."
-READY = f"{LEARNS} Did you look at the gradients of those inputs that it was given?"
+LEARNS = (
+    "A model can learn through it, although some of the gradients may be 0. Does any gradient of "
+    "each input differ from 0?"
+)
+FRESH = "Begin with fresh clones of all three inputs, because gradients add up in `.grad`."
 FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a model can learn, a hint
     "frozen_query": (
         frozen_query,
         False,
         "No gradient reaches the query. An output has a gradient as soon as some input gets one, "
-        "so "
-        "look at `.grad` of each of three fresh inputs.",
+        "so look at `.grad` of each of three fresh inputs.",
     ),
-    "attnlab's attention": (scaled_dot_product_attention, True, READY),
-    "attention written out": (written_out, True, READY),
-    "causal attention": (
-        functools.partial(F.scaled_dot_product_attention, is_causal=True),
-        True,
-        f"{LEARNS} Query 0 sees one key only, and late keys are never seen, so some of the "
-        "gradients may be 0. Do any differ from 0?",
-    ),
-    "frozen_weights": (frozen_weights, False, "Neither query nor key gets a gradient."),
+    "attnlab's attention": (scaled_dot_product_attention, True, LEARNS),
+    "attention written out": (written_out, True, LEARNS),
+    "causal attention": (partial(F.scaled_dot_product_attention, is_causal=True), True, LEARNS),
+    "frozen_weights": (frozen_weights, False, f"Neither query nor key gets a gradient. {FRESH}"),
     "a function that freezes the key": (
         lambda query, key, value: written_out(query, key.detach(), value),
         False,
-        "No gradient reaches the key. Look at all three.",
+        f"No gradient reaches the key. {FRESH}",
     ),
     "a function that freezes the value": (
         lambda query, key, value: written_out(query, key, value.detach()),
         False,
-        "No gradient reaches the value. Look at all three.",
+        f"No gradient reaches the value. {FRESH}",
     ),
     "a function that rounds its weights": (
         lambda query, key, value: (1e6 * weights_of(query, key)).round() / 1e6 @ value,
@@ -234,47 +221,12 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
         False,
         "No gradient reaches any of the three.",
     ),
-    "frozen_query in a second call": (frozen_query, False, "No gradient reaches the query."),
+    "frozen_query in a second call": (
+        frozen_query,
+        False,
+        f"No gradient reaches the query. {FRESH}",
+    ),
 }
-
-
-@dataclass
-class Calls:
-    """What a probe did with the functions that it got."""
-
-    any: bool = False
-    with_gradient: bool = False  # some input required a gradient
-    used_again: bool = False  # some input had the gradient of an earlier call
-
-    def watched(self, attend: Attend) -> Attend:
-        """Return a function that does the same and notes its calls."""
-
-        @functools.wraps(attend)
-        def noted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            leaves = [one for one in (query, key, value) if one.is_leaf]
-            self.any = True
-            self.with_gradient |= any(one.requires_grad for one in (query, key, value))
-            self.used_again |= any(one.grad is not None and bool(one.grad.any()) for one in leaves)
-            return attend(query, key, value)
-
-        return noted
-
-    def explained(self, hint: str) -> str:
-        """Return what the calls say of a wrong probe, or else the hint."""
-        if not self.any:
-            return "Your probe never calls the function that it is given."
-        if not self.with_gradient:
-            return (
-                "None of your inputs asks for a gradient, and the output alone cannot show whether "
-                "one comes back. Call requires_grad_() on clones of all three before the function "
-                "gets them."
-            )
-        if self.used_again:
-            return (
-                "Gradients add up in `.grad`, and those of an earlier function are still there. "
-                "Begin with fresh clones."
-            )
-        return hint
 
 
 def largest_gradients(attend: Attend) -> dict[str, float]:
@@ -297,16 +249,16 @@ def probe_of(*parts: str) -> Callable[[Attend], bool]:
 
 def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     """Return the largest gradient of each input of a function."""
-    found = largest_gradients(case.arguments[0].__wrapped__)
+    found = largest_gradients(case.arguments[0])
     rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in found.items()}
     caption = f"Largest gradient of each input, {case.name}; NaN stands for None:"
     return table(caption, rows, ["largest gradient"])
 
 
 @Opinion(
-    answer="A function of an attention function that returns a bool.",
-    see="torch.Tensor.requires_grad_ : asks for a gradient.",
     slips={
+        "It says the same of every function. Do all three inputs ask for a gradient, with "
+        "requires_grad_()?": Either(lambda attend: True, lambda attend: False),
         **{
             f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
                 probe_of(*parts)
@@ -316,10 +268,10 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
         },
     },
     errors={
-        "NoneType": "An input that was cut off has None for a gradient, not a tensor. Return False "
-        "in that case.",
-        "have been used in the graph": "An input that is not in the graph gets no gradient. Return "
-        "False in that case.",
+        **dict.fromkeys(
+            ("NoneType", "have been used in the graph"),
+            "An input that was cut off gets no gradient, so return False in that case.",
+        ),
         "does not require grad": "If all three inputs ask for a gradient, with requires_grad_(), "
         "and the output still has none, nothing can be learned. In that case, return False before "
         "backward().",
@@ -328,8 +280,7 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     },
     verified=(
         "Your probe gives the correct answer for three functions through which a model can learn "
-        "and for "
-        "six through which it cannot."
+        "and for six through which it cannot."
     ),
     evidence=gradients,
 )
@@ -338,57 +289,57 @@ def check_learning_probe() -> Iterator[Case]:
 
     Verified: True for attention with and without a causal mask; False where the weights, the output
     or one of query, key and value are cut off, and where gradients are 0.
+
+    Parameters
+    ----------
+    answer
+        A function of an attention function that returns a bool.
+
+    See Also
+    --------
+    torch.Tensor.requires_grad_ : asks for a gradient.
     """
-    calls = Calls()
     for name, (attend, learns, hint) in FUNCTIONS.items():
-        why = functools.partial(calls.explained, hint)
-        yield Case(name, (calls.watched(attend),), learns, why)
+        yield Case(name, (attend,), learns, hint)
 
 
 # --- a wrong function that passes -----------------------------------------------------------------
 
-NOTICED = "weak_check notices it."
-ONLY_HERE = "Make it correct at exactly these sizes, and wrong at others."
-
 
 @dataclass(frozen=True, kw_only=True)
-class Disguise(Check):
-    """A check of a wrong function; its body yields (case, inputs), of which it must be correct."""
-
-    verified: str
+class Disguise(Compared):
+    """A check of a function that is correct in some cases, and in which the clinic finds a bug."""
 
     def decide(self, body: Callable, answer: Answer) -> Right:
-        """See that the function is correct in these cases, and that the clinic finds a bug."""
-        for case, inputs in body():
-            try:
-                compared(answer, case, inputs, ONLY_HERE)
-                output = asked(answer, inputs, case, tensor)
-                if output.dtype != inputs[0].dtype:
-                    raise Wrong(_voice.has_dtype(case, "output", output, inputs[0]))
-            except Wrong as wrong:
-                wrong.message = f"{NOTICED} {wrong.message}"
-                raise
+        """Compare the numbers, and then ask the clinic."""
+        try:
+            right = super().decide(body, answer)
+        except Wrong as wrong:
+            wrong.message = f"weak_check notices it. {wrong.message}"
+            raise
         report = diagnosed(answer)
-        why = ""
         if report.ok:
-            why = (
+            raise Wrong(
                 "weak_check passes it, and the clinic finds nothing wrong either. It is correct, "
                 "or it is wrong only where the clinic does not look. What does weak_check never "
-                f"vary? It always takes {case}."
+                "vary?",
+                report=report,
             )
-        elif report.ok is None:
-            why = (
+        if report.ok is None:
+            raise Wrong(
                 "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
-                f"{str(report.gap or '').partition(' Pass call=')[0]} Make it run at every size."
+                "Make it run at every size.",
+                report=report,
             )
-        if why:
-            raise Wrong(why, report=report)
-        return Right(self.verified, report=report)
+        return replace(right, report=report)
 
 
 @Disguise(
-    answer="A function of (query, key, value) that returns the output.",
-    see="attnlab.clinic.diagnose : names what is wrong.",
+    right=F.scaled_dot_product_attention,
+    otherwise="Make it correct at exactly these sizes, and wrong at others.",
+    axes=("sequence", "query", "feature"),
+    atol=1e-4,
+    keeps_dtype=True,
     verified="It passes weak_check, with query, key and value (1, 10, 64), but not the clinic. Run "
     "`diagnose` on it to see why.",
 )
@@ -397,5 +348,14 @@ def check_disguise() -> Iterator[tuple[str, tuple]]:
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, and a finding of
     ``attnlab.clinic.diagnose``.
+
+    Parameters
+    ----------
+    answer
+        A function of (query, key, value) that returns the output.
+
+    See Also
+    --------
+    attnlab.clinic.diagnose : names what is wrong.
     """
     yield "query, key and value (1, 10, 64)", randoms(*3 * [(1, 10, 64)])

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from attnlab.data import data_path
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import Right, Wrong, numbers, table, tensor
-from attnlab.exercises._forms import Compared, Either, Found, Value, same
+from attnlab.exercises._forms import Compared, Either, Found, Value
 from attnlab.exercises.lesson_05 import trained_layer
-from attnlab.pretrained import FIRST, LAST, PretrainedLayer, load_layer
+from attnlab.pretrained import FIRST, LAST, load_layer
 
 HEADS, HEAD_DIM = 12, 32
 SENTENCES = ("the cat chased the mouse", "she sat on the bank of the river")
@@ -25,15 +24,9 @@ ANIMAL, STREET, ANIMAL_AFTER = 0.12, 0.08, 0.09
 STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
 
 
-def close(one: float, other: float) -> bool:
-    """Return whether two weights agree in three decimals."""
-    return abs(one - other) < 5e-4
-
-
 @Value(
-    see="torch.softmax : the ratio of two weights depends on their two scores alone.",
     right=STREET_AFTER,
-    near=close,
+    near=lambda one, other: abs(one - other) < 5e-4,  # three decimals
     slips={
         "The score for “street” stays, but the row must still sum to 1, so all weights share the "
         "change.": (STREET),
@@ -52,6 +45,15 @@ def check_third_word(_weight: float) -> None:
     """Check what a weight becomes if a third word is replaced, in a first layer.
 
     Verified: the number, within 0.0005.
+
+    Parameters
+    ----------
+    answer
+        The number, or a function without arguments that returns it.
+
+    See Also
+    --------
+    torch.softmax : the ratio of two weights depends on their two scores alone.
     """
 
 
@@ -64,14 +66,10 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
 
 
 @Compared(
-    answer="A function of weights (12, L, L) that returns 12 numbers.",
-    see="attnlab.pretrained.PretrainedLayer.read : gives such weights.",
     right=lambda weights: of_words(weights) * weights.shape[-1],
     slips={
         "These are weights. One uniform share is 1 / L, so multiply a weight by L to count it in "
         "shares.": (of_words),
-        "It multiplies by the number of words, but under uniform attention the markers get their "
-        "share, too.": (lambda weights: of_words(weights) * (weights.shape[-1] - 2)),
         "These means include the row of a marker. Leave out those of [CLS] and [SEP].": Either(
             *(
                 lambda weights, rows=rows: of_words(weights, rows=rows) * weights.shape[-1]
@@ -80,9 +78,6 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
         ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
         "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
-        "These are sums over the rows. Take their mean.": (
-            lambda weights: weights[:, 1:-1, 0].sum(dim=-1) * weights.shape[-1]
-        ),
     },
     what="uniform shares",
     read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),
@@ -97,6 +92,15 @@ def check_sink_share() -> Iterator[tuple[str, tuple]]:
     """Check a function that measures the uniform shares of the first token, per head.
 
     Verified: the shares for the weights of two sentences of the trained layer.
+
+    Parameters
+    ----------
+    answer
+        A function of weights (12, L, L) that returns 12 numbers.
+
+    See Also
+    --------
+    attnlab.pretrained.PretrainedLayer.read : gives such weights.
     """
     for text in SENTENCES:
         yield f"the weights of “{text}”", (trained_layer().read(text).weights,)
@@ -123,10 +127,10 @@ def bias_of(head: int) -> Tensor:
     return attention.out_proj.weight[:, part_of(head)] @ attention.v_proj.bias[part_of(head)]
 
 
-def overwritten(text: str, head: int, numbers: Tensor) -> Tensor:
-    """Return the output with other numbers in some of its features."""
+def without_rows(text: str, head: int) -> Tensor:
+    """Return the output for a last matrix that lacks the rows of a head."""
     output = trained_layer().read(text).output.clone()
-    output[:, part_of(head)] = numbers[part_of(head)]
+    output[:, part_of(head)] = trained_layer().attention.out_proj.bias[part_of(head)]
     return output
 
 
@@ -136,17 +140,7 @@ def output_of(value: object) -> Tensor:
     return value[0] if value.ndim == 3 and len(value) == 1 else value
 
 
-def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, head: int) -> str:
-    """Say which other head is missing, if one is."""
-    for other in range(HEADS):
-        if other != head and same(got, without(text, other), atol=1e-4):
-            return f"It lacks head {other} instead. Heads are counted from 0."
-    return "Which 32 columns of out_proj.weight read this head?"
-
-
 @Compared(
-    answer="A function of (layer, text, head) that returns the output (L, 384).",
-    see="attnlab.pretrained.load_layer : the layer.",
     right=lambda _layer, text, head: without(text, head),
     slips={
         "It is the output of all heads together.": (
@@ -156,17 +150,10 @@ def which_head(got: Tensor, _right: Tensor, _layer: PretrainedLayer, text: str, 
             lambda _layer, text, head: without(text, head) + bias_of(head)
         ),
         "The rows of out_proj.weight belong to features of the output. The features of a head "
-        "belong to columns.": (
-            lambda _layer, text, head: overwritten(
-                text, head, trained_layer().attention.out_proj.bias
-            )
-        ),
-        "The features of the output belong to no single head, because out_proj mixes the heads.": (
-            lambda _layer, text, head: overwritten(text, head, torch.zeros(HEADS * HEAD_DIM))
-        ),
+        "belong to columns.": (lambda _layer, text, head: without_rows(text, head)),
     },
     read=output_of,
-    otherwise=which_head,
+    otherwise="Which 32 columns of out_proj.weight read this head? Heads are counted from 0.",
     verified="Only this head is missing from the output, and the layer is unchanged.",
     axes=("token", "feature"),
     atol=1e-4,
@@ -177,6 +164,15 @@ def check_mended_ablation() -> Iterator[tuple[str, tuple]]:
 
     Verified: the outputs for two sentences, for three heads one after the other, and that the given
     layer stays as it was.
+
+    Parameters
+    ----------
+    answer
+        A function of (layer, text, head) that returns the output (L, 384).
+
+    See Also
+    --------
+    attnlab.pretrained.load_layer : the layer.
     """
     layer = load_layer()
     layer.read(SENTENCES[0])  # torch's first call takes seconds, for which no answer should pay
@@ -184,13 +180,11 @@ def check_mended_ablation() -> Iterator[tuple[str, tuple]]:
     for text in SENTENCES:
         for head in (4, 0, 11):
             yield f"“{text}” and head {head}", (layer, text, head)
-            for name, now in layer.state_dict().items():
-                if not torch.equal(now, before[name]):
-                    raise Wrong(
-                        f"Your function changes the layer that it is given ({name}), so the head "
-                        "is missing in every later call. Change a copy, or undo the change "
-                        "afterwards."
-                    )
+            if any(not now.equal(before[name]) for name, now in layer.state_dict().items()):
+                raise Wrong(
+                    "Your function changes the layer that it is given, so the head is missing in "
+                    "every later call. Change a copy, or undo the change afterwards."
+                )
 
 
 # --- an ambiguous word ----------------------------------------------------------------------------
@@ -201,8 +195,6 @@ Example = tuple[str, str, int]
 
 
 @Found(
-    answer="A function without arguments that returns a word and two (sentence, clue, head).",
-    see="attnlab.explorers.RealHeadsExplorer : to look for one.",
     read=lambda value: word_and_examples(value),
 )
 def check_own_word(found: tuple[str, list[Example]]) -> Right:
@@ -212,6 +204,15 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
     lesson's, the clues differ, and in the given head it gives the clue at least one uniform share,
     and fewer than 100 of 5,000 common words in its place give more. Not verified: that the word
     has two meanings.
+
+    Parameters
+    ----------
+    answer
+        A function without arguments that returns a word and two (sentence, clue, head).
+
+    See Also
+    --------
+    attnlab.explorers.RealHeadsExplorer : to look for one.
     """
     word, examples = found
     with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
@@ -228,46 +229,30 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
     columns = [f"“{word}” asks", "median of the askers", "rank"]
     evidence = table("Uniform shares of the clue:", rows, columns)
     for (_, clue, head), (own, _, rank) in zip(examples, rows.values(), strict=True):
-        if own < 1:
+        if own < 1 or rank > FIRSTS:
             raise Wrong(
-                f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, which is less "
-                "than uniform attention would give.",
+                f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and "
+                f"{rank - 1:,} of {ASKERS:,} other words give it more in the same place. The clue "
+                f"must get at least 1 share, and more from fewer than {FIRSTS} words.",
                 evidence,
             )
-        if rank > FIRSTS:
-            raise Wrong(
-                f"In head {head}, {rank - 1:,} of {ASKERS:,} other words give “{clue}” more than "
-                f"“{word}” does in the same place. There must be fewer than {FIRSTS}.",
-                evidence,
-            )
-    remarks = (
-        ("The same head passes the test in both sentences.",)
-        if examples[0][2] == examples[1][2]
-        else ()
-    )
     return Right(
         f"In both sentences, “{word}” is among the first {FIRSTS} of {ASKERS:,} askers. Whether "
         "it has two meanings is for you to judge.",
         evidence,
-        remarks,
     )
 
 
 def word_and_examples(value: object) -> tuple[str, list[Example]]:
     """Read a word and two examples."""
-    if not isinstance(value, Sequence) or len(value) != 3 or not isinstance(value[0], str):
-        raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
-    examples = []
-    for example in value[1:]:
-        if not isinstance(example, Sequence) or isinstance(example, str) or len(example) != 3:
-            raise Wrong(_voice.returned(f"{_voice.kind_of(example)} as an example", WANTED))
-        sentence, clue, head = example
-        if not isinstance(sentence, str) or not isinstance(clue, str):
-            raise Wrong("A sentence and a clue must be strings.")
-        if type(head) is not int or not 0 <= head < HEADS:
-            raise Wrong("A head must be a whole number from 0 to 11.")
-        examples.append((sentence, clue.lower(), head))
-    return value[0].lower(), examples
+    match value:
+        case (str(word), (str(), str(), int()) as first, (str(), str(), int()) as second):
+            examples = [(sentence, clue.lower(), head) for sentence, clue, head in (first, second)]
+        case _:
+            raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
+    if any(head not in range(HEADS) for _, _, head in examples):
+        raise Wrong("A head must be a whole number from 0 to 11.")
+    return word.lower(), examples
 
 
 def shares_and_rank(word: str, sentence: str, clue: str, head: int) -> list[float | int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,16 +25,12 @@ def close(one: float, other: float) -> bool:
 
 
 @Value(
-    see="attnlab.rotate : turns all pairs of all rows.",
     right=ANGLE,
     near=close,
     slips={
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
         "The 2 in the exponent −2i / d is missing.": 40 * BASE ** (-1 / 8),
         "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
-        "That is the angle of one step. Position 40 is 40 steps away from position 0.": 0.1,
-        "That is the angle of pair 2, counted from 0. Or is your d the number of pairs? It is the "
-        "number of features, 8.": 0.4,
         "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
     verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
@@ -43,6 +40,15 @@ def check_angle_of_pair(_angle: float) -> None:
     """Check by how many radians pair 1 of 8 features is turned at position 40.
 
     Verified: the angle, up to a thousandth of it.
+
+    Parameters
+    ----------
+    answer
+        The number, or a function without arguments that returns it.
+
+    See Also
+    --------
+    attnlab.rotate : turns all pairs of all rows.
     """
 
 
@@ -51,9 +57,8 @@ def check_angle_of_pair(_angle: float) -> None:
 
 def rotation(
     *,
-    sign: int = 1,
     given: Callable[[Tensor, Tensor], Tensor] = lambda _x, positions: positions,
-    layout: str = "pairs",
+    halves: bool = False,
     speed: Callable[[Tensor, int], Tensor] = lambda pair, size: -2 * pair / size,
     fixed: float | None = None,
     signs: tuple[int, int] = (1, 1),
@@ -64,21 +69,16 @@ def rotation(
         size = x.shape[-1]
         pair = torch.arange(size // 2)
         speeds = (fixed or base) ** speed(pair.double(), size)
-        angle = sign * given(x, positions).double()[:, None] * speeds
+        angle = given(x, positions).double()[:, None] * speeds
         cos, sin = angle.cos().float(), angle.sin().float()
-        halves = layout == "halves"
         a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
         turned = (a * cos - b * sin * signs[0], a * sin * signs[1] + b * cos)
-        if layout == "pairs":
-            return torch.stack(turned, dim=-1).flatten(-2)
-        return torch.cat(turned, dim=-1)
+        return torch.cat(turned, dim=-1) if halves else torch.stack(turned, dim=-1).flatten(-2)
 
     return rotated
 
 
 @Compared(
-    answer="A function of x (..., L, d), positions (L,) and a base that returns (..., L, d).",
-    see="attnlab.rotate : the same, for positions of any shape.",
     right=rotation(),
     what="result",
     slips={
@@ -86,30 +86,23 @@ def rotation(
             given=lambda x, _positions: torch.arange(x.shape[-2])
         ),
         "It pairs features of the two halves, i and i + d / 2, but neighbouring features form a "
-        "pair.": rotation(layout="halves"),
-        "The pairs are correct, but their results are joined in halves. Stack them, and flatten "
-        "the last two axes.": rotation(layout="joined"),
-        "It turns in the other direction. Look at the signs of the sines.": rotation(sign=-1),
-        "One sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
-            rotation(signs=(-1, 1)), rotation(signs=(1, -1))
+        "pair.": rotation(halves=True),
+        "A sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
+            rotation(signs=(-1, -1)), rotation(signs=(-1, 1)), rotation(signs=(1, -1))
         ),
-        "The later pairs must turn more slowly, so the exponent of the base is negative.": rotation(
-            speed=lambda pair, size: 2 * pair / size
+        "The angle has the wrong exponent. A step turns pair i of d features by base^(−2i / d).": (
+            Either(
+                rotation(speed=lambda pair, size: 2 * pair / size),
+                rotation(speed=lambda pair, size: -pair / size),
+                rotation(speed=lambda pair, size: -4 * pair / size),
+            )
         ),
-        "The 2 in the exponent −2i / d is missing.": rotation(
-            speed=lambda pair, size: -pair / size
-        ),
-        "In the exponent −2i / d, d is the number of features, not of pairs.": rotation(
-            speed=lambda pair, size: -4 * pair / size
-        ),
-        "All pairs turn at the speed of the first.": rotation(speed=lambda pair, _: 0 * pair),
         "It always uses the base 10,000, whatever base it is given.": rotation(fixed=BASE),
     },
     verified="It turns each pair of neighbours by the correct angle in every case we tried: "
     "positions with gaps, a single row, several heads, and another base.",
     otherwise="Work through one row by hand. Which two numbers form pair 0, and by which angle are "
     "they turned?",
-    credit="The first case is correct.",
     axes=("sequence", "head", "row", "feature"),
     atol=2e-3,
     rtol=1e-3,
@@ -119,6 +112,15 @@ def check_rotate_at() -> Iterator[tuple[str, tuple]]:
     """Check a rotation of neighbouring features at positions that are given.
 
     Verified: positions with gaps, a single row, several heads, and another base.
+
+    Parameters
+    ----------
+    answer
+        A function of x (..., L, d), positions (L,) and a base that returns (..., L, d).
+
+    See Also
+    --------
+    attnlab.rotate : the same, for positions of any shape.
     """
     (x,) = randoms((3, 8))
     yield "positions 2, 3 and 7", (x, torch.tensor([2, 3, 7]))
@@ -133,25 +135,18 @@ def check_rotate_at() -> Iterator[tuple[str, tuple]]:
 Turn = Callable[[Tensor], Tensor]
 
 
-def as_it_is(x: Tensor) -> Tensor:
-    """Return x."""
-    return x
-
-
 def along_heads(x: Tensor) -> Tensor:
     """Turn by the number of the head instead of the position."""
     return rotate(x.transpose(1, 2)).transpose(1, 2)
 
 
-def in_halves(x: Tensor) -> Tensor:
-    """Turn in the other layout."""
-    return rotate(x, layout="halves")
+in_halves = partial(rotate, layout="halves")
 
 
 def rotary(
     query_turn: Turn = rotate,
     key_turn: Turn = rotate,
-    value_turn: Turn = as_it_is,
+    value_turn: Turn = torch.clone,
     *,
     is_causal: bool = True,
 ) -> Callable[..., Tensor]:
@@ -169,25 +164,24 @@ BUGS = {
         "query_turn": along_heads
     },
     "query and key are turned in different layouts.": {"key_turn": in_halves},
-    "the values are turned, and only queries and keys should be.": {"value_turn": rotate},
+    "the values are turned, but only queries and keys should be.": {"value_turn": rotate},
 }
 
 
 @Compared(
-    answer="A function of query, key and value, (N, H, L, head_dim) each.",
-    see="attnlab.rotate : turns the last axis by the position on the axis before it.",
     right=rotary(),
     slips={
         **bugs_left(rotary, BUGS),
         "The mask is missing. Pass is_causal=True.": rotary(is_causal=False),
         "The result is the same as without positions. Is anything turned, and by the position of "
         "its token? If query and key are both turned along the axis of the heads, the turns are "
-        "equal within a head and cancel.": rotary(as_it_is, as_it_is),
+        "equal within a head and cancel.": rotary(torch.clone, torch.clone),
         "Query and key are turned in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),
-        "Only the key is turned. Turn the query as well.": rotary(as_it_is, rotate),
-        "Only the query is turned. Turn the key as well.": rotary(rotate, as_it_is),
+        "Only one of query and key is turned. Turn both.": Either(
+            rotary(torch.clone, rotate), rotary(rotate, torch.clone)
+        ),
     },
     verified="All three bugs are gone.",
     otherwise="Follow one tensor at a time. Is it turned, along which axis, and in which layout?",
@@ -197,6 +191,15 @@ def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
     """Check causal attention with rotary positions that had three bugs.
 
     Verified: the output for two shapes of queries, keys and values.
+
+    Parameters
+    ----------
+    answer
+        A function of query, key and value, (N, H, L, head_dim) each.
+
+    See Also
+    --------
+    attnlab.rotate : turns the last axis by the position on the axis before it.
     """
     yield "query, key and value (2, 3, 5, 8)", randoms(*3 * [(2, 3, 5, 8)])
     yield "query, key and value (1, 4, 4, 6)", randoms(*3 * [(1, 4, 4, 6)], seed=1)
@@ -221,8 +224,6 @@ def of_columns(weight: Tensor, num_heads: int) -> Tensor:
 
 
 @Compared(
-    answer="A function of weight (E, E) and num_heads that returns a matrix (E, E).",
-    see="attnlab.rotate : layout='pairs' and layout='halves'.",
     right=reordered(in_pairs),
     what="result",
     slips={
@@ -238,7 +239,6 @@ def of_columns(weight: Tensor, num_heads: int) -> Tensor:
         "The columns are reordered, but nn.Linear has a row for each feature of its output.": (
             Either(of_columns, lambda weight, num_heads: of_columns(weight, 1))
         ),
-        "The rows are in their old order.": lambda weight, num_heads: weight,
     },
     verified="With a rotation in halves, a layer without biases now gives the same scores as it "
     "gave before with pairs of neighbours.",
@@ -250,6 +250,15 @@ def check_to_halves() -> Iterator[tuple[str, tuple]]:
     """Check a function that reorders the rows of a projection from pairs to halves.
 
     Verified: every row, for 1, 2 and 3 heads.
+
+    Parameters
+    ----------
+    answer
+        A function of weight (E, E) and num_heads that returns a matrix (E, E).
+
+    See Also
+    --------
+    attnlab.rotate : layout='pairs' and layout='halves'.
     """
     for size, num_heads in ((8, 2), (18, 3), (6, 1)):
         (weight,) = randoms((size, size), seed=size)

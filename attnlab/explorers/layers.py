@@ -44,7 +44,7 @@ DIGITS = 3  # of leans; weights are sent in percent
 
 WORDS = {
     **_sentences.WORDS,
-    "when": ["Before the first layer", "After layer {layer}"],
+    "when": ["Before the first layer", "After layer {below}"],
     "nearer": "{when}, {asking} lies nearer to **{near}** than to {far} (lean {lean}).",
     "alike": "{when}, {asking} lies about as near to {near} as to {far} (lean {lean}).",
     "unknown": "No labelled sentences show two meanings of {token}.",
@@ -55,15 +55,15 @@ WORDS = {
     "head": "head {head}",
     "attends": "Among the words, it attends most to **{top}** ({most}{each}, {where}); "
     f"{FIRST} and {LAST} get {{marked}}.",
-    "heading": ["Before the first layer", "Layer {layer}: what {asking} attends to"],
+    "heading": ["Before the first layer", "Layer {below}: what {asking} attends to"],
     "curve": "Where {asking} lies",
     "line": "mean of {meaning}",
     "ends": "up: nearer to {near}; down: nearer to {far}",
     "code": "{lines}\n{row}",
     "rows": {
         "first": "vectors[0, {place}]  # {asking}",
-        "mean": "weights[{below}, :, {place}].mean(dim=0)  # layer {layer}, {asking}",
-        "head": "weights[{below}, {head}, {place}]  # layer {layer}, head {head}, {asking}",
+        "mean": "weights[{below}, :, {place}].mean(dim=0)  # layer {below}, {asking}",
+        "head": "weights[{below}, {head}, {place}]  # layer {below}, head {head}, {asking}",
     },
 }
 
@@ -97,8 +97,8 @@ class LayersExplorer(SentenceExplorer):
     **state
         ``sentence``: English, at most 24 word pieces with ``[CLS]`` and ``[SEP]``. ``word``:
         position of the token that is shown, counted from 0; the last word if there are fewer
-        tokens. ``layer``: 0 (before the first one) to 6. ``head``: "mean" (of all heads), or 0 to
-        11. ``ask`` and ``large``, as in ``Explorer``.
+        tokens. ``layer``: how many layers it has passed, 0 to 6. ``head``: "mean" (of all heads),
+        or 0 to 11. ``ask`` and ``large``, as in ``Explorer``.
 
     Attributes
     ----------
@@ -127,17 +127,17 @@ class LayersExplorer(SentenceExplorer):
     prediction = Question(
         ask="“the thief robbed the bank by the river”: in which layer does “bank” give “robbed” "
         "the most weight, on average over the heads?",
-        then="Now compare layer 1 with layers 3 and 6.",
-        options=("layer 1", "layer 3", "layer 6"),
+        then="Now compare layer 0 with layers 2 and 5.",
+        options=("layer 0", "layer 2", "layer 5"),
         right=0,
-        why="In layer 1 “robbed” gets 0.24, and in no later layer more than 0.07. In layers 2 to 5 "
+        why="In layer 0 “robbed” gets 0.24, and in no later layer more than 0.07. In layers 1 to 4 "
         "most of the weight goes to [CLS].",
         settled=({"layer": [1]}, {"layer": [3]}),
     )
     choices = CHOICES
     sentence = State(CHOICES["robbed"][0], readable)
     word = State(5, a_place)
-    layer = Slider(6, PLACES, label="layer", width=110)
+    layer = Slider(6, PLACES, label="layers passed", width=110)
     head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),
@@ -145,7 +145,7 @@ class LayersExplorer(SentenceExplorer):
             "curve",
             over="layer",
             stops=PLACES,
-            labels=("before", *map(str, PLACES[1:])),
+            labels=("before", *map(str, range(NUM_LAYERS))),
             lines=[
                 Line(name, [0.0] * len(PLACES), *look)
                 for name, *look in (
@@ -203,7 +203,7 @@ class LayersExplorer(SentenceExplorer):
     def frame_now(self) -> dict[str, object]:
         """Return the row of the word that is shown, and its curve."""
         tokens, weights, meanings, _ = self.result
-        facts = {"asking": named(tokens, self.picked), "layer": self.layer}
+        facts = {"asking": named(tokens, self.picked), "below": self.layer - 1}
         heading = WORDS["heading"][self.layer > 0].format(**facts)
         names = ["this word", *(WORDS["line"].format(meaning=one) for one in meanings)]
         lines = [
@@ -221,7 +221,7 @@ class LayersExplorer(SentenceExplorer):
         """Return which meaning the word lies nearer to, and what it attends to most."""
         tokens, _, meanings, leans = self.result
         layer = self.layer
-        facts = {"asking": named(tokens, self.picked), "layer": layer, "head": self.head}
+        facts = {"asking": named(tokens, self.picked), "below": layer - 1, "head": self.head}
         row = percent(self.sentence)[max(layer - 1, 0), _map(self.head), self.picked] / 100
         kind = "first" if layer == 0 else "mean" if self.head == MEAN else "head"
         top = top_of(tokens, row.tolist(), self.picked, words_only=True)

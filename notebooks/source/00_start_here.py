@@ -430,11 +430,11 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 45 / 90 |
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 45 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 45 / 90 |
-# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 45 / 80 |
+# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 50 / 90 |
 # | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
 # | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 45 / 80 |
 # | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
-# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | After which layer can one see what “bank” means, and is that due to attention? | 50 / 85 |
+# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | Which layer knows which bank is meant, and does anything use it? | 50 / 90 |
 
 # %% how-it-works [markdown]
 # ### How to use the series

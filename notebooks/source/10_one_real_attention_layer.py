@@ -7,27 +7,26 @@
 # you will find one for almost any story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and for every result we ask what we would see if the head did nothing special. Then we take heads apart,
-# because where a head looks is one question, and what reaches the output is another.
+# sentences, and for every result we ask what we would see if the head did nothing special. The answer will be one
+# table.
 #
-# **You need** lesson 5 (controls, uniform shares, and letting other words ask) and the layer of lesson 7.
+# **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
+# and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
 #
-# **You will be able to**
-# - say when a weight is large,
-# - test whether a head looks at a place, at a kind of word, or at words that go with the word that asks,
-# - explain what an attention sink does,
-# - remove a head or its weights, and measure how far the output moves.
+# **You will be able to:** say when a weight is large, test whether a head looks at a position or at certain words,
+# explain what an attention sink does, and remove a head or its choice and measure how far the output moves.
 #
-# **Time:** 45 minutes in class, 80 on your own. You may skip the sections headed "Further".
+# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 5.
 
 # %% setup
+import matplotlib.pyplot as plt
 import pandas as pd
+import seaborn as sns
 import torch
-from attnlab import data_path, split_heads
+from attnlab import Table, data_path, split_heads
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import RealHeadsExplorer
-from attnlab.plotting import plot_attention
 from attnlab.pretrained import load_layer
 
 lesson_setup()
@@ -35,27 +34,26 @@ lesson_setup()
 # %% trained-layer [markdown]
 # ## A trained layer
 #
-# all-MiniLM-L6-v2 is a small model with six layers. It was made from a larger model and then trained to give similar
-# vectors to sentences with similar meanings. You know its first attention layer from lessons 2, 4 and 5. It is built
-# like the layer of lesson 7, with 384 features and twelve heads, numbered from 0, but it adds a bias after each of its
-# four matrices.
+# all-MiniLM-L6-v2 is a small model with six layers. Its first attention layer, which you know from lessons 2, 4 and 5,
+# is built like the layer of lesson 7, with 384 features and twelve heads, numbered from 0, but it adds a bias after
+# each of its four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
-# word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token then enters as the sum of a
-# vector for its piece and a vector for its position (and one that is the same for all tokens), and the sum is
-# normalised. So no token knows anything about the others yet.
+# word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token enters as the sum of a vector
+# for its piece and a vector for its position, normalised. So no token knows anything about the others yet.
 
 # %% read-sentence
 layer = load_layer()
 print(layer.tokens("The unhappiest crane"))
-sat = layer.read("she sat on the bank of the river")
-sat.embedded.shape, sat.weights.shape, sat.output.shape  # (L, E), (H, L, S), (L, E)
+reading = layer.read("she sat on the bank of the river")
+# (L, E), (H, L, S), (L, E)
+reading.embedded.shape, reading.weights.shape, reading.output.shape
 
 # %% experiment-heads [markdown]
 # ### Your experiment: twelve maps
 #
-# Look through the twelve maps of this sentence, then type in sentences of your own. Which head draws the same picture,
-# whatever you type?
+# Head 4 shows the arc from *bank* to *river*. Now look through the other maps, and then type in sentences of your own.
+# Which head draws the same picture every time?
 
 # %% explore-heads
 RealHeadsExplorer(ask=False)
@@ -68,272 +66,275 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# Now we turn to many sentences. Each of our 46 sentences contains one of 21 ambiguous words. The words that show the
-# meaning of the ambiguous word were marked by one person as **clues**. We will need these later; first we ask which
-# token gets the largest weight in each row. We leave out the rows of the two markers (`1:-1`), and the helper
-# `over_words` joins what we measure for all words.
+# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21 ambiguous
+# words. The words that show its meaning were marked by one person as **clues**, which we will need later. First we ask
+# which token gets the largest weight in the row of each word.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
+# %% largest-weights
+heads = [str(head) for head in range(12)]
 
-# %% helpers jupyter={"source_hidden": true}
+
 def over_words(measure, readings):
-    """Join what a measure gives for the words of each reading: (..., words)."""
-    return torch.cat([measure(one) for one in readings], dim=-1)
+    """Apply a measure to each reading and join what it gives for the words."""
+    return torch.cat([measure(reading) for reading in readings], dim=-1)
 
 
+def favourite(reading):
+    return reading.weights[:, 1:-1].argmax(dim=-1)  # (H, words)
+
+
+readings = [layer.read(sentence) for sentence in examples.sentence]
+favourites = over_words(favourite, readings)  # (H, 304)
+(favourites == 0).float().mean()  # token 0 is [CLS]
+
+# %% so-much [markdown]
+# Across all heads, 62% of the rows give their largest weight to `[CLS]`, which is not a word at all. In head 6 it gets
+# 0.41 on average.
+#
+# But our sentences have only 8.6 tokens on average, markers included. What happens in longer texts? We join three
+# sentences at a time, and then nine, and read each group as one text.
+
+# %% ask-length
+predict("10/cls-in-longer-texts")
+
+
+# %% see-length
+# %%answer 10/cls-in-longer-texts
 def joined(k):
     """Read the sentences in groups of k, each group as one text."""
     starts = range(0, len(examples) - k + 1, k)
     return [layer.read(" ".join(examples.sentence[i : i + k])) for i in starts]
 
 
-def shuffled(reading):
-    """Shuffle the words; return the old weights in the new order, and the new ones."""
-    L = len(reading.tokens)
-    order = torch.tensor([0, *(1 + torch.randperm(L - 2)), L - 1])  # markers stay
-    new = layer([reading.tokens[j] for j in order]).weights[0]  # (H, L, S)
-    return reading.weights[:, order][:, :, order], new
-
-
-def less_of_words(reading):
-    """Take from words, in random order, as much weight as [CLS] has, or all."""
-    order = 1 + torch.randperm(len(reading.tokens) - 2)
-    words = reading.weights[..., order]
-    earlier = words.cumsum(dim=-1) - words
-    taken = (reading.weights[..., :1] - earlier).clamp(min=0).minimum(words)
-    return reading.weights.index_add(-1, order, -taken)
-
-
-def agreement(x, y):
-    """Return the fraction of pairs in which the larger x goes with the larger y."""
-    x, y = x.flatten(), y.flatten()
-    return (y[:, None] > y)[x[:, None] > x].float().mean()
-
-
-# %% largest-weights
-readings = [layer.read(sentence) for sentence in examples.sentence]
-top = over_words(lambda one: one.weights[:, 1:-1].argmax(dim=-1), readings)
-(top == 0).float().mean()  # [CLS] is token 0
-
-# %% so-much [markdown]
-# Together, the sentences contain 304 words. Across all twelve heads, 62% of the rows give their largest weight to
-# `[CLS]`, which is not a word at all. In head 6, for example, it gets 0.41 on average.
-#
-# Our sentences are short: with the markers, they have 8.6 tokens on average. What happens in longer texts? We join
-# three sentences at a time, and then nine, and read each group as one text.
-
-# %% ask-length
-predict("10/cls-in-longer-texts")
-
-# %% see-length
-# %%answer 10/cls-in-longer-texts
+columns = ["tokens", "head 6: weight", "uniform shares", "all heads: favourite"]
+rows = []
 for texts in (joined(1), joined(3), joined(9)):
-    length = sum(len(one.tokens) for one in texts) / len(texts)
-    weight = over_words(lambda one: one.weights[:, 1:-1, 0], texts)[6].mean()
-    print(f"{length:4.1f} tokens: [CLS] gets {weight:.2f} in head 6")
-
-# %% draw-length jupyter={"source_hidden": true}
-# %%answer 10/cls-in-longer-texts
-import matplotlib.pyplot as plt
-
-text_lengths, cls_weights, cls_shares = [], [], []
-for texts in (joined(1), joined(3), joined(9)):
-    text_lengths.append(sum(len(one.tokens) for one in texts) / len(texts))
-    of_cls = [one.weights[:, 1:-1, 0] for one in texts]
-    scaled = [w * len(one.tokens) for w, one in zip(of_cls, texts, strict=True)]
-    cls_weights.append(torch.cat(of_cls, dim=1).mean(dim=1))
-    cls_shares.append(torch.cat(scaled, dim=1).mean(dim=1))
-fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.3), layout="constrained")
-for ax, lines in zip(axes, (cls_weights, cls_shares), strict=True):
-    lines = torch.stack(lines)  # (3, H)
-    ax.plot(
-        text_lengths, lines[:, [*range(5), *range(7, 12)]], ".-", color="#9aa3ab", lw=1
-    )
-    ax.plot(text_lengths, lines[:, 5], "s-", color="#c8500a", lw=2.5, label="head 5")
-    ax.plot(text_lengths, lines[:, 6], "o-", color="#0b61a4", lw=2.5, label="head 6")
-    ax.set(xlabel="tokens", xlim=(0, 68), ylim=(0, None))
-axes[0].set(ylabel="weight of [CLS]", title="The weight falls…")
-axes[1].set(ylabel="uniform shares of [CLS]", title="…most shares change less")
-axes[0].legend()
-show_figure(fig, "10.1")
+    tokens = sum(len(text.tokens) for text in texts) / len(texts)
+    weight = over_words(lambda text: text.weights[6, 1:-1, 0], texts).mean()
+    share = over_words(lambda t: t.weights[6, 1:-1, 0] * len(t.tokens), texts).mean()
+    is_favourite = (over_words(favourite, texts) == 0).float().mean()
+    rows.append([tokens, weight, share, is_favourite])
+Table(["1 sentence", "3 sentences", "9 sentences"], columns, torch.tensor(rows))
 
 # %% in-uniform-shares [markdown]
+# The weight of `[CLS]` in head 6 falls to 0.06, because a row has one unit of weight to give away, however many tokens
+# share it. So to compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the
+# number of tokens. A key has a share of 1 if all keys get the same weight. In head 6, `[CLS]` gets 3 to 4 of them at
+# every length.
+#
+# But short sentences are a special case: in texts of 62 tokens, `[CLS]` is the favourite in only 30% of the rows. What
+# we say about it from here on holds for short sentences.
+#
 # ## A portrait of the twelve heads
 #
-# A row has one unit of weight to give away, however many tokens it has. So to compare sentences of different lengths,
-# we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of tokens. A key gets a
-# share of 1 if all keys get the same weight. Figure 10.1 shows the difference. In eleven of the twelve heads, the
-# uniform shares of `[CLS]` change by less than a factor of two while the texts become seven times as long. (The
-# exception is head 5, where they rise to 11.)
-#
-# The next figure shows where the words of the 46 sentences, read one at a time, look on average.
+# Where do the words of the 46 sentences look, on average? We try five positions.
 
 
-# %% portrait jupyter={"source_hidden": true}
-def places(reading):
+# %% portrait
+def shares_of_five(reading):
     word = torch.arange(1, len(reading.tokens) - 1)
     keys = [0 * word, 0 * word - 1, word, word - 1, word + 1]
-    found = torch.stack([reading.weights[:, word, key] for key in keys])
-    return found * len(reading.tokens)  # (5, H, words)
+    weights = torch.stack([reading.weights[:, word, key] for key in keys])
+    return weights * len(reading.tokens)  # (5, H, words)
 
 
-portrait = over_words(places, readings).mean(dim=-1)  # (5, H)
+portrait = over_words(shares_of_five, readings).mean(dim=-1)  # (5, H)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-_, ax = plt.subplots(figsize=(7.4, 3.2), layout="constrained")
-heads = [str(head) for head in range(12)]
-plot_attention(portrait, ax=ax, queries=names, keys=heads, vmax=9)
-ax.set_aspect("auto")
-ax.set(xlabel="head", ylabel="", title="Where words look, in uniform shares")
-show_figure(ax, "10.2")
+_, ax = plt.subplots(figsize=(7.4, 3), layout="constrained")
+cells = {"annot": True, "fmt": ".1f", "cmap": "Blues", "linewidths": 1}
+sns.heatmap(portrait, vmax=4, vmin=0, yticklabels=names, ax=ax, **cells)
+ax.set(xlabel="head", title="Ten of the twelve heads look most at [CLS]")
+show_figure(ax, "10.1")
 
-# %% by-place [markdown]
-# ## Does a head look at a place?
+# %% by-position [markdown]
+# In ten heads, words look most at `[CLS]`. The clearest exception is head 2, where the token before gets 8.8 shares: a
+# weight of nearly 1 is nearly as many uniform shares as there are tokens.
 #
-# Head 2 gives nearly all of its weight to the previous *place*, whatever word is there. (Its 8.8 uniform shares are
-# therefore roughly the number of tokens. Longer sentences count more in this average, because they have more words.) A
-# head can also look at certain *words*, wherever they are. To tell the two apart, we shuffle the words of each sentence
-# and read it again. If a head looks at words, every word still gives the same weight to the same words, wherever they
-# are now. If it looks at places, the weight now goes to other words.
+# ## Does a head look at a position?
 #
-# We measure the **attention that moves**: half the sum of the absolute changes in a row (half, because what one token
-# loses, another gains). It is 0 if no weight changes and 1 if the new row has nothing in common with the old one. (The
-# helper `shuffled` returns the old weights, put into the new order, and the new ones.)
+# Head 2 seems to look at the previous *position*. Or does it look at certain *words*? To tell the two apart, we shuffle
+# the words of each sentence and read it again. If a head looks at words, every word still gives the same weight to the
+# same words. If it looks at positions, the weight now goes to other words.
+#
+# We measure the **attention that moves**: half the sum of the absolute changes in a row, because what one token loses,
+# another gains. It is 1 if the new row has nothing in common with the old one.
+
+
+# %% shuffle
+def weights_of(tokens, positions=None):
+    x = layer.embed(tokens, positions=positions)  # (1, L, E)
+    return layer.attention(x).weights[0]  # (H, L, L)
+
+
+def moved_by_shuffling(reading):
+    L = len(reading.tokens)
+    order = torch.tensor([0, *(1 + torch.randperm(L - 2, generator=dice)), L - 1])
+    old = reading.weights[:, order][:, :, order]  # the old weights in the new order
+    new = weights_of([reading.tokens[j] for j in order])
+    return ((new - old).abs().sum(dim=-1) / 2)[:, 1:-1]  # (H, words)
+
 
 # %% ask-shuffle
 predict("10/shuffled-words")
 
-
 # %% see-shuffle
 # %%answer 10/shuffled-words
-def moved(old, new):
-    return (new - old).abs().sum(dim=-1) / 2  # one number for each row
+dice = torch.Generator().manual_seed(0)
+moved = over_words(moved_by_shuffling, readings).mean(dim=-1)  # (H,)
+Table(["attention that moves"], heads, moved[None])
+
+# %% the-swap [markdown]
+# More than a tenth of the attention moves in three heads: 2, 5 and 4.
+#
+# The markers stayed in place. So do the heads that look at `[CLS]` look at this *token*, or at the first
+# *position*? We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other
+# words.
 
 
-torch.manual_seed(0)
-over_words(lambda one: moved(*shuffled(one))[:, 1:-1], readings).mean(dim=-1)  # (H,)
+# %% swap
+def shares_of_two(reading, weights):
+    return weights[:, 2:-1, :2].mT * len(reading.tokens)  # (H, 2, words)
+
+
+def swapped(reading):
+    positions = [1, 0, *range(2, len(reading.tokens))]
+    return shares_of_two(reading, weights_of(reading.tokens, positions))
+
+
+home = over_words(lambda reading: shares_of_two(reading, reading.weights), readings)
+away = over_words(swapped, readings)
+two_by_two = torch.cat([home.mean(dim=-1), away.mean(dim=-1)], dim=1).T  # (4, H)
+names = ["[CLS] in 0", "first word in 1", "[CLS] in 1", "first word in 0"]
+Table(names, heads, two_by_two)
 
 # %% by-asker [markdown]
-# The markers stayed in place, so this test cannot say whether a head looks at `[CLS]` or at the first place. We
-# therefore swap the position vectors of `[CLS]` and the first word, and we leave out the row of this word. Ten heads
-# looked most at `[CLS]`. In all ten, the first word gets more in place 0 than in its own place, so they respond to the
-# position. In four of them (4, 8, 10 and 11) it now even gets more than `[CLS]`.
+# Compare the last two rows. In heads 4, 8, 10 and 11 the position counts most: the first word, now in position 0, gets
+# more than `[CLS]`. In heads 0, 1 and 9 the token counts most: `[CLS]` gets no less than it got at home. In heads 5, 6
+# and 7 both matter.
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5, in one head, "bank" selected words that go with banks. Does this hold for other ambiguous words, and in
-# which heads? For each sentence, we measure the uniform shares that the ambiguous word gives to a clue, on average.
-# Then we let the 5,000 words of lesson 5 ask in its place, with their own queries.
-#
-# This control is necessary. In most of these sentences, *every* word with a meaning of its own (unlike "the" and "in")
-# is marked as a clue. So a head that favours such words will give a lot of weight to the clues, even if it does not
-# care which word asks.
+# In lesson 5, in one head, “bank” selected words that go with banks. Does this hold for other ambiguous words, and in
+# which heads? We measure the uniform shares that a clue gets on average. First the ambiguous word asks, and then the
+# 5,000 words of lesson 5 ask in its place.
 
 # %% askers
 askers = layer.common_words(5000)
 
 
 def clue_shares(word, sentence, clues):
-    """Return what the clues get if the word asks, then if the askers do. (H, 1 + A)."""
+    """Return what the clues get if the word asks, then if the askers do: (H, 1 + A)."""
     tokens = layer.tokens(sentence)
     rows = layer.attend_as([word, *askers], tokens, tokens.index(word))  # (H, 1 + A, S)
     is_clue = torch.tensor([token in clues.split() for token in tokens])
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-each = [clue_shares(*example) for example in examples.itertuples(index=False)]
-shares = torch.stack(each).mean(dim=0)  # the mean over the 46 sentences
-shares[:, 0]  # (H,): the ambiguous words ask
+rows = [clue_shares(*example) for example in examples.itertuples(index=False)]
+by_sentence = torch.stack(rows)  # (46, H, 1 + A)
+by_word, by_askers = by_sentence.mean(dim=0).split([1, len(askers)], dim=1)
+Table(["shares of the clues"], heads, by_word.T)
 
-# %% ask-percentile
-predict("10/head-3-or-head-8")
+# %% ask-askers
+predict("10/when-others-ask")
 
-# %% see-percentile
-# %%answer 10/head-3-or-head-8
-own, others = shares[:, :1], shares[:, 1:]  # (H, 1), (H, A)
-percentile = 100 * (others < own).float().mean(dim=1)
-percentile.round()
+# %% see-askers
+# %%answer 10/when-others-ask
+percentile = 100 * (by_askers < by_word).float().mean(dim=1)  # (H,)
+names = ["the ambiguous words ask", "the middle asker", "percentile"]
+middle = by_askers.median(dim=1).values
+Table(names, heads, torch.stack([by_word[:, 0], middle, percentile]))
 
 # %% draw-askers jupyter={"source_hidden": true}
-# %%answer 10/head-3-or-head-8
-import seaborn as sns
-
+# %%answer 10/when-others-ask
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-sns.boxplot(others.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
+sns.boxplot(by_askers.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
 look = {"color": "#c8500a", "ms": 8, "zorder": 5}
-ax.plot(range(12), own, "D", label="the ambiguous words ask", **look)
+ax.plot(range(12), by_word, "D", label="the ambiguous words ask", **look)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares of the clues")
-ax.set_title("What the clues get")
-ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0)
-show_figure(ax, "10.3")
+ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 4.1))
+ax.set_title("In heads 1, 4, 8 and 10 it matters who asks")
+ax.legend(loc="upper right", ncols=2)
+show_figure(ax, "10.2")
 
-# %% third-word [markdown]
-# Two numbers describe a head here: the share that the clues get, and the percentage of askers that give them less (the
-# percentile). Heads 1, 4 and 10 rank high on both, but only on average: in each of these heads, the ambiguous word
-# beats 90% of the askers in only 18 of the 46 sentences. (By chance alone, it would do so in about five.) And the arc
-# from "bank" to "river"? In head 4, fewer than ten of the 5,000 askers would give "river" more than "bank" gives it.
-# Twelve heads and 46 sentences are 552 chances, so we would expect about one such case (552 · 10/5,000). There are 15,
-# so the arc is probably not a lucky pick.
+# %% clues-are-content [markdown]
+# In head 3 the middle asker gives the clues 1.68 shares, nearly as many as the ambiguous words do. Most words with a
+# meaning of their own, unlike “the” and “in”, are clues here, and head 3 favours them whoever asks.
 #
-# ## Can "it" find the animal?
+# The **percentile** says how many of the askers give the clues less than the ambiguous words do, in percent. It is
+# highest in heads 1, 4, 8 and 10. In head 8 the clues get only half a share, but from other askers they get even less.
 #
-# Can a head also find what a word refers to? Take a famous pair of sentences: "The animal didn't cross the street
-# because it was too *tired*", and the same sentence with *wide* as its last word. In the first sentence, "it" means the
-# animal, and in the second it means the street.
+# And the arc from “bank” to “river”? Twelve heads and 46 sentences are 552 chances to find such an arc. By chance,
+# fewer than ten askers would be ahead of the word about once (552 · 10 / 5,000).
 
-# %% ask-it
-predict("10/tired-or-wide")
-
-# %% see-it
-# %%answer 10/tired-or-wide
-for last in ("tired", "wide"):
-    one = layer.read(f"the animal didn't cross the street because it was too {last}")
-    animal, street = one.weights[6, 10, [2, 8]]  # "it" is token 10
-    print(f"{last}: {animal:.3f} and {street:.3f}, ratio {animal / street:.3f}")
+# %% luck
+ahead = (by_sentence[..., 1:] > by_sentence[..., :1]).sum(dim=-1)  # (46, H)
+print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
+print("fewer than 10 askers ahead:", (ahead < 10).sum().item(), "of", ahead.numel())
+in_first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]]
+print("fewer than 500, in heads 1, 4, 8, 10:", in_first_tenth.tolist())
 
 # %% what-arrives [markdown]
+# It happens 15 times, so the arc is hardly a lucky pick. But the last line warns us: even in these four heads, the
+# ambiguous word is among the first tenth of the askers in only half of the 46 sentences, or fewer.
+#
 # ## What reaches the output?
 #
 # What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
 # features, and its 32 columns of the last matrix turn that back into 384 features. We call the result $u_{h,j}$. It is
-# what the output would get if head $h$ gave token $j$ all of its weight. The output is a constant plus the weighted sum
-# of these vectors over all heads and tokens:
+# what the head would add if it gave token $j$ all of its weight:
 #
-# $$\text{output}_i = \text{constant} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
-#
-# The constant comes from the bias of the values and that of the last matrix. It reaches every output in full, wherever
-# a head looks, because the weights of a row sum to 1. So we leave it aside.
-
+# $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
 # %% contributions
-def projected_values(reading):
-    """Return u, without the biases: (H, S, E)."""
-    value = reading.embedded @ layer.attention.v_proj.weight.T  # (S, E)
-    last = layer.attention.out_proj.weight  # its columns are the rows of last.T
-    columns = last.T.unflatten(0, (12, 32))  # (H, 32, E)
-    return split_heads(value, 12) @ columns  # (H, S, 32) @ (H, 32, E)
+last = layer.attention.out_proj.weight  # its columns are the rows of last.T
+columns_of = last.T.unflatten(0, (12, 32))  # (H, 32, E)
 
 
-u = projected_values(sat)
-constant = layer.attention.out_proj(layer.attention.v_proj.bias)
-sums = (sat.weights @ u).sum(dim=0) + constant  # (L, E)
-assert torch.allclose(sums, sat.output, atol=1e-5)
-lengths = u.norm(dim=-1)  # (H, S)
-pd.DataFrame(lengths[[4, 6, 9]], ["head 4", "head 6", "head 9"], sat.tokens).round(1)
+def projected_values(embedded):
+    """Return u for vectors (S, E): (H, S, E)."""
+    value = layer.attention.v_proj(embedded)  # (S, E)
+    return split_heads(value, 12) @ columns_of  # (H, S, 32) @ (H, 32, E)
+
+
+u = projected_values(reading.embedded)
+output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
+assert torch.allclose(output, reading.output, atol=1e-5)
+
+# %% how-long [markdown]
+# Now compare the length of $u$ for `[CLS]` with its mean length for the 304 words. A value is the product of a vector
+# and a matrix, plus a bias. We try it without and with this bias, and we also put `[CLS]` into position 1.
+
+# %% sink-lengths
+words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (304, E)
+in_0, in_1 = (layer.embed(["[CLS]"], positions=[place])[0] for place in (0, 1))
+bias = projected_values(torch.zeros(1, 384))  # (H, 1, E): what the bias alone adds
+
+
+def length(vectors):
+    return vectors.norm(dim=-1).mean(dim=-1)  # (H,)
+
+
+of_word = length(projected_values(words))
+without = length(projected_values(in_0) - bias) / length(projected_values(words) - bias)
+with_bias = length(projected_values(in_0)) / of_word
+elsewhere = length(projected_values(in_1)) / of_word
+names = ["without the bias", "with the bias", "with it, in position 1"]
+Table(names, heads, torch.stack([without, with_bias, elsewhere]))
 
 # %% sink [markdown]
-# In these three heads, as in most, the $u$ of `[CLS]` is much shorter than that of any word. A token that gets a lot of
-# weight but contributes little is called an [**attention sink**](glossary.ipynb#attention-sink), and you met one in
-# lesson 4. A sink is often described as a place for attention that a head does not need elsewhere. So can we do without
-# it?
+# Without the bias, $u$ is about a quarter as long for `[CLS]` as for a word in most heads. With the bias, only about a
+# tenth is left in heads 6, 7, 8, 9 and 11. There the product of `[CLS]` and the matrix points nearly opposite to the
+# bias, and the two cancel. In position 1 they do not. So training has made a near *zero*, for one token in one
+# position.
 #
-# We take `[CLS]` away: no token may look at it any more. Then we compare the *contribution* of each head to each word,
-# $\sum_j \text{weight}_{h,i,j} \, u_{h,j}$, before and after. As a control, we leave `[CLS]` alone and take as much
-# weight from words as `[CLS]` has. (The helper `less_of_words` takes them in random order.) In both cases, the rest of
-# the row is scaled up to sum to 1 again.
+# A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink).
+# Now no token may look at `[CLS]` any more, and the rest of each row is scaled up to sum to 1 again. What happens to
+# what a head adds?
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -341,219 +342,125 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def change_of_length(reading, take):
-    fewer = take(reading)
-    fewer = fewer / fewer.sum(dim=-1, keepdim=True)  # rows sum to 1 again
-    before, after = (w @ projected_values(reading) for w in (reading.weights, fewer))
-    return (after.norm(dim=-1) / before.norm(dim=-1))[:, 1:-1]  # (H, words)
+def growth(reading):
+    u, weights = projected_values(reading.embedded), reading.weights
+    others = weights.index_fill(-1, torch.tensor(0), 0)  # without [CLS]
+    others = others / others.sum(dim=-1, keepdim=True)
+    return ((others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1))[:, 1:-1]
 
 
-def without_cls(reading):
-    return reading.weights.index_fill(-1, torch.tensor(0), 0)
+def if_zero(reading):
+    return 1 / (1 - reading.weights[:, 1:-1, 0])  # w is the weight of [CLS]
 
 
-torch.manual_seed(1)
-no_cls = over_words(lambda one: change_of_length(one, without_cls), readings)
-less = over_words(lambda one: change_of_length(one, less_of_words), readings)
-table = {
-    "without [CLS]": no_cls.mean(dim=-1),
-    "same weight taken from words": less.mean(dim=-1),
-}
-pd.DataFrame(table).round(2)
+short, long = readings, joined(9)
+medians = [over_words(f, texts) for texts in (short, long) for f in (growth, if_zero)]
+names = ["short: grows by", "short: 1 / (1 - w)", "long: grows by", "long: 1 / (1 - w)"]
+Table(names, heads, torch.stack([each.median(dim=-1).values for each in medians]))
 
 # %% ablation [markdown]
+# In head 9, what the head adds becomes 1.73 times as long (the median over the words). The reason is arithmetic. If a
+# token with weight $w$ adds nothing, the others share $1 - w$, and taking it away multiplies what they add by exactly
+# $1 / (1 - w)$. In the five heads with a near zero, this factor is right within a tenth. So a sink turns a head down:
+# the weights of a row must sum to 1, but much of this 1 can go to a token that adds nothing.
+#
 # ## Take a head away
 #
-# To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without the head's contribution. Figure
-# 10.4 shows how far that moves the output of a word, divided by the length (norm) of that output. But a head might
-# contribute much the same even if it did not look anywhere in particular. So the figure also shows the control of
-# lesson 5: the head stays, but all of its weights become uniform. Then its *choice* is lost, and its sink as well.
+# To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. How far does
+# that move the output of a word, compared with its length? As a control, the head stays, but all of its weights become
+# uniform.
 
 
 # %% ablate
 def changes(reading):
-    u = projected_values(reading)
+    u = projected_values(reading.embedded)
     added = reading.weights @ u  # (H, L, E)
-    plain = u.mean(dim=1, keepdim=True)  # (H, 1, E): all weights uniform
-    far = torch.stack([added.norm(dim=-1), (added - plain).norm(dim=-1)])
+    uniform = u.mean(dim=1, keepdim=True)  # (H, 1, E): all weights are 1 / S
+    far = torch.stack([added.norm(dim=-1), (added - uniform).norm(dim=-1)])
     return (far / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
 
 
-change = over_words(changes, readings)  # (2, H, 304)
-
-# %% draw-ablation jupyter={"source_hidden": true}
+removed, uniform = over_words(changes, readings).mean(dim=-1)  # (H,) each
+bars = pd.DataFrame({"head removed": removed, "its weights uniform": uniform})
 _, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-x = torch.arange(12)
-ax.bar(x - 0.2, change[0].mean(dim=-1), 0.38, color="#0b61a4", label="head removed")
-ax.bar(
-    x + 0.2,
-    change[1].mean(dim=-1),
-    0.38,
-    color="#f2b48a",
-    hatch="//",
-    label="its weights uniform",
-)
-ax.set(xticks=range(12), xlabel="head", ylabel="change in the output", ylim=(0, 0.5))
+bars.plot.bar(ax=ax, rot=0, color=["#0b61a4", "#f2b48a"], width=0.8)
+ax.set(xlabel="head", ylabel="change in the output", ylim=(0, 0.6))
 ax.set_title("What a head adds, and what its choice adds")
-ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "10.4")
+show_figure(ax, "10.3")
 
-# %% moving [markdown]
-# In heads 2, 5 and 9, making the weights uniform moves the output 0.90, 0.87 and 0.82 times as far as removing the
-# head. In heads 5 and 9 this is partly due to the lost sink: if `[CLS]` keeps its weight and the other tokens share the
-# rest, the ratios fall to 0.68 and 0.58. In head 2 the ratio falls only to 0.82, so an average cannot replace what this
-# head contributes.
+# %% before-table [markdown]
+# ## So what does a trained layer really look at?
 #
-# ## Does the output follow the attention?
-#
-# Making the weights uniform moves more attention in some rows than in others. If the weights matter, the output should
-# move further there. Twelve heads and 304 words make 3,648 rows.
+# Here is what we have measured, with a row for each head.
 
-# %% ask-moved
-predict("10/more-attention-more-output")
-
-
-# %% see-moved
-# %%answer 10/more-attention-more-output
-def to_uniform(reading):
-    uniform = torch.full_like(reading.weights, 1 / len(reading.tokens))
-    return moved(reading.weights, uniform)[:, 1:-1]  # (H, words)
-
-
-attention = over_words(to_uniform, readings)  # (H, 304)
-within = [agreement(attention[head], change[1, head]) for head in range(12)]
-agreement(attention, change[1]), torch.stack(within)
-
-# %% draw-moved jupyter={"source_hidden": true}
-# %%answer 10/more-attention-more-output
-cloud = pd.DataFrame(
-    {
-        "head": torch.arange(12).repeat_interleave(304),
-        "attention that moves": attention.flatten(),
-        "output moves": change[1].flatten(),
-    }
-)
-grid = sns.relplot(
-    cloud,
-    x="attention that moves",
-    y="output moves",
-    col="head",
-    col_wrap=4,
-    s=9,
-    height=1.6,
-    aspect=1.15,
-    color="#0b61a4",
-    linewidth=0,
-)
-grid.set(xlim=(0, 1), ylim=(0, 0.65), xticks=[0, 0.5], xlabel="", ylabel="")
-grid.set_titles("head {col_name}")
-grid.figure.supxlabel("attention that moves", fontsize=11)
-grid.figure.supylabel("output moves", fontsize=11)
-show_figure(grid.figure, "10.5")
+# %% the-table
+columns = {
+    "moves when shuffled": moved,
+    "[CLS] in position 0": two_by_two[0],
+    "[CLS] in position 1": two_by_two[2],
+    "clues": by_word[:, 0],
+    "percentile": percentile,
+    "head removed": removed,
+    "weights uniform": uniform,
+}
+rows = [f"head {head}" for head in range(12)]
+Table(rows, list(columns), torch.stack(list(columns.values()), dim=1))
 
 # %% the-answer [markdown]
-# ## So what does a trained layer look at?
+# Ten of its twelve heads look most at `[CLS]`, which is not a word. In some of them its position draws the weight, in
+# some the token. In five of them it adds next to nothing, so a large weight there means that the head says little.
+# Heads 2 and 5, and to some extent 4, look at positions among the words. In heads 1, 4, 8 and 10 it matters who asks:
+# ambiguous words give their clues more, on average, than nearly all other words would.
 #
-# On average over our sentences, ten of the layer's twelve heads look at `[CLS]` more than at any other place that we
-# tried, and this keeps their contributions short. Among the words of these short sentences, heads 2 and 5, and to some
-# extent head 4, choose by position. In heads 1, 4, 8 and 10, the ambiguous words give their clues more, on average,
-# than nearly all other words would. Head 4 does both, since a score depends on the words and on their positions. So the
-# arc from "bank" to "river" in head 4 shows something real. But in no head can a third word change the score of
-# "river", so the arc does not show that the model knows which bank is meant.
-#
-# Do the weights explain the output? The output is computed from them, so it usually moves further where more attention
-# moves. But how far depends on the vectors $u$: in head 2 nearly the same amount of attention moves in every row, and
-# the output moves by 0.17 to 0.55. To know whether something matters, remove or replace it and measure the output. For
-# the whole model, measure how well it does what it was trained to do.
-#
-# And this is only one of six layers. A [**residual connection**](glossary.ipynb#residual-connection) adds the layer's
-# output to its input, and for our words the sum still points nearly in the direction of the input, with a cosine of
-# 0.94 on average. No picture in this lesson shows what the next five layers make of it.
-
-# %% further-copy [markdown]
-# ## Further: is it the original?
-#
-# Our layer is a copy, made from a file of numbers. A copy can run, draw plausible maps and still be wrong, for example
-# because a matrix is transposed. So we stored the weights and outputs of the original model for 13 sentences, and we
-# compare ours with them. The numbers in our file are kept in float16, so a difference of 0.002 is allowed. Then we
-# transpose the last matrix of a second copy. It is square, so no error is raised.
-
-# %% compare-copy
-import json
-
-from attnlab.data import load_tensors
-from safetensors import safe_open
-
-stored = load_tensors("minilm_reference.safetensors")
-with safe_open(data_path("minilm_reference.safetensors"), "pt") as file:
-    original_texts = list(json.loads(file.metadata()["sentences"]))
-
-
-def off_by(some_layer):
-    """Return the largest differences from the original, of weights and of outputs."""
-    copies = [some_layer.read(text) for text in original_texts]
-    pairs = [
-        (
-            (one.weights - stored[f"weights.{n}"][0]).abs().max(),
-            (one.output - stored[f"output.{n}"]).abs().max(),
-        )
-        for n, one in enumerate(copies)
-    ]
-    return torch.tensor(pairs).amax(dim=0)
-
-
-slip = load_layer()
-slip.attention.out_proj.weight.copy_(layer.attention.out_proj.weight.T)
-print("our copy differs by less than 0.002:", bool((off_by(layer) < 0.002).all()))
-print("the second copy's attention weights do, too:", bool(off_by(slip)[0] < 0.002))
-print(f"but its output differs by up to {off_by(slip)[1]:.1f}")
+# So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
+# a first layer no third word can change this score (lesson 5), and the arc does not say what reaches the output. A
+# [**residual connection**](glossary.ipynb#residual-connection) then adds the output to the input of the layer, and five
+# more layers follow. In lesson 14, we follow *bank* through them.
 
 # %% further-same-weights [markdown]
-# With the transposed matrix, every weight is still correct, and so is every picture drawn from the weights. Only the
-# output shows the mistake.
+# ## Further
 #
-# ## Further: the same weights, a different output
+# ### The same weights, a different output
 #
-# In 31 of the 46 sentences, the word before the ambiguous word is "the" or "a". We replace each by the other. For each
+# In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*. We replace each by the other. For each
 # sentence, we take the head in which the attention of the ambiguous word moves most, and we measure how far the output
-# of this word moves, relative to its length. The table shows the smallest and the largest of the 31 values.
+# of this word moves, compared with its length. The table shows the smallest, the mean and the largest of the 31 values.
 
 # %% the-or-a
-swap = {"the": "a", "a": "the"}
-found = []
-for one, word in zip(readings, examples.word, strict=True):
-    place = one.tokens.index(word)
-    before = one.tokens[place - 1]
-    if before in swap:
-        swapped = [*one.tokens[: place - 1], swap[before], *one.tokens[place:]]
-        new = layer(swapped)
-        by = (new.output[0, place] - one.output[place]).norm()
-        in_heads = moved(one.weights, new.weights[0])[:, place]  # (H,)
-        found.append([in_heads.max(), by / one.output[place].norm()])
-columns = ["attention that moves", "output moves"]
-pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
+other_article = {"the": "a", "a": "the"}
+rows = []
+for old, word in zip(readings, examples.word, strict=True):
+    place = old.tokens.index(word)
+    article = old.tokens[place - 1]
+    if article in other_article:
+        tokens = [*old.tokens[: place - 1], other_article[article], *old.tokens[place:]]
+        new_output, new_weights = layer(tokens)
+        attention = (new_weights[0] - old.weights)[:, place].abs().sum(dim=-1) / 2
+        change = (new_output[0] - old.output)[place].norm()
+        change = change / old.output[place].norm()
+        rows.append([attention.max().item(), change.item()])
+names = ["attention that moves", "output moves"]
+pd.DataFrame(rows, columns=names).agg(["min", "mean", "max"]).round(2)
 
 # %% the-or-a-reading [markdown]
-# Little attention moves, 0.06 on average, and yet the output moves by a third of its length or more. Head 2 looks at
-# the same place as before, but another word is there now. The weights say where a head takes something from, and not
-# what it takes.
+# Little attention moves, and yet the output moves by a third of its length or more. Head 2 looks at the same position
+# as before, but another word is there now. A weight says where a head takes something from, not what it takes.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Count in uniform shares. In most heads, a weight falls as the sentence grows, because more tokens share the row. (A
-#   head such as head 2, which looks at a place, keeps its weight, and its shares grow.)
+# - Count in uniform shares. In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In our short sentences, some heads of this layer (2 and 5, and to some extent 4) look at particular places other
-#   than those of the markers. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly
-#   all other words would. In ten heads, words look most at `[CLS]`, and all ten respond to its position.
-# - An attention sink gets a lot of weight but contributes little. Yet in short sentences it keeps the head's
-#   contributions short: without it, they become longer.
+# - In our short sentences, ten heads of this layer look most at `[CLS]`, in some because of where it stands, in some
+#   because of what it is. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly all
+#   other words would.
+# - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
+#   adds by $1 / (1 - w)$. So a head can turn itself down.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
-#   keep their places.
-# - The output follows the weights only in part, since the vectors $u$ matter too. To know what matters, remove or
-#   replace something and measure the output.
+#   keep their positions.
+# - A weight says where a head takes something from, not what it takes. To know what matters, remove or replace
+#   something and measure the output.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -563,8 +470,8 @@ pd.DataFrame(found, columns=columns).astype(float).agg(["min", "max"]).round(2)
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (4 minutes)
 #
-# In a head of a first layer, "it" gives 0.12 of its weight to "animal" and 0.08 to "street". Then the last word of the
-# sentence is replaced by another word, and "animal" gets 0.09. How much does "street" get now?
+# In a head of a first layer, “it” gives 0.12 of its weight to “animal” and 0.08 to “street”. Then the last word of the
+# sentence is replaced by another word, and “animal” gets 0.09. How much does “street” get now?
 #
 # <details><summary>Hint</summary>
 #
@@ -625,10 +532,10 @@ check_sink_share(sink_share_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0. Setting them to
-# 0 also removes the bias of this head's values, which we kept for Figure 10.4. But `careless` removes the wrong
-# numbers, and it also leaves something behind. Write `careful`, which does neither, and try it on a freshly loaded
-# layer. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
+# `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
+# “head removed” means in Figure 10.3. But `careless` removes the wrong numbers, and it also leaves something behind.
+# Write `careful`, which does neither, and try it on a freshly loaded layer. (The parameters of `load_layer()` do not
+# require gradients, so you can change them in place.)
 #
 # <details><summary>Hint</summary>
 #
@@ -675,7 +582,7 @@ check_mended_ablation(careful_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with "glass", "tank" and "coach", for
+# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with “glass”, “tank” and “coach”, for
 # example. By chance, a word is among the first 100 of 5,000 in one head out of 50, so at least one of twelve heads
 # passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, also requiring at least one
 # uniform share, it happened in about one sentence in six.
@@ -701,17 +608,19 @@ def my_word_solution():
 check_own_word(my_word_solution).ok  # so that our sentences are not printed
 
 # %% exercise-5 [markdown]
-# ### 5 · Explain ★ (4 minutes)
+# ### 5 · Explain ★★ (6 minutes)
 #
-# An article shows head 4 on "she sat on the bank of the river", with a thick arc from "bank" to "river". It says: "The
-# model knows which bank is meant." Answer in three sentences, and then compare your answer with ours.
+# In a language model, the first token gets 0.8 of the weight in many heads. An engineer blocks it in every row, and the
+# text that the model writes becomes useless. She concludes: “The first token holds information that the model needs.”
+# What else could have happened, and how would you find out which it was? Answer in three or four sentences, and then
+# compare your answer with ours.
 #
 # <details><summary>An answer</summary>
 #
-# This is one head of twelve, in which "bank" does give more weight to words such as "river" than most other words would
-# give in its place. But its score for "river" would be the same in a sentence about a robbery, as long as both words
-# keep their places. And an arc shows where a head looks, not what arrives in the output, and not what the other five
-# layers do with it.
+# The first token may be a sink that adds nothing. Then blocking it makes what such a head adds $1 / (1 - 0.8) = 5$
+# times as long, and the later layers have never seen anything like it. To find out, let the first token keep its
+# weight, but set what it adds, its $u$, to 0 in these heads. If the text stays good, the model needed the token only as
+# a place for weight; if not, it needed something that the token holds.
 # </details>
 
 # %% in-torch [markdown]
@@ -719,16 +628,16 @@ check_own_word(my_word_solution).ok  # so that our sentences are not printed
 #
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters. Pass
 # `average_attn_weights=False` if you want the heads one by one. The mean over the heads, which you get otherwise, shows
-# none of them: for "bank" and "river", it is far from what head 4 does. In Hugging Face Transformers, load a model with
+# none of them: for “bank” and “river”, it is far from what head 4 does. In Hugging Face Transformers, load a model with
 # `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each
 # layer. In the `attention_mask` of Transformers, 1 marks a real token.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
-x = sat.embedded[None]  # (N, L, E)
+x = reading.embedded[None]  # (N, L, E)
 mean = theirs(x, x, x)[1]  # (N, L, S)
 by_head = theirs(x, x, x, average_attn_weights=False)[1]  # (N, H, L, S)
-assert torch.allclose(by_head[0], sat.weights, atol=1e-5)
+assert torch.allclose(by_head[0], reading.weights, atol=1e-5)
 print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f}")
 
 # %% sources [markdown]
@@ -754,7 +663,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.
-# - The sentences with "it" are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
+# - The sentences with “it” in the explorer are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
 #   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/).
 #   Pairs of this kind are called Winograd schemas.
 
@@ -764,17 +673,17 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **45 minutes.** The layer and the explorer: 8. When a weight is large, and the portrait: 8. Places: 5. The word that
-# asks, and "it": 10. What reaches the output, and the sink: 7. Heads removed or made uniform, and the answer: 7. Set
-# "Further" as homework.
+# **50 minutes.** The layer and the explorer: 9. When a weight is large, and the portrait: 9. Positions and the swap: 8.
+# The word that asks, and “it”: 10. What reaches the output, and the sink: 8. Heads removed or made uniform, and the
+# table: 6. The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
-# what another word would do in the same place. *"`[CLS]` is important, since everything looks at it":* ask what the
-# weight would be in a text of a hundred tokens, and then let the class guess what happens without `[CLS]`. *"`[CLS]` is
-# unimportant, since its $u$ is short":* the same experiment corrects this as well. *"Then what should I look at
-# instead?"* Remove a head or a token, and measure how well the whole model does its task.
+# what another word would do in the same place. *“`[CLS]` is important, since everything looks at it”:* ask what the
+# weight would be in a text of a hundred tokens, and what `[CLS]` adds. *“`[CLS]` is unimportant, since its $u$ is
+# short”:* let the class guess what happens without it. *“Then what should I look at instead?”* Remove a head or a
+# token, and measure how well the whole model does its task.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -791,11 +700,11 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
 # over all heads:* it hides the head.
 #
-# **4.** A token gets most of the weight of a row, and its $u$ is short. What happens to the head's contribution if you
-# take the token away? **It usually gets longer.** *Nothing:* its weight goes to other tokens, and these contribute
-# more. *It gets shorter:* what is lost is a short vector.
+# **4.** A token gets most of the weight of a row, and its $u$ is short. What happens to the head’s contribution if you
+# take the token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It
+# gets shorter:* what is lost is a short vector.
 #
-# **5.** The word "tired" is replaced by "wide". What happens to the ratio of two other weights in a row of a first
+# **5.** The word “tired” is replaced by “wide”. What happens to the ratio of two other weights in a row of a first
 # layer? **It stays the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends
-# on "tired". *It depends on the head:* all heads compute their scores from two tokens at a time.
+# on “tired”. *It depends on the head:* all heads compute their scores from two tokens at a time.
 # </details>

@@ -1,97 +1,49 @@
 """Explorers in a page: put in, followed, taken away, printed, and what goes wrong."""
 
 import pytest
+import torch
 
-from attnlab.explorers import Explorer, MaskExplorer, ScalingExplorer, _page
+from attnlab.explorers import Explorer, HeadView, MaskExplorer, ScalingExplorer, _page
 
-# A script on an explorer of masks: its model, and a host in which it can be mounted.
-ON_A_MODEL = """async keys => {{
+# Mount an explorer of masks twice, click in it, take it away and click once more. Return what
+# listens outside it, whether callbacks of the model are left and how many steps it was told of.
+MOUNT = """keys => {
     const [start, key, page] = keys.map(key => attnlabModules[key]);
     const block = document.querySelector('.attnlab-explorer script');
     const model = page.loneModel(JSON.parse(block.textContent));
-    const {{get, set}} = model, callbacks = {{}}, host = document.createElement('div');
-    model.on = (name, callback) => {{ callbacks[name] = callback; }};
+    const callbacks = {}, host = document.createElement('div'), counts = [], outside = [];
+    let sent = 0;
+    model.on = (name, callback) => { callbacks[name] = callback; };
     model.off = name => delete callbacks[name];
+    model.set = () => { sent += 1; };
     document.body.append(host);
-    const mount = () => start.mount(key, model, host);
-    const cell = place => host.shadowRoot.querySelectorAll('button.cell')[place];
-    {script}
-}}"""
-
-
-@pytest.fixture
-def on_a_model(open_cards):
-    """Run a script on a model; return what it returns."""
-
-    def run(script):
-        [card] = open_cards([MaskExplorer(ask=False)])
-        keys = [_page.key_of(name) for name in ("base", "masks", "page")]
-        return card.page.evaluate(ON_A_MODEL.format(script=script), keys)
-
-    return run
-
-
-def test_nothing_is_left_when_an_explorer_is_taken_away(on_a_model):
-    """Neither listeners outside the explorer, nor callbacks of the model, nor answers to events."""
-    outside, counts, children = on_a_model(
-        """let sent = 0;
-        model.set = () => { sent += 1; };
-        const outside = [], add = EventTarget.prototype.addEventListener;
-        EventTarget.prototype.addEventListener = function (...rest) {
-            if ([window, document, document.body, document.documentElement].includes(this))
-                outside.push(rest[0]);
-            return add.apply(this, rest);
-        };
-        const counts = [], count = () => counts.push([Object.keys(callbacks).length > 5, sent]);
-        for (let i = 0; i < 2; i += 1) {
-            const end = mount(), first = cell(0);
+    const add = EventTarget.prototype.addEventListener;
+    EventTarget.prototype.addEventListener = function (...rest) {
+        if ([window, document, document.body, document.documentElement].includes(this))
+            outside.push(rest[0]);
+        return add.apply(this, rest);
+    };
+    for (let i = 0; i < 2; i += 1) {
+        const end = start.mount(key, model, host);
+        const first = host.shadowRoot.querySelector('button.cell');
+        for (const act of [() => {}, end]) {
+            act();
             first.click();
-            count();
-            end();
-            first.click();
-            count();
+            counts.push([Object.keys(callbacks).length > 5, sent]);
         }
-        EventTarget.prototype.addEventListener = add;
-        return [outside, counts, host.shadowRoot.childNodes.length];"""
-    )
+    }
+    EventTarget.prototype.addEventListener = add;
+    return [outside, counts, host.shadowRoot.childNodes.length];
+}"""
+
+
+def test_nothing_is_left_when_an_explorer_is_taken_away(open_cards):
+    """Neither listeners outside the explorer, nor callbacks of the model, nor answers to events."""
+    [card] = open_cards([MaskExplorer(ask=False)])
+    keys = [_page.key_of(name) for name in ("base", "masks", "page")]
+    outside, counts, children = card.page.evaluate(MOUNT, keys)
     assert (outside, children) == ([], 0)
     assert counts == [[True, 1], [False, 1], [True, 2], [False, 2]]
-
-
-def test_a_step_draws_once_and_so_does_what_somebody_else_sets(on_a_model):
-    draws = on_a_model(
-        """let draws = 0;
-        model.get = name => { draws += name === 'answer'; return get(name); };
-        model.set = (name, value) => { set(name, value); callbacks[`change:${name}`](); };
-        mount();
-        const counts = [];
-        for (const act of [() => cell(0).click(),
-            () => { model.set('mask', 'window'); model.set('window', 2); }]) {
-            draws = 0;
-            act();
-            await new Promise(requestAnimationFrame);
-            counts.push(draws);
-        }
-        return counts;"""
-    )
-    assert draws == [1, 1]
-
-
-def test_a_step_that_fails_elsewhere_leaves_the_explorer_following(on_a_model, tab):
-    """Somebody else's listener raises at a step; what is set later is drawn all the same."""
-    shown = on_a_model(
-        """model.set = () => { throw new Error('not mine'); };
-        mount();
-        cell(0).click();
-        const before = cell(1).ariaLabel;
-        set('mask', 'none');
-        callbacks['change:mask']();
-        await new Promise(requestAnimationFrame);
-        return [before, cell(1).ariaLabel];"""
-    )
-    assert ["blocked" in label for label in shown] == [True, False]
-    assert tab.problems == ["not mine"]
-    tab.problems.clear()
 
 
 def test_texts_of_the_learner_are_texts(open_cards, tab):
@@ -117,10 +69,28 @@ def test_a_page_prints_the_question_and_not_what_it_veils(open_cards):
     gate = asking.get_by_role("group", name="Predict first")
     shown = gate.evaluate("e => getComputedStyle(e, '::after').content")
     assert all(option in shown for option in ScalingExplorer().prediction.options)
-    for part in (".bar", ".say", ".picture", ".gate button"):
-        assert asking.locator(part).first.is_hidden(), part
+    assert asking.locator(".say").is_hidden()
     assert answered.locator(".picture").is_visible()
     asking.page.emulate_media(media="screen")
+
+
+TOKENS = "the cat sat on the mat </script>".split()
+
+
+def test_a_saved_file_works_by_keyboard_without_network(tab, tmp_path):
+    weights = torch.randn(2, 3, 7, 7, generator=torch.Generator().manual_seed(0)).softmax(-1)
+    view = HeadView(list(weights[:, None]), TOKENS)
+    view.save(tmp_path / "heads.html")
+    card = tab.open(tmp_path / "heads.html").locator(".card")
+    card.get_by_role("radio").first.focus()
+    card.page.keyboard.press("ArrowRight")  # the other layer
+    for name, key in (("head 2", "Enter"), ("mat (5)", "Space")):
+        card.get_by_role("button", name=name).press(key)
+    view.layer, view.head, view.word = 1, 2, 5
+    card.locator("summary").press("Enter")
+    assert card.locator(".say").inner_text() == view.say()
+    assert card.locator("pre").inner_text() == "weights[1][0, 2, 5]  # layer 1, head 2, mat"
+    assert tab.problems == []
 
 
 # --- the output that carries the scripts ----------------------------------------------------------
@@ -143,7 +113,7 @@ def said(page):
     )
 
 
-def test_without_their_scripts_explorers_stand_still_until_one_is_run(outputs, tab, tmp_path):
+def test_explorers_stand_still_until_their_scripts_come_in_any_order(outputs, tab, tmp_path):
     made, pieces = outputs
     page = tab.show(tmp_path, *pieces[1:])
     assert said(page) == [None, None]
@@ -151,14 +121,6 @@ def test_without_their_scripts_explorers_stand_still_until_one_is_run(outputs, t
         assert host.locator("img").get_attribute("alt") == explorer.say()
         assert host.locator("p").first.inner_text() == explorer.say()
         assert "Run this cell" in host.inner_text()
-    page.add_script_tag(type="module", content=_page.widget_script("declared"))
-    page.wait_for_function("document.querySelector('.attnlab-explorer').shadowRoot")
-    assert said(page) == [explorer.say() for explorer in made[1:]]
-
-
-def test_scripts_come_in_any_order_and_a_page_may_leave_some_out(outputs, tab, tmp_path):
-    made, pieces = outputs
-    bare = pieces[1].partition("<script")[0] + "</div>"
-    page = tab.show(tmp_path, bare, *reversed(pieces))
-    assert said(page) == [None, *(explorer.say() for explorer in reversed(made))]
+    page = tab.show(tmp_path, *reversed(pieces))
+    assert said(page) == [explorer.say() for explorer in reversed(made)]
     assert tab.problems == []

@@ -1,4 +1,4 @@
-"""Live figures on the web pages and slides: every control moves them, by keyboard and by mouse."""
+"""Live figures on the web pages and slides: every control moves them, with no kernel."""
 
 import pytest
 from nbformat import write
@@ -9,20 +9,16 @@ from tests.browser.pages import FilePage, barriers
 from tools import site, slides
 from tools.live_figures import payload_of
 
-WORDS = ["alike", "twice"]
 
-
-def draw(fig, step, word, turned):
-    heights = [1, step]
-    fig.subplots().bar([word, "b"], heights[::-1] if turned else heights, color="#0b61a4")
-    fig.axes[0].set_title(f"{step} {word} {turned}")
+def draw(fig, step, word):
+    fig.subplots().bar([word, "b"], [1, step], color="#0b61a4")
     return f"$x$ is {step}, {word}" if step < 4 else None
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A made-up lesson with one live figure, and the page of the same without its pictures."""
-    controls = {"step": [1, 2, 4], "word": WORDS, "turned": False}
+    controls = {"step": [1, 2, 4], "word": ["alike", "twice"]}
     figure = live(draw, start={"step": 1}, figsize=(5, 2), alt="Two bars.", **controls)
     folder = tmp_path_factory.mktemp("frames")
     with pytest.MonkeyPatch.context() as patch:
@@ -37,75 +33,48 @@ def folder(tmp_path_factory):
     return folder
 
 
-class LivePage:
-    """The page of the made-up lesson."""
-
-    def __init__(self, tab, folder, box=".card"):
-        self.page = tab.open(folder / "00_made_up.html")
-        self.box = self.page.locator(box)
-        self.slider = self.box.get_by_role("slider")
-
-    @property
-    def picture(self):
-        return self.box.locator("img").evaluate("img => img.decode().then(() => img.src)")
-
-    @property
-    def said(self):
-        said = self.box.locator("[role=status]")
-        return " ".join(said.inner_text().split()) if said.is_visible() else ""
+def shown(card):
+    """Return the picture of a figure, and its sentence, if there is one."""
+    said = card.locator("[role=status]")
+    words = " ".join(said.inner_text().split()) if said.is_visible() else ""
+    return card.locator("img").evaluate("img => img.decode().then(() => img.src)"), words
 
 
-@pytest.fixture
-def look(tab, folder):
-    tab.start_anew()
-    yield LivePage(tab, folder / "moving")
-    assert tab.problems == tab.outside == []
-
-
-def test_the_keyboard_moves_the_figure_to_a_picture_for_every_stop(look):
-    start, reached = look.picture, set()
-    assert look.said == "𝑥 is 1, alike"
-    for word in WORDS:
-        look.box.get_by_role("radio", name=word).press("Space")
-        for turned in ("on", "off"):
-            look.box.get_by_role("radio", name=turned).press("Space")
-            look.slider.press("Home")
-            for said in (f"𝑥 is 1, {word}", f"𝑥 is 2, {word}", ""):
-                assert look.said == said
-                reached.add(look.picture)
-                look.slider.press("ArrowRight")
-            assert look.slider.get_attribute("aria-valuetext") == "4"
-    assert len(reached) == 12
-    look.slider.press("Home")
-    look.box.get_by_role("radio", name="twice").press("ArrowLeft")
-    assert look.picture == start
-
-
-@pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
-def test_axe_finds_nothing_and_nothing_hangs_over(look, size, scheme):
-    look.page.set_viewport_size({"width": size, "height": 900})
-    look.page.emulate_media(color_scheme=scheme)
-    assert look.page.evaluate("document.documentElement.scrollWidth") <= size
-    assert barriers(look.page, ".attnlab-explorer") == []
+def test_every_stop_has_its_picture_and_sentence_and_axe_finds_nothing(tab, folder):
+    page = tab.open(folder / "moving" / "00_made_up.html")
+    card, slider, reached = page.locator(".card"), page.get_by_role("slider"), set()
+    start = shown(card)
+    for word in ("alike", "twice"):
+        card.get_by_role("radio", name=word).press("Space")
+        slider.press("Home")
+        for said in (f"𝑥 is 1, {word}", f"𝑥 is 2, {word}", ""):
+            reached.add(shown(card))
+            assert shown(card)[1] == said
+            slider.press("ArrowRight")
+        assert slider.get_attribute("aria-valuetext") == "4"
+    assert len(reached) == 6
+    slider.press("Home")
+    card.get_by_role("radio", name="twice").press("ArrowLeft")
+    assert shown(card) == start
+    assert barriers(page, ".attnlab-explorer") == tab.problems == []
 
 
 def test_the_figure_moves_on_a_slide(tab, folder):
-    tab.start_anew()
-    look = LivePage(tab, folder / "slides")
-    look.page.wait_for_function("() => window.Reveal?.isReady()")
-    look.page.keyboard.press("ArrowDown")
-    start = look.picture
-    look.slider.press("ArrowRight")
-    assert look.picture != start
-    assert look.said == "𝑥 is 2, alike"
+    page = tab.open(folder / "slides" / "00_made_up.html")
+    page.wait_for_function("() => window.Reveal?.isReady()")
+    page.keyboard.press("ArrowDown")
+    card = page.locator(".card")
+    picture, _ = shown(card)
+    card.get_by_role("slider").press("ArrowRight")
+    assert shown(card)[0] != picture
+    assert shown(card)[1] == "𝑥 is 2, alike"
 
 
 @pytest.mark.parametrize(("kind", "scripts"), [("still", True), ("moving", False)])
 def test_without_pictures_or_scripts_it_stays_a_picture(browser, folder, kind, scripts):
     tab = FilePage(browser, java_script_enabled=scripts)
-    look = LivePage(tab, folder / kind, ".attnlab-live-stored")
-    assert look.box.locator("img").get_attribute("alt") == "Two bars."
-    assert "The controls work in JupyterLab: step = 1, 2, 4; word" in look.box.inner_text()
-    assert look.said == "𝑥 is 1, alike"
-    assert look.box.locator("input").count() == 0
+    box = tab.open(folder / kind / "00_made_up.html").locator(".attnlab-live-stored")
+    assert box.locator("img").get_attribute("alt") == "Two bars."
+    assert "The controls work in JupyterLab: step = 1, 2, 4; word" in box.inner_text()
+    assert box.locator("input").count() == 0
     tab.context.close()

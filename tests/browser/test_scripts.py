@@ -15,7 +15,6 @@ from attnlab.data import load_table
 from attnlab.explorers import (
     BankExplorer,
     LayersExplorer,
-    LookingBackExplorer,
     MaskExplorer,
     OrderExplorer,
     RealHeadsExplorer,
@@ -23,7 +22,6 @@ from attnlab.explorers import (
     SoftLookupExplorer,
     _page,
 )
-from attnlab.explorers.bank import MIDDLE
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
 from attnlab.pretrained import load_encoder, load_layer
@@ -122,58 +120,39 @@ def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
 # --- masks ----------------------------------------------------------------------------------------
 
 MASKS = [
-    {"mask": "none", "toggled": [(0, 3), (5, 5)]},
-    {"mask": "window", "window": 2, "padding": [2]},
+    {"mask": "window", "window": 2, "padding": [2], "toggled": [(0, 3), (5, 5)]},
     {"padding": [0]},
     {"padding": [0, 1], "fill": "-1e9"},
     {"padding": [0], "fill": "attnlab", "toggled": [(4, 5)]},
-    {"padding": [0, 1, 2, 3, 4, 5]},
     {"padding": [1], "fill": "0"},
     {"padding": [0], "fill": "0 after"},
     {"function": lambda s, mask: attention_weights(s, attn_mask=mask), "padding": [0]},
-    {"function": lambda s, mask: s.softmax(-1), "padding": [0]},
-    {"function": lambda s, mask: s.masked_fill(~mask, -torch.inf).exp()},
 ]
 
 
-def check_grid(card, explorer):
-    """Fail unless the grid shows the weights, and each look and mark is the one for its number."""
-    assert card.locator(".say").inner_text() == explorer.say()
-    mask, weights = (one.flatten() for one in (explorer._shown().mask, explorer._shown().weights))
-    close(shown_weights(card), weights, 0.0051)
-    looks = [
-        look.replace("zero", "")
-        for look in read(card.locator("button.cell"), "e => e.classList[1] ?? ''")
-    ]
-    plain = [
-        "" if may else "leak" if w else "blocked" for may, w in zip(mask, weights, strict=True)
-    ]
-    assert looks == ["nan" if w != w else kind for w, kind in zip(weights, plain, strict=True)]
-    steps = read(card.locator(".side td .cell"), "e => e.textContent.replace('−', '-')")
-    row, blocked = explorer._shown().weights[2].tolist(), ~explorer._shown().mask[2]
-    into = pytest.approx(explorer.scores[2].tolist(), abs=0.0051)
-    assert [float(one) for one in steps[:6]] == into
-    assert [float(one) for one in steps[-6:]] == pytest.approx(row, abs=0.0051, nan_ok=True)
-    if explorer.fill == "-inf" and not explorer.function:
-        assert [one == "-∞" for one in steps[6:12]] == blocked.tolist()
-    wrong = read(
-        card.locator("td.sum"), "e => [e.textContent.includes('✗'), !!e.querySelector('.bad')]"
-    )
-    assert [mark for mark, _ in wrong] == [look for _, look in wrong]
-    assert card.locator(".say.bad").count() == any(mark for mark, _ in wrong)
-
-
 def test_masks(open_cards):
+    """The grid shows the weights; a look tells a blocked cell, a leak and NaN apart."""
     for explorer, card in open_each(open_cards, [MaskExplorer(ask=False, **one) for one in MASKS]):
-        check_grid(card, explorer)
-        pressed = card.locator(".chips [aria-pressed=true]").all_inner_texts()
-        assert pressed == [explorer.tokens[place] for place in explorer.padding]
+        assert card.locator(".say").inner_text() == explorer.say()
+        mask, weights = explorer._shown().mask.flatten(), explorer._shown().weights.flatten()
+        close(shown_weights(card), weights, 0.0051)
+        looks = read(card.locator("button.cell"), "e => e.classList[1] ?? ''")
+        plain = [
+            "" if m else "leak" if w else "blocked" for m, w in zip(mask, weights, strict=True)
+        ]
+        wanted = ["nan" if w != w else one for w, one in zip(weights, plain, strict=True)]
+        assert [look.replace("zero", "") for look in looks] == wanted
+        row = explorer._shown().weights[2].tolist()  # on its way from the scores
+        steps = read(card.locator(".side td .cell"), "e => e.textContent.replace('−', '-')")
+        assert [float(one) for one in steps[-6:]] == pytest.approx(row, abs=0.0051, nan_ok=True)
+        wrong = card.locator("td.sum", has_text="✗")
+        assert wrong.count() == card.locator("td.sum .bad").count()
+        assert card.locator(".say.bad").count() == (wrong.count() > 0)
         if not explorer.function:
             names = written(card, n=6, scores=explorer.scores)
             assert torch.equal(names["mask"], explorer.result.mask)
             close(names["weights"], explorer.result.weights, 1e-6)
             continue
-        assert card.locator(".note").is_hidden()
         for hidden in (False, True):  # the function is not here: the browser says that it draws
             card.get_by_role("button", name="cat", exact=True).click()
             assert card.locator(".note").is_hidden() == hidden
@@ -185,16 +164,12 @@ SHUFFLED = (4, 5, 2, 3, 0, 1)
 STATES = [
     SoftLookupExplorer(ask=False, query=(0, 0)),
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
-    SoftLookupExplorer(ask=False, query=(1.5, -1.5), temperature=5),
-    BankExplorer(ask=False, moved=[("river", -3, -2.4)]),
     BankExplorer(ask=False, sharpness=0),
     BankExplorer(ask=False, sentence="loan", sharpness=4, moved=[("bank", -3.5, 2.5)]),
     OrderExplorer(ask=False, positions=True),
     OrderExplorer(ask=False, order=SHUFFLED),
-    OrderExplorer(ask=False, order=(4, 1, 2, 3, 0, 5), positions=True),
     RotaryExplorer(ask=False, query=0, key=24, base=10.0),
     RotaryExplorer(ask=False, query=24, key=0, base=1_000_000.0),
-    RotaryExplorer(ask=False, query=7, key=7, base=100.0),
 ]
 WRITTEN = {  # names of the lines of PyTorch, and of the parts of a result that they compute
     "look_up": {"weights": "weights", "output": "output"},
@@ -215,12 +190,6 @@ def test_words_code_and_numbers_are_those_of_torch(open_cards):
             close(names[ours].squeeze(), getattr(result, theirs), 1e-4)
         if bars := figures(card):
             close(bars, result.weights, 0.0051)
-        if isinstance(explorer, OrderExplorer):
-            texts = card.locator(".cell").all_inner_texts()
-            numbers = [float(text.replace("−", "-")) for text in texts]
-            close(numbers, torch.stack([result.before, result.after]).flatten(), 0.0051)
-            sums = card.locator("td.sum").all_inner_texts()
-            assert ["= 0" in text for text in sums] == (result.moved < 1e-4).tolist()
 
 
 # --- what each of them draws ----------------------------------------------------------------------
@@ -229,21 +198,16 @@ def test_words_code_and_numbers_are_those_of_torch(open_cards):
 def test_arrows_and_balls_of_a_look_up(open_cards):
     explorer = SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2)
     [card] = open_cards([explorer])
-    weights, output = explorer.result.weights, explorer.result.output
+    weights = explorer.result.weights
     *keys, stem = torch.tensor(read(card.locator(".field line:not(.grid)"), LINE))
     wanted = [[0.86 * x, 0.86 * y, 3 + 10 * w] for (x, y), w in zip(KEYS, weights, strict=True)]
     close(torch.stack(keys)[:, 2:] / torch.tensor([105, 105, 1]), wanted, 1e-4)
     close(stem[2:4] / 105, explorer.query, 1e-4)
     balls = read(card.locator(".ball"), "e => [e.cx.baseVal.value, e.r.baseVal.value]")
-    (left, _), *_, (right, _) = sorted(balls)
     close([(radius / 28) ** 2 for _, radius in balls], weights, 1e-4)  # the area
-    text = card.locator(".balance .name")
-    at = left + (right - left) * (output - 2) / 6
-    assert float(text.get_attribute("x")) == pytest.approx(at, abs=1e-3)
-    assert text.text_content() == f"{output:.2f}"
 
 
-def test_the_query_is_dragged_clicked_and_walked(open_cards):
+def test_the_query_is_dragged_and_walked(open_cards):
     [card] = open_cards([SoftLookupExplorer(ask=False)])
     page, handle = card.page, card.get_by_role("slider", name="query", exact=True)
     plane = card.locator(".field").bounding_box()
@@ -264,14 +228,11 @@ def test_the_query_is_dragged_clicked_and_walked(open_cards):
     page.mouse.up()
     page.mouse.move(*pixel(0, 0))  # it was let go
     assert place() == (-1.5, 1.5)
-    page.mouse.click(*pixel(1, -1))
-    assert place() == (1, -1)
-    keys = {"ArrowLeft": (0.9, -1), "ArrowUp": (0.9, -0.9), "ArrowRight": (1, -0.9)}
-    keys |= {"ArrowDown": (1, -1), "End": (1.5, -1), "PageUp": (1.5, -0.5), "Home": (-1.5, -0.5)}
-    for key, wanted in (keys | {"PageDown": (-1.5, -1)}).items():
+    keys = {"ArrowRight": (-1.4, 1.5), "ArrowDown": (-1.4, 1.4), "End": (1.5, 1.4)}
+    for key, wanted in (keys | {"PageDown": (1.5, 0.9)}).items():
         handle.press(key)
         assert place() == wanted, key
-    assert handle.get_attribute("aria-valuetext") == "right −1.50, up −1.00"
+    assert handle.get_attribute("aria-valuetext") == "right 1.50, up 0.90"
 
 
 PLACE = "e => [e.style.left, e.style.top].map(parseFloat)"
@@ -281,52 +242,20 @@ def test_words_and_lines_of_bank(open_cards):
     explorer = BankExplorer(ask=False, sentence="loan", sharpness=4, moved=[("loan", 0.37, -1.11)])
     [card] = open_cards([explorer])
     result = explorer.result
-    weights, bank = result.weights, result.words.index("bank")
     points = torch.stack([result.average, result.output, *result.vectors])
     places = read(card.locator(".token, i.at"), PLACE)
     close(places, points * torch.tensor([12.5, -50 / 3]) + 50, 1e-3)
-    *pulls, path = torch.tensor(read(card.locator(".plane line"), LINE))
-    ends = result.output.expand(len(weights), 2)
-    close(torch.stack(pulls), torch.cat([result.vectors, ends, 20 * weights[:, None]], 1), 1e-3)
-    close(path[:4], [*result.vectors[bank], *result.output], 1e-3)
-    assert card.locator(".stripe").get_attribute("style") == f"width:{100 * MIDDLE / 4:g}%"
+    pulls = torch.tensor(read(card.locator(".plane line"), LINE))[:-1, 4]
+    close(pulls, 20 * result.weights, 1e-3)
 
 
-def test_words_change_places_by_click_and_by_arrows(open_cards):
-    [card] = open_cards([OrderExplorer(ask=False)])
-    words = card.get_by_role("group", name="sentence").locator("button")
-    words.nth(1).click()
-    for key in (*["ArrowRight"] * 4, "Enter"):  # “cat” keeps the focus
-        card.page.keyboard.press(key)
-    assert words.all_inner_texts() == ["The", "sat", "on", "the", "cat", "mat"]
-    assert "no output has changed" in card.locator(".say").inner_text()
-
-
-def test_planes_and_curve_of_rotary(open_cards):
+def test_planes_of_rotary(open_cards):
     explorer = RotaryExplorer(ask=False, query=24, key=3, base=100.0)
     [card] = open_cards([explorer])
     result = explorer.result
     ends = read(card.locator(".turned .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
     pairs = torch.stack([result.query, result.key], dim=1)  # a plane for each pair
     close(torch.tensor(ends) / 50, pairs.flatten(0, 1), 1e-4)
-    points = card.locator("polyline").get_attribute("points").split()
-    heights = torch.tensor([-float(point.split(",")[1]) for point in points])
-    slope = torch.corrcoef(torch.stack([heights, result.curve.float()]))[0, 1]
-    assert slope == pytest.approx(1, abs=1e-5)
-
-
-def test_positions_move_together_as_far_as_they_go(open_cards):
-    [card] = open_cards([RotaryExplorer(ask=False)])
-    query = card.get_by_role("slider", name="position of the query")
-    score = written(card, rotate=rotate)["score"]
-    for name, times, wanted in (("on ▶", 3, "8"), ("◀ back", 9, "3")):  # the key is at 0
-        for _ in range(times):
-            card.get_by_role("button", name=name).press("Enter")
-        assert query.input_value() == wanted
-    assert written(card, rotate=rotate)["score"] == pytest.approx(score.item(), abs=1e-5)
-    box = card.locator(".pickable").bounding_box()
-    card.page.mouse.click(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
-    assert "24 − 0 = 24" in card.locator(".say").inner_text()
 
 
 # --- trained models read a sentence ---------------------------------------------------------------
@@ -352,24 +281,15 @@ def test_real_heads(open_cards):
     [card] = open_cards([explorer])
     row, maps = sent(explorer.result.weights[4, word]), sent(explorer.result.weights)
     close(figures(card), row, 0.0051)
-    words = read(
-        card.locator(".arcs button"),
-        "e => [e.offsetLeft + e.offsetWidth / 2, getComputedStyle(e).backgroundColor]",
-    )
-    centres, colours = zip(*words, strict=True)
+    middle = "e => [e.offsetLeft + e.offsetWidth / 2, getComputedStyle(e).backgroundColor]"
+    centres, colours = zip(*read(card.locator(".arcs button"), middle), strict=True)
     assert [*colours] == [f"rgb{colour}" for colour in shades(row)]
     drawn = [(centres[i], w) for i, w in enumerate(row.tolist()) if w >= 0.005 and i != word]
     arcs = [one for one in read(card.locator(".arc"), ARC) if abs(one[1] - one[0]) > 9]
     close(arcs, [[centres[word], end, 16 * w] for end, w in drawn], 0.6)
-    canvas = card.locator(".map canvas")
-    pixels = read(canvas, "e => [...e.getContext('2d').getImageData(0, 0, e.width, e.width).data]")
-    for found, weights in zip(pixels, maps, strict=True):
+    pixels = "e => [...e.getContext('2d').getImageData(0, 0, e.width, e.width).data]"
+    for found, weights in zip(read(card.locator(".map canvas"), pixels), maps, strict=True):
         assert found == [part for colour in shades(weights) for part in (*colour, 255)]
-    marks = read(card.locator(".map i"), "e => parseFloat(e.style.top)")
-    close(marks, [100 * (word + 0.5) / len(row)] * 12, 1e-3)
-    assert card.locator(".rows th[scope=row]").all_inner_texts() == [*explorer.result.tokens]
-    titles = card.locator(".one h4").all_inner_texts()[:2]
-    assert [title.partition(":")[0] for title in titles] == ["Head 4", f"Row {word} of head 4"]
     told = card.evaluate(TELL_WORDS)
     names = {"load_layer": load_layer}
     exec(told[0][1], names)  # the lines of PyTorch
@@ -384,7 +304,7 @@ def test_layers(open_cards):
     [card] = open_cards([explorer])
     names = {"load_encoder": load_encoder}
     sliders = card.locator("input[type=range]")
-    for explorer.layer, explorer.head, place in ((0, "mean", 0), (2, "mean", 0), (3, 7, 8)):
+    for explorer.layer, explorer.head, place in ((0, "mean", 0), (3, 7, 8)):
         for slider, stop in zip(sliders.all(), (explorer.layer, place), strict=True):
             slider.fill(str(stop))
         told = card.evaluate(TELL_WORDS)
@@ -394,59 +314,19 @@ def test_layers(open_cards):
         last = eval(told[-1][1].splitlines()[-1], names)
         wanted = explorer.result.weights if explorer.layer else names["vectors"][0, -1]
         close(last, wanted, 1e-5)
-    card.locator(".arcs button").nth(8).click()
+    card.locator(".arcs button").nth(8).press("Enter")
     explorer.word = 8
     close(figures(card), explorer.result.weights, 0.0051)
-    heights = "e => e.getAttribute('points').split(' ').map(point => Number(point.split(',')[1]))"
-    first, *_ = read(card.locator("polyline"), heights)
-    low, zero, _ = read(card.locator(".grid"), "e => e.y1.baseVal.value")
-    close([(zero - y) / (low - zero) * 0.1 for y in first], explorer.result.leans, 6e-4)
-    meanings = ["this word", *(f"mean of {one}" for one in explorer.result.meanings)]
-    assert card.locator(".legend span").all_inner_texts() == meanings
-    card.get_by_role("button", name="swam (2)").click()  # a word without labels has no chart
+    card.get_by_role("button", name="swam (2)").press("Enter")  # without labels there is no chart
     assert card.locator("polyline").count() == 0
-    card.get_by_role("radio", name="mattress").check(force=True)
-    meanings = ["this word", "mean of season", "mean of coil"]
-    assert card.locator(".legend span").all_inner_texts() == meanings
 
 
-def test_looking_back(open_cards):
-    explorer = LookingBackExplorer(ask=False, place=20, step=30)
-    [card] = open_cards([explorer])
-    card.get_by_role("button", name="A at 14", exact=True).click()
-    card.get_by_role("button", name="step = 40").click()
-    explorer.place, explorer.step, result = 14, 40, None
-    result = explorer.result
-    assert card.locator(".say").inner_text() == explorer.say()
-    looks = ((explorer.place, result.second), (result.target, result.first))
-    for row, (start, weights) in zip(card.locator(".crossing svg").all(), looks, strict=True):
-        found = [[x, to, width] for x, _, to, _, width in read(row.locator("line"), LINE)]
-        shown = [(to, round(w, 3)) for to, w in enumerate(weights.tolist()) if round(w, 3) >= 0.005]
-        middle = lambda place: 100 * (place + 0.5) / 22  # noqa: E731
-        close(found, [[middle(start), middle(to), 18 * w] for to, w in shown], 1e-2)
-    framed = read(card.locator(".crossing span"), "(e, i) => e.style.boxShadow ? i % 22 : -1")
-    assert [place for place in framed if place >= 0] == [result.target, result.source]
-
-
-# --- predictions ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "state", "settled"),
-    [
-        (MaskExplorer, {"mask": "causal", "padding": [2]}, False),
-        (MaskExplorer, {"mask": "window", "padding": [0]}, False),
-        (OrderExplorer, {"order": SHUFFLED, "positions": False}, True),
-        (OrderExplorer, {"order": SHUFFLED, "positions": True}, False),
-        (BankExplorer, {"sharpness": 1, "moved": [["river", -3, -1.25]]}, True),
-        (BankExplorer, {"sharpness": 1, "moved": [["river", 0, -1.25]]}, False),
-        (BankExplorer, {"sharpness": 0, "moved": [["river", -3, -1.25]]}, False),
-        (SoftLookupExplorer, {"query": [-0.5, 0.5], "temperature": 1}, True),
-        (SoftLookupExplorer, {"query": [0, 0], "temperature": 1}, False),
-    ],
-)
-def test_a_script_knows_where_its_question_is_answered(open_cards, kind, state, settled):
-    [card] = open_cards([kind()])
-    call = "([key, state]) => attnlabModules[key].settled(state)"
-    key, state = _page.key_of(kind.module), {"sentence": "both", **state}
-    assert card.page.evaluate(call, [key, state]) is settled
+@pytest.mark.parametrize("width", [390, 700])
+def test_what_is_hovered_stays_under_the_pointer(open_cards, width):
+    [card] = open_cards([LayersExplorer(ask=False, sentence=SWAM, layer=3)])
+    card.page.set_viewport_size({"width": width, "height": 900})
+    heights = []
+    for word in card.locator(".arcs button").all():
+        word.hover()
+        heights.append(card.locator(".say").evaluate("e => e.offsetHeight"))
+    assert heights == sorted(heights)  # words that shrink would draw up what lies below them

@@ -1,11 +1,13 @@
-"""The slides in a real browser: nothing is cut off, questions come first, figures move."""
+"""The slides in a browser: nothing is cut off or given away, questions come first, figures move."""
+
+import re
 
 import pytest
 
 from tools import slides
-from tools.notebooks import find_notebooks, is_lesson
+from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
 
-LESSONS = [path.stem for path in find_notebooks() if is_lesson(path)]
+LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 SIZE = {"width": 1280, "height": 720}
 SMALLEST = 20  # px: of text, which must be read from the last row
 
@@ -31,12 +33,10 @@ LOOK = """() => {
     return [...document.querySelectorAll('section.slide')].map(slide => {
         const box = slide.getBoundingClientRect();
         return {
-            box: [box.width, box.height],
             cut: [slide, ...inside(slide)].filter(isCut(box)).map(name),
             size: parseFloat(slide.style.fontSize),
             heading: slide.firstElementChild.textContent,
             options: slide.querySelectorAll('.options li').length,
-            words: slide.textContent.trim().slice(0, 60),
         };
     });
 }"""
@@ -45,36 +45,50 @@ LOOK = """() => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("slides")
+    for name in ("09_gone.html", "kept.txt"):
+        (folder / name).write_text("a lesson that was renamed, and something else")
     slides.write_slides(folder, find_notebooks())
     return folder
 
 
 @pytest.fixture(scope="module")
-def tab(only_tab):
-    """The tab, as large as a slide."""
-    only_tab.start_anew()
-    only_tab.page.set_viewport_size(SIZE)
-    yield only_tab
-    assert only_tab.outside == only_tab.problems == []
+def open_slides(only_tab, folder):
+    """Open the slides of a lesson in a tab as large as a slide, and wait until they are made."""
 
-
-@pytest.fixture(scope="module")
-def open_slides(tab, folder):
-    """Open the slides of a lesson and wait until they are made."""
-
-    def open_named(name):
-        page = tab.open(folder / f"{name}.html")
+    def open_named(path):
+        page = only_tab.open(folder / f"{path.stem}.html")
         page.wait_for_function("() => window.Reveal?.isReady()")
         return page
 
-    return open_named
+    only_tab.start_anew()
+    only_tab.page.set_viewport_size(SIZE)
+    yield open_named
+    assert only_tab.outside == only_tab.problems == []
 
 
-@pytest.mark.parametrize("name", LESSONS)
-def test_nothing_is_cut_off_and_questions_come_first(open_slides, name):
-    seen = open_slides(name).evaluate(LOOK)
-    assert [(slide["words"], slide["cut"]) for slide in seen if slide["cut"]] == []
-    assert {tuple(slide["box"]) for slide in seen} == {(1280, 720)}
+def test_every_lesson_has_slides_and_the_index_leads_to_them(folder):
+    names = {f"{path.stem}.html" for path in LESSONS}
+    assert {path.name for path in folder.iterdir()} == {"index.html", "kept.txt", *names}
+    assert set(re.findall(r'href="([^"]+)"', (folder / "index.html").read_text())) >= names
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder, path):
+    page = (folder / f"{path.stem}.html").read_text()
+    shown, notes = page.split('<aside class="notes">')
+    assert "<summary>For teachers: a plan" in notes
+    assert "For teachers:" not in shown
+    solved = [cell.source for cell in read_notebook(path).cells if "solution" in tags(cell)]
+    names = {name for source in solved for name in re.findall(r"def (\w*solution\w*)", source)}
+    assert [name for name in names if name in page] == []
+    for part in ("MIT licensed", "Hakim El Hattab", "default-src 'none'"):  # reveal.js, no requests
+        assert part in page
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_nothing_is_cut_off_and_questions_come_first(open_slides, path):
+    seen = open_slides(path).evaluate(LOOK)
+    assert [slide for slide in seen if slide["cut"]] == []
     assert min(slide["size"] for slide in seen) >= SMALLEST
     headings = [slide["heading"] for slide in seen]
     asked = [i for i, slide in enumerate(seen) if slide["options"]]
@@ -88,8 +102,12 @@ TURN_TO = """selector => {
 }"""
 
 
-def test_an_explorer_moves_and_the_presenter_turns_the_page(open_slides):
-    page = open_slides("01_attention_is_a_soft_look_up")
+def test_an_explorer_moves_the_presenter_turns_the_page_and_has_notes(open_slides):
+    page = open_slides(LESSONS[1])
+    with page.expect_popup() as popup:
+        page.keyboard.press("s")
+    popup.value.get_by_text("For teachers: a plan").wait_for()
+    popup.value.close()
     page.evaluate(TURN_TO, ".attnlab-explorer")
     before = page.evaluate("Reveal.getSlidePastCount()")
     card = page.locator("section.present .card")
@@ -99,14 +117,3 @@ def test_an_explorer_moves_and_the_presenter_turns_the_page(open_slides):
     assert page.evaluate("Reveal.getSlidePastCount()") == before
     page.keyboard.press("PageDown")
     assert page.evaluate("Reveal.getSlidePastCount()") == before + 1
-    page.keyboard.press("PageUp")
-    assert card.is_visible()
-
-
-def test_notes_for_teachers_are_only_in_the_window_of_the_speaker(open_slides):
-    page = open_slides(LESSONS[0])
-    assert page.get_by_text("For teachers").filter(visible=True).count() == 0
-    with page.expect_popup() as popup:
-        page.keyboard.press("s")
-    popup.value.get_by_text("For teachers: a plan").wait_for()
-    popup.value.close()

@@ -2,14 +2,13 @@
 
 import math
 import re
-import time
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from attnlab import _bounded, exercises
+from attnlab import exercises
 from attnlab.exercises import Verdict, _answers
 from attnlab.exercises._forms import Compared, Either
 from attnlab.palette import BLUE, EDGE, ORANGE
@@ -17,16 +16,10 @@ from tests.exercises.verdicts import accepted, refused, state_of_torch
 
 CHECKS = {name: getattr(exercises, name) for name in exercises.__all__ if name.startswith("check_")}
 FORMS = {name: check.form for name, check in CHECKS.items()}
-SLIPS = [
-    (name, why, way)
-    for name, form in FORMS.items()
-    for why, ways in form.slips.items()
-    for way in (ways if isinstance(ways, Either) else (ways,))
-]
 COMPARED = [name for name, form in FORMS.items() if isinstance(form, Compared)]
+COMPARED.remove("check_disguise")  # which wants a wrong answer
 NUMBERS = [name for name, form in FORMS.items() if getattr(form, "read", None) is _answers.number]
 ONE_PER_FORM = {type(form): CHECKS[name] for name, form in FORMS.items()}
-every_check = pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 every_form = pytest.mark.parametrize(
     "check", ONE_PER_FORM.values(), ids=[form.__name__ for form in ONE_PER_FORM]
 )
@@ -46,22 +39,20 @@ def giving(value):
 # --- mistakes and right answers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", {name: None for name, _, _ in SLIPS})
+@pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.slips])
 def test_every_slip_is_named(name):
-    for check, why, way in SLIPS:
-        if check == name:
+    for why, ways in FORMS[name].slips.items():
+        for way in ways if isinstance(ways, Either) else (ways,):
             refused(CHECKS[name], way, why)
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_what_is_compared(name):
-    """The right answer passes, and of others the shape, the kind and the numbers are told."""
+    """The right answer passes, and of others the kind, the shape and the numbers are told."""
     check, form = CHECKS[name], FORMS[name]
 
-    def changed(change):
-        return lambda *inputs: change(form.read(form.right(*inputs)))
-
-    def otherwise(result):
+    def otherwise(*inputs):
+        result = form.right(*inputs)
         odd = torch.arange(result.shape[-1]) % 3 == 1
         return result ^ odd if result.dtype == torch.bool else 3 * result + 0.37
 
@@ -72,24 +63,13 @@ def test_what_is_compared(name):
 
     accepted(check, form.right)
     if form.read is _answers.tensor:
-        advice = form.otherwise if isinstance(form.otherwise, str) else ""
-        refused(check, changed(otherwise), advice)
-        refused(
-            check,
-            changed(lambda result: result[None]),
-            " the shape (1, ",
-            "should have the shape (",
-        )
-        refused(
-            check, giving((torch.ones(2), 1)), "a tuple of length 2. Return the output alone, as"
-        )
+        is_are = "are" if form.what.endswith("s") else "is"
+        refused(check, otherwise, f"the {form.what} {is_are} wrong. ")
+        refused(check, lambda *inputs: form.right(*inputs)[None], " the shape (1, ", "instead of (")
+        refused(check, giving((torch.ones(2), 1)), "a tuple of length 2. Return the output alone")
     if form.keeps_inputs:
-        refused(check, spoils, "your function changes its arguments in place")
-
-
-def test_these_checks_keep_what_the_learner_reads_on():
-    kept = {name for name in COMPARED if FORMS[name].keeps_inputs}
-    assert kept >= {"check_normed_scores", "check_mended_rotary", "check_mended_decoding"}
+        said = "your function changes its arguments in place"
+        refused(check, spoils, form.keeps_inputs if isinstance(form.keeps_inputs, str) else said)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -101,12 +81,7 @@ def test_a_number(name):
             accepted(check, answer)
     refused(check, 12345.75, form.otherwise if isinstance(form.otherwise, str) else "")
     refused(check, [1.0, 2.0], "Your answer is a list of length 2. It should be one number.")
-    refused(
-        check,
-        math.inf,
-        "Your answer is inf, which is not a finite number. It should be one number.",
-    )
-    refused(check, "2", "Your answer is a string. It should be one number.")
+    refused(check, math.inf, "Your answer is inf, which is not a finite number. It should be one")
 
 
 # --- stubs and forgotten returns ------------------------------------------------------------------
@@ -116,44 +91,28 @@ def only_a_docstring(*_inputs):
     """Return nothing yet."""
 
 
-def only_pass(*_inputs):
-    pass
-
-
 def without_return(*inputs):
     """Forget it."""
     _result = 1 + 1
 
 
-STUBS = [
-    only_a_docstring,
-    only_pass,
-    torch.no_grad()(only_a_docstring),
-    lambda *inputs: ...,
-    raising(NotImplementedError("later")),
-    None,
-    ...,
-]
-
-
-@every_check
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_a_stub_is_told_apart_from_a_wrong_answer(check):
     for stub in (only_a_docstring, None):
         assert "not done yet" in repr(check(stub))
     refused(check, without_return, "returns None. Is a `return` missing?")
-    refused(check, raising(ValueError("no idea")), "no idea")
-    assert check.form.answer in check.__doc__
+    parts = "Parameters\n-+\nanswer\n +.*\n\nReturns\n.*\n\nSee Also\n-+\n.* : "
+    assert re.search(parts, check.__doc__, re.DOTALL)
 
 
 @every_form
 def test_all_stubs_of_all_forms(check):
-    for stub in STUBS:
+    wrapped, raises = torch.no_grad()(only_a_docstring), raising(NotImplementedError("later"))
+    for stub in (wrapped, raises, lambda *inputs: ..., ...):
         verdict = check(stub)
         assert (verdict.done, verdict.ok) == (False, False)
     refused(check, torch.no_grad()(without_return), "returns None. Is a `return` missing?")
-    refused(
-        check, lambda *inputs: print(1), "prints something and returns None. Use `return` instead"
-    )
+    refused(check, lambda *inputs: print(1), "prints something and returns None. Use `return`")
 
 
 # --- hostile answers ------------------------------------------------------------------------------
@@ -164,22 +123,12 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-class Rude(BaseException):
-    pass
-
-
 class Nameless:
     def __getattr__(self, name):
         raise RuntimeError("no name")
 
     def __call__(self, *inputs):
         raise ValueError("no")
-
-
-class Lying:
-    @property
-    def __class__(self):
-        raise RuntimeError("no class")
 
 
 def generator(*inputs):
@@ -190,60 +139,44 @@ async def coroutine(*inputs):
     return 1
 
 
-def endless(*inputs):
-    while True:
-        pass
-
-
-HOSTILE = {
-    "raises": raising(ZeroDivisionError("division by zero")),
-    "unspeakable": raising(Unspeakable()),
-    "rude": raising(Rude("no")),
-    "exits": raising(SystemExit(1)),
-    "generator": generator,
-    "coroutine": coroutine,
-    "too many arguments": lambda a, b, c, d, e: 1,
-    "keywords only": lambda *, a: 1,
-    "a dict": giving({"a": 1}),
-    "an object": lambda *inputs: object(),
-    "a function": giving(print),
-    "NaNs": giving(torch.full((3,), math.nan)),
-    "empty": giving([]),
-    "an empty tensor": giving(torch.empty(0)),
-    "ragged": giving([[1], [2, 3]]),
-    "complex": giving(torch.ones(3, dtype=torch.complex64)),
-    "meta": giving(torch.empty(3, device="meta")),
-    "sparse": lambda *inputs: torch.eye(3).to_sparse(),
-    "itself": lambda *inputs: [inputs],
-    "nameless": Nameless(),
-    "lying": Lying(),
-    "lies": lambda *inputs: Lying(),
-    "a class": Nameless,
-    "a module": math,
-    "a layer's class": nn.MultiheadAttention,
-    "a number": 3,
-    "a text": "check",
-    "a tensor": torch.ones(2, 3),
-}
+RESULTS = [
+    {"a": 1},
+    [],
+    [[1], [2, 3]],
+    torch.full((3,), math.nan),
+    torch.ones(3, dtype=torch.complex64),
+    torch.empty(3, device="meta"),
+    torch.eye(3).to_sparse(),
+    print,
+    "a text",
+]
+HOSTILE = [
+    *map(raising, (ZeroDivisionError("by zero"), Unspeakable(), SystemExit(1))),
+    *map(giving, RESULTS),
+    *(generator, coroutine, lambda a, b, c, d, e: 1, lambda *, a: 1, lambda *inputs: [inputs]),
+    *(Nameless(), Nameless, math, nn.MultiheadAttention, 3, "check", torch.ones(2, 3)),
+]
 
 
 @every_form
 def test_whatever_is_handed_in_it_answers_in_words(check):
     before = state_of_torch()
-    for name, answer in HOSTILE.items():
+    for answer in HOSTILE:
         verdict = check(answer)
-        assert isinstance(verdict, Verdict), name
-        assert not verdict.ok, name
-        assert len(verdict.message) > 15, name
+        assert isinstance(verdict, Verdict)
+        assert not verdict.ok
+        assert len(verdict.message) > 15
         assert "Traceback" not in repr(verdict)
         assert verdict._repr_html_().startswith("<div")
-    for value in ("a text", 3.5, [], torch.zeros(3, 2), math.nan, (1, 2, 3)):
-        refused(check, giving(value))
     assert state_of_torch() == before
 
 
 @every_form
 def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch):
+    def endless(*inputs):
+        while True:
+            pass
+
     monkeypatch.setattr(_answers, "TIME_LIMIT", 0.05)
     before = state_of_torch()
     refused(check, endless, "did not finish within 0.05 seconds of computing")
@@ -252,24 +185,10 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
         check(raising(KeyboardInterrupt()))
 
 
-def test_what_only_waits_is_not_checked_and_not_wrong(monkeypatch):
-    monkeypatch.setattr(_bounded, "WAIT", 0.1)
-    verdict = exercises.check_normed_scores(lambda query, key: time.sleep(9))
-    assert (verdict.done, verdict.ok, verdict.headline) == (True, None, "Not checked")
-    assert "though it computed for only 0.0. Does it wait" in verdict.message
-    assert f"dotted {ORANGE}" in verdict._repr_html_()
-
-
-# --- errors ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (
-            raising(ValueError("no luck.")),
-            "key (2, 7, 11), your function raises ValueError: no luck.",
-        ),
+        (raising(ValueError("no luck.")), "(2, 7, 11), your function raises ValueError: no luck."),
         (raising(ValueError("a" * 300)), "a..."),
         (lambda query, key: query.mT.view(-1), "That advice is right only if the axes are in"),
         (lambda query, key: query if query else key, "whole tensor, call `.all()`"),
@@ -298,40 +217,3 @@ def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, li
     page = exercises.check_always_true(answer)._repr_html_()
     assert f"<b>{headline}</b>" in page
     assert f"border-left:6px {line};" in page
-
-
-def test_a_page_tells_verdict_message_numbers_and_remarks_in_this_order():
-    shown = _answers.table("Numbers:", {"yours": [1]}, ["one"])
-    verdict = Verdict("<b>", True, True, "It is < 1.", shown, ("See & compare.",))
-    page, text = verdict._repr_html_(), repr(verdict)
-    parts = "Correct", "&lt;b&gt;", "is &lt; 1.", "Numbers:", "Good to know.</b> See &amp; compare."
-    assert re.search(".*".join(map(re.escape, parts)), page, re.DOTALL)
-    assert text.index("It is < 1.") < text.index("Numbers:") < text.index("to know: See & compare.")
-
-
-def test_the_first_difference_is_shown_with_its_place():
-    got, right = torch.zeros(2, 3, 4), torch.zeros(2, 3, 4)
-    got[1, 2, 3] = 5
-    shown = _answers.first_difference(got, right, ("sequence", "head", "query", "key"))
-    assert shown.caption == "The first difference, head 1, query 2:"
-    assert (shown.rows, shown.columns[3]) == (("yours", "correct"), "key 3")
-    assert shown.values.tolist() == [[0, 0, 0, 5], [0, 0, 0, 0]]
-
-
-def test_one_is_and_many_are_wrong():
-    for name, words in (("check_decoder_mask", "mask is"), ("check_normed_scores", "scores are")):
-        way = next(way for check, _, way in SLIPS if check == name)
-        refused(CHECKS[name], way, f"the {words} wrong")
-
-
-@pytest.mark.parametrize(
-    ("name", "answer", "spoiler"),
-    [
-        ("check_zero_query", [1 / 3] * 3, "third"),
-        ("check_always_true", "B", "B"),
-        ("check_good_factor", 2.1, "2.1"),
-        ("check_hiding_sizes", (2, 5, 11, 11, 3), "11"),
-    ],
-)
-def test_the_verdict_on_a_solution_does_not_give_it_away(name, answer, spoiler):
-    assert spoiler not in repr(accepted(CHECKS[name], answer))

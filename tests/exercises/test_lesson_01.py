@@ -5,36 +5,24 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 from torch.nn.functional import softmax as weigh
 
-from attnlab import attention_weights, load_table, scaled_dot_product_attention
-from attnlab.exercises import (
-    check_attention_from_exp,
-    check_mended,
-    check_query_for_awesome,
-    check_zero_query,
-    lesson_01,
-)
+from attnlab import attention_weights, exercises, load_table
 from tests.exercises.verdicts import accepted, accepts, names, refused
 
 X = load_table("he_is_awesome.csv").values
 SOFTMAXES = [
-    lambda scores: scores.softmax(-1),
     lambda scores: weigh(scores, dim=-1),
-    lambda scores: nn.Softmax(dim=-1)(scores),
     lambda scores: scores.log_softmax(-1).exp(),
     lambda scores: F.softmin(-scores, dim=-1),
     attention_weights,
 ]
 
 
-def scores_of(query, key):
-    return query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-
-
 def from_scores(weights):
-    return lambda query, key, value: weights(scores_of(query, key)) @ value
+    return lambda query, key, value: (
+        weights(query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])) @ value
+    )
 
 
 def shared(positive):
@@ -42,7 +30,6 @@ def shared(positive):
 
 
 attention = from_scores(lambda scores: scores.softmax(dim=-1))
-from_exp = from_scores(lambda scores: shared((scores - scores.amax(-1, keepdim=True)).exp()))
 
 
 def broken(query, key, value):
@@ -51,48 +38,32 @@ def broken(query, key, value):
 
 
 test_accepts = accepts({
-    check_zero_query: [
+    "check_zero_query": [
         lambda: [0.34, 0.33, 0.33],
         lambda: torch.ones(3, dtype=torch.float16, requires_grad=True) / 3,
         [torch.tensor(1 / 3)] * 3,
     ],
-    check_query_for_awesome: [lambda: [10, -10, -10, -10], (20 * (X[2] - X[1])).requires_grad_()],
-    check_mended: [attention, F.scaled_dot_product_attention],
-    check_attention_from_exp: [
-        from_exp,
+    "check_query_for_awesome": [lambda: [10, -10, -10, -10], (20 * (X[2] - X[1])).requires_grad_()],
+    "check_mended": [attention],
+    "check_attention_from_exp": [
+        from_scores(lambda scores: shared((scores - scores.amax(-1, keepdim=True)).exp())),
         from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_zero_query: {
+    "check_zero_query": {
         "Four is the number of features": [0.25] * 4,
-        "in percent?": [100 / 3] * 3,
         "yours sum to 0.900": [0.3, 0.3, 0.3],
         "No weight can be negative": [0.5, 0.6, -0.1],
-        "not all equal. Does any key": [0.4, 0.3, 0.3],
         "a list of length 3 that contains NaN. It should": [math.nan] * 3,
     },
-    check_query_for_awesome: {
-        (
-            "gets 0.867 of the weight. That is the largest weight",
-            "so the direction is good. Make the query longer",
-        ): [10.0, 0, 0, 0],
+    "check_query_for_awesome": {
         "and “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
-        "will not help. Choose another direction.": [5.0, 5, 0, 0],
-        "Choose the opposite direction": -20 * (X[2] - X[1]),
         "prefers none": torch.zeros(4),
         "for each feature, not for each word": [0, 0, 1],
-        "too large for": [1e308] * 4,
     },
-    check_mended: {
-        ("value (2, 7, 13), the output is wrong", "divided by √2, and 2 is the batch size"): (
-            lambda q, k, v: (q @ k.mT / math.sqrt(len(k))).softmax(dim=-1) @ v
-        ),
-        "raise e to the power of each score": from_scores(shared),
-        "These are the weights. Multiply": lambda q, k, v: scores_of(q, k).softmax(dim=-1),
-        "such as `relu`": from_scores(lambda scores: shared(scores.relu())),
-        "runs over the sequences of the batch": broken,
+    "check_mended": {
         ("query (5, 11)", "Count the dimensions from the end"): (
             from_scores(lambda s: s.softmax(dim=2))
         ),
@@ -102,25 +73,13 @@ test_names_the_mistake = names({
         "value (7, 13), your function runs, but it returns None": (
             lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
         ),
-        "a NumPy array of shape (2, 5, 13). Return the output "
-        "alone": lambda q, k, v: attention(q, k, v).detach().numpy(),
     },
-    check_attention_from_exp: {
+    "check_attention_from_exp": {
         ("raw scores of 100 and 200", "e to the power of 100 is infinite"): (
             from_scores(lambda s: shared(s.exp()))
         ),
-        ("raw scores of 300 and 600", "subtract the mean of the row"): (
-            from_scores(lambda s: shared((s - s.mean(-1, keepdim=True)).exp()))
-        ),
-        ("raw scores of 1000 and 2000", "float64 only moves the limit"): (
-            from_scores(lambda s: shared(s.double().exp()).float())
-        ),
         "take `.values`, or call `amax`": (
             from_scores(lambda s: shared((s - s.max(dim=-1, keepdim=True)).exp()))
-        ),
-        "the largest score of each row": from_scores(lambda s: shared((s - s.max()).exp())),
-        ("finite, but wrong", "because scores were cut off"): (
-            from_scores(lambda s: shared(s.clamp(-80, 80).exp()))
         ),
     },
 })  # fmt: skip
@@ -128,37 +87,22 @@ test_names_the_mistake = names({
 
 @pytest.mark.parametrize("softmax", SOFTMAXES)
 def test_a_softmax_is_noticed_under_every_name(softmax):
-    refused(check_zero_query, lambda: softmax(torch.zeros(1, 3))[0], "Find them without one")
-    refused(check_attention_from_exp, from_scores(softmax), "calls a softmax")
+    refused(
+        exercises.check_zero_query,
+        lambda: softmax(torch.zeros(1, 3))[0],
+        "calls a softmax, perhaps",
+    )
+    refused(exercises.check_attention_from_exp, from_scores(softmax), "calls a softmax, perhaps")
 
 
-def test_a_wrong_attention_is_shown_with_the_report():
-    verdict = refused(check_mended, broken, "from the clinic, which chooses sizes")
+def test_what_has_no_name_is_found_by_the_clinic():
+    said = "runs over the sequences of the batch", "from the clinic, which chooses sizes"
+    verdict = refused(exercises.check_mended, broken, *said)
     assert verdict.report.findings[0].name == "softmax-axis"
     assert verdict.evidence is not None
 
 
-def test_only_who_passes_the_first_case_is_told_what_the_others_need():
-    _, (first, *_) = lesson_01.inputs_of(2)
-
-    def wrong_at_once(query, key, value):
-        output = scaled_dot_product_attention(query, key, value)
-        return output + 1 if torch.equal(query, first) else output
-
-    verdict = refused(check_mended, wrong_at_once, "With query (2, 5, 11)", "the output is wrong.")
-    assert "Count the dimensions" not in verdict.message
-
-
 def test_what_is_good_to_know_is_a_remark():
-    def talkative(query, key, value):
-        print("row sums", 1)
-        if query.ndim == 4:
-            raise ValueError("too many")
-        return attention(query, key, value)
-
-    assert accepted(check_mended, F.scaled_dot_product_attention).remarks == ()
-    (remark,) = accepted(check_mended, torch.no_grad()(attention)).remarks
+    assert accepted(exercises.check_mended, F.scaled_dot_product_attention).remarks == ()
+    (remark,) = accepted(exercises.check_mended, torch.no_grad()(attention)).remarks
     assert "No gradient" in remark
-    remarks = " ".join(accepted(check_mended, talkative).remarks)
-    assert "prints at every call" in remarks
-    assert "with heads" in remarks

@@ -1,17 +1,9 @@
 """The checks of lesson 2: what they accept, and what they say of answers that are not slips."""
 
-import math
-
 import torch
 import torch.nn.functional as F
 
-from attnlab.exercises import (
-    check_always_true,
-    check_good_factor,
-    check_hundred_dice,
-    check_normed_scores,
-)
-from tests.exercises.verdicts import accepts, names, refused
+from tests.exercises.verdicts import accepts, names
 
 MEAN, VARIANCE = 350.0, 100 * 35 / 12
 
@@ -25,45 +17,30 @@ def normed(query, key):
 
 
 test_accepts = accepts({
-    check_always_true: [lambda: " b ", "B"],
-    check_hundred_dice: [
+    "check_always_true": [lambda: " b ", "B"],
+    "check_hundred_dice": [
         lambda c: (MEAN / c, VARIANCE / c**2),
         lambda c: (torch.tensor(MEAN / c), torch.tensor(VARIANCE) / c**2),
     ],
-    check_good_factor: [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
-    check_normed_scores: [
+    "check_good_factor": [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
+    "check_normed_scores": [
         lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
         lambda q, k: normed(q.double(), k.double()),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_always_true: {'one letter, "A", "B", "C" or "D"': "AB"},
-    check_hundred_dice: {
+    "check_always_true": {'It should be "A", "B", "C" or "D"': "AB"},
+    "check_hundred_dice": {
         "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
         "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
-        "NaN": lambda c: (MEAN / c, math.nan),
         "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
-    check_good_factor: {"436, so the factor is too large.": 10, "too small": 0},
-    check_normed_scores: {
+    "check_good_factor": {"436.5, so it is too large.": 10, "too small": 0},
+    "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,
-        "each query and each key needs its own": lambda q, k: (
-            (q / q.norm()) @ (k / k.norm()).mT / q.shape[-1] ** 0.5
-        ),
-        "shape (2, 7, 5), but they should have the shape (2, 5, 7). "
-        "Count": lambda q, k: normed(k, q),
-        "key (7, 11), your function raises": lambda q, k: normed(q, k) + 0 * q.sum(2, keepdim=True),
+        "shape (2, 7, 5) instead of (2, 5, 7). Count": lambda q, k: normed(k, q),
         "the root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
     },
 })  # fmt: skip
-
-
-def test_wrong_numbers_are_shown_beside_the_observed_ones():
-    shown = refused(check_hundred_dice, lambda c: (MEAN, VARIANCE)).evidence
-    assert shown.rows == ("yours", "observed in 20,000 throws")
-    torch.testing.assert_close(shown.values[0].tolist(), [MEAN, VARIANCE])
-    verdict = refused(check_good_factor, 10 / 8, "divides the variance by the fourth power of 8")
-    assert "too small" in verdict.message
-    assert abs(verdict.evidence.values[0, 1] - 436.5) < 0.1

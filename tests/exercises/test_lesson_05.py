@@ -2,16 +2,9 @@
 
 import math
 
-import torch
 import torch.nn.functional as F
 
-from attnlab.exercises import (
-    check_minimal_pair,
-    check_needed_strength,
-    check_plain_average,
-    check_tested_head,
-)
-from tests.exercises.verdicts import accepted, accepts, names
+from tests.exercises.verdicts import accepts, names
 
 
 def by_zero_query(value, attn_mask):
@@ -30,10 +23,6 @@ def report(known, fresh):
     return head, fresh[head].mean()
 
 
-def best_of_both(known, fresh):
-    return torch.cat([known, fresh], dim=1).mean(dim=1).argmax(), fresh.mean(dim=1).max()
-
-
 SAILED = ("they sailed to the bank for a swim", "they sailed to the bank for a loan")
 
 
@@ -42,60 +31,44 @@ def bank(end, begin="the bank"):
 
 
 test_accepts = accepts({
-    check_needed_strength: [math.log(8), 2.08],
-    check_plain_average: [by_zero_query, lambda v, mask: divided(v, mask, least=0).nan_to_num()],
-    check_tested_head: [report, lambda k, f: [one.item() for one in report(k, f)]],
-    check_minimal_pair: [
+    "check_needed_strength": [math.log(8), 2.08],
+    "check_plain_average": [by_zero_query, lambda v, mask: divided(v, mask, least=0).nan_to_num()],
+    "check_tested_head": [report, lambda k, f: [one.item() for one in report(k, f)]],
+    "check_minimal_pair": [
         lambda: SAILED,
         ["She sat at the bank by the river.", "She works at the bank by the river."],
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_needed_strength: {
-        "0.111 of the weight. That is too little": 0,
+    "check_needed_strength": {
         "0.495 of the weight. That is too little": 2.06,
-        "0.505 of the weight. That is too much": 2.1,
     },
-    check_plain_average: {
+    "check_plain_average": {
         "It contains NaN, from 0 / 0. A query": lambda value, mask: divided(value, mask, least=0),
-        "dtype torch.float32, but it should have "
-        "torch.float64": lambda v, mask: divided(v.float(), mask),
-        "needs keepdim=True": lambda v, mask: mask / mask.sum(dim=-1) @ v,
+        "torch.float32 instead of torch.float64": lambda v, mask: divided(v.float(), mask),
         "turn the mask into value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
     },
-    check_tested_head: {
-        "It chooses head 3, which is best on the fresh": best_of_both,
-        "It chooses head 0. On the known sentences alone, head "
-        "1": lambda known, fresh: (0, 0.0),
-        "a tensor of shape (). Return two numbers, the head and its "
-        "mean": lambda known, fresh: report(known, fresh)[0],
+    "check_tested_head": {
+        "Choose the head with the largest mean": lambda known, fresh: (0, 0.0),
+        "Return two numbers, the head and its mean": lambda known, fresh: report(known, fresh)[0],
     },
-    check_minimal_pair: {
-        "“river” (0.537) in the first sentence, but to “robbed” (0.585)": (
+    "check_minimal_pair": {
+        "“river” (0.537) in the first sentence and to “robbed” (0.585)": (
             bank("saw the bank by the river|robbed the bank by the river", "the thief")
         ),
-        "are the same": (SAILED[0], SAILED[0]),
-        "Only one word may differ, but 2 words "
-        "do": (SAILED[0], "they walked to the bank for a loan"),
-        "have 8 and 5 words": (SAILED[0], "they sailed to a bank"),
-        "shore” does not contain it": ("they sailed to the shore", SAILED[1]),
-        "contains it 2 times": ("a bank is no bank", SAILED[1]),
-        "which says nothing about banks": bank("is open|is closed"),
-        "the word that you changed, to “river” and to “lake”": (
+        "and “they walked to the bank for a loan”.": (
+            SAILED[0], "they walked to the bank for a loan"
+        ),
+        "“they sailed to the shore” does not": ("they sailed to the shore", SAILED[1]),
+        "“lake” (0.454) in the second. It must be the same word in both, and not the": (
             bank("by the river was wet|by the lake was wet")
         ),
         "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
-        "a pair that contains an integer. It should be": (SAILED[0], 3),
-        "does not know the word “snorkel”": bank("snorkel|withdraw", "he rowed to the bank to"),
-        "“.” is a punctuation mark": bank(".|!", "the fish swam near the bank"),
+        "It should be two sentences, each": (SAILED[0], 3),
+        "to s ##nor ##kel” and": bank("snorkel|withdraw", "he rowed to the bank to"),
+        "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),
     },
 })  # fmt: skip
-
-
-def test_uniform_attention_stands_beside_the_weights():
-    shown = accepted(check_minimal_pair, SAILED).evidence
-    assert shown.columns == ("“sailed”", "the changed word", "uniform attention")
-    assert shown.values[:, 2].tolist() == [0.1, 0.1]  # of eight words and two markers

@@ -3,12 +3,6 @@
 import torch
 from torch import nn
 
-from attnlab.exercises import (
-    check_fitting_keys,
-    check_layer_test,
-    check_linear_from,
-    check_parameter_count,
-)
 from tests.exercises.verdicts import accepts, names
 
 
@@ -22,12 +16,6 @@ def linear_with(matrix, bias=False):
 def with_weight(weight, matrix):
     layer = nn.Linear(*matrix.shape, bias=False)
     layer.weight = nn.Parameter(weight)
-    return layer
-
-
-def exchanged(matrix):
-    layer = nn.Linear(*matrix.shape[::-1], bias=False)
-    layer.weight = nn.Parameter(matrix.T.clone())
     return layer
 
 
@@ -60,56 +48,39 @@ def layer_test(layer, changes=torch.clone):
     return apart(before[0], after[0]) and apart(before[0], before[1])
 
 
-def looks_at_all(layer):
-    x = X.sin()
-    before, after = layer(x)[0], layer(torch.cat([x[:, :4], -x[:, 4:]], 1))[0]
-    return apart(before[:4], after[:4], 1e-4) and bool(before.std(dim=0).max() > 1e-4)
-
-
 # --- all ------------------------------------------------------------------------------------------
 
 test_accepts = accepts({
-    check_parameter_count: [12 * (7 + 7 + 5) + 7 + 7 + 5],
-    check_linear_from: [linear_with, lambda m: with_weight(m.T.clone(), m)],
-    check_fitting_keys: [
+    "check_parameter_count": [12 * (7 + 7 + 5) + 7 + 7 + 5],
+    "check_linear_from": [linear_with, lambda m: with_weight(m.T.clone(), m)],
+    "check_fitting_keys": [
         by_product,
         lambda q, k, n: k @ torch.linalg.pinv(torch.linalg.pinv(q) @ n).T,
         lambda q, k, n: k @ torch.linalg.lstsq(n, q).solution.T,
     ],
-    check_layer_test: [layer_test, lambda layer: torch.tensor(looks_at_all(layer))],
+    "check_layer_test": [layer_test],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_parameter_count: {
-        "9 words need no more parameters": 9 * 228,
-    },
-    check_linear_from: {
-        "must not have a bias, so pass": lambda m: linear_with(m, bias=True),
-        "does not hold the numbers": lambda m: nn.Linear(*m.shape, bias=False),
-        "the shape (5, 3), but it should have the shape (3, 5)": lambda m: with_weight(m, m),
-        "a matrix (4, 4), the layer is wrong. The weight must hold": untransposed_if_square,
-        "requires_grad is False": lambda m: linear_with(m).requires_grad_(False),
-        "two sizes exchanged": exchanged,
+    "check_linear_from": {
+        "An nn.Linear(5, 3) stores a weight of the shape (3, 5), but yours": (
+            lambda m: with_weight(m, m)
+        ),
+        "the shape (5, 3) instead of (3, 5). nn.Linear stores": (
+            lambda m: nn.Linear(*m.shape[::-1], bias=False)
+        ),
+        ("a matrix (4, 4)", "the layer is wrong. The weight must hold"): untransposed_if_square,
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),
-        "a tensor of shape (3, 5). Return an nn.Linear": lambda m: m.T,
     },
-    check_fitting_keys: {
-        "Take the transpose of the inverse": lambda q, k, n: k @ torch.linalg.lstsq(n, q).solution,
+    "check_fitting_keys": {
         "what W_query gains, W_key must lose": lambda q, k, n: k / 2,
-        "no inverse, because it is not square": lambda q, k, n: k @ (q.inverse() @ n),
         "multiplied by a matrix (d_k, d_k)": lambda q, k, n: q @ k.T,
-        "The keys have not changed": lambda q, k, n: k,
     },
-    check_layer_test: {
+    "check_layer_test": {
         "Is your threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
-        "After `changed = x`, both names mean one tensor": (
-            lambda layer: layer_test(layer, changes=lambda x: x)
-        ),
-        ("all three matrices", "Every output is 0"): lambda layer: layer(X).shape == (1, 5, 4),
-        "W_value is zero. Every output is 0 there.": lambda layer: bool(layer.W_query.any()),
-        "the same average": lambda layer: bool(layer(X).any()),
+        "both names mean one tensor": lambda layer: layer_test(layer, changes=lambda x: x),
         "its own value. No token receives": lambda layer: apart(*layer(X)[0, :2]),
         # it is curved, as attention is, and so is a small network for each token alone
         "a small network of its own": lambda layer: apart(layer(2 * X), 2 * layer(X)),

@@ -1,20 +1,11 @@
 """The checks of lesson 7: what they accept, and what they say of answers that are not slips."""
 
-import math
-
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from attnlab import merge_heads, split_heads
-from attnlab.exercises import (
-    check_by_letters,
-    check_mended_heads,
-    check_pair_test,
-    check_tokens_in_head,
-)
-from attnlab.exercises.lesson_07 import CORRECT_PAIRS, WRONG_PAIRS
-from tests.exercises.verdicts import accepts, names, refused
+from attnlab import split_heads
+from tests.exercises.verdicts import accepts, names
 
 attention = F.scaled_dot_product_attention
 
@@ -26,11 +17,6 @@ def by_axes(query, key, value, size=None):
 
 def mended(x, num_heads):
     return torch.cat([attention(part, part, part) for part in x.chunk(num_heads, dim=-1)], dim=-1)
-
-
-def merged_by_view(x, num_heads):
-    heads = split_heads(x, num_heads)
-    return attention(heads, heads, heads).contiguous().transpose(1, 2).view(x.shape)
 
 
 # --- a test for pairs -----------------------------------------------------------------------------
@@ -56,19 +42,8 @@ def same_in(*where, x=NUMBERED):
     return lambda split, merge: same_split(split, *where, x=x) and round_trip(split, merge, x)
 
 
-def anew_at_tokens(*tokens):
-    at = list(tokens)
-    return lambda split, merge: merges_anew(split, merge) and same_split(split, ALL, ALL, at)
-
-
 def is_right(split, merge):
     return merges_anew(split, merge) and same_in(...)(split, merge)
-
-
-def on_random_heads(split, merge):
-    x, heads = torch.randn(2, 5, 12), torch.randn(2, 3, 5, 4)
-    same = same_split(split, ..., x=x) and round_trip(split, merge, x)
-    return same and torch.equal(merge(heads), merge_heads(heads))
 
 
 def by_assert(split, merge):
@@ -76,62 +51,40 @@ def by_assert(split, merge):
     return True
 
 
-def in_one_head(split, merge):
-    return torch.equal(split(NUMBERED, 1)[:, 0], NUMBERED) and round_trip(split, merge)
-
-
-def split_and_first_row(split, merge):
-    return same_split(split, ...) and torch.equal(merge(split(NUMBERED, 3))[0], NUMBERED[0])
-
-
 test_accepts = accepts({
-    check_tokens_in_head: [
+    "check_tokens_in_head": [
         lambda: {3, 4},
         torch.tensor([3, 4]),
         lambda: torch.arange(6).repeat_interleave(8).view(4, 6, 2)[2].unique(),
     ],
-    check_by_letters: [by_axes],
-    check_mended_heads: [mended],
-    check_pair_test: [on_random_heads, lambda split, merge: np.bool_(is_right(split, merge))],
+    "check_by_letters": [by_axes],
+    "check_mended_heads": [mended],
+    "check_pair_test": [is_right, lambda split, merge: np.bool_(is_right(split, merge))],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_tokens_in_head: {
-        "an empty list. It should be": [],
-        "a list that contains 6": [6, 7],
-        "tokens, which are whole numbers": lambda: [math.nan],
-        "These are the tokens. Name each of them once": [3, 3, 4],
+    "check_tokens_in_head": {
+        "Your answer is []. It should be": [],
+        "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
+        "each of them once": [3, 3, 4],
     },
-    check_by_letters: {
+    "check_by_letters": {
         "With head_dim 6 it is correct. Does your code contain a fixed "
         "size?": lambda q, k, v: by_axes(q, k, v, 6),
-        "Which letter is summed over": lambda q, k, v: attention(q, k[:, :5], v[:, :5]),
     },
-    check_mended_heads: {
+    "check_mended_heads": {
         "With 3 heads it is correct. Does your code contain a fixed "
         "size?": lambda x, num_heads: mended(x, 3),
-        "one after the other": lambda x, num_heads: x,
-        ("RuntimeError: view size", "in the order that you intend"): merged_by_view,
     },
-    check_pair_test: {
+    "check_pair_test": {
         "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,
-        "but not every wrong pair. Look into a head": lambda split, merge: (
-            split(NUMBERED, 3).shape == (2, 3, 5, 4)
-        ),
-        "Look into a head as well": same_in(..., x=torch.ones(2, 5, 12)),
         "Test a batch of two": same_in(..., x=NUMBERED[:1]),
-        "“correct split, reshaped merge”. A round trip": lambda split, _: same_split(split, ...),
-        "Look into a head, which must hold its slice": in_one_head,
         "“merge correct only after a split”. Its round trip": same_in(...),
         "Test the merge right after the split": lambda split, merge: (
             merges_anew(split, merge) and same_split(split, ...)
         ),
-        "“last two heads swapped”": same_in(ALL, 0),
-        "“tokens 1 and 2 swapped”": anew_at_tokens(0, -1),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
-        "“merge wrong in the last "
-        "token”": split_and_first_row,
         "False for the correct pair “chunk and cat”. It splits and merges "
         "correctly": lambda split, merge: (
             is_right(split, merge) and not split(NUMBERED, 3).is_contiguous()
@@ -139,13 +92,3 @@ test_names_the_mistake = names({
         ("“reshaped split, correct merge”, your function raises", "AssertionError"): by_assert,
     },
 })  # fmt: skip
-
-
-def test_the_pairs_are_what_they_are_called_and_counted():
-    for split, merge in CORRECT_PAIRS.values():
-        assert same_in(...)(split, merge)
-    for split, merge, _ in WRONG_PAIRS.values():
-        assert split(NUMBERED, 3).shape == (2, 3, 5, 4)
-        assert merge(split(NUMBERED, 3)).shape == NUMBERED.shape
-    evidence = refused(check_pair_test, round_trip).evidence
-    assert evidence.values.tolist() == [[3, 8], [3, 0]]

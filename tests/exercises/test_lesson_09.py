@@ -1,22 +1,10 @@
 """The checks of lesson 9: what they accept, and what they say of answers that are not slips."""
 
-import ast
-from pathlib import Path
-
-import pytest
 import torch
 
+from attnlab import exercises
 from attnlab import scaled_dot_product_attention as attention
-from attnlab.exercises import (
-    check_disguise,
-    check_hiding_sizes,
-    check_learning_probe,
-    check_mended_mask,
-    lesson_09,
-)
 from tests.exercises.verdicts import accepted, accepts, names, refused
-
-SOURCE = Path(__file__).parents[2] / "notebooks" / "source" / "09_clinic.py"
 
 
 def weigh(query, key, mask, blocked=-torch.inf):
@@ -57,15 +45,6 @@ def probe(make=fresh, good=moves, guard=True):
     return learns
 
 
-def by_autograd(attend):
-    leaves = fresh()
-    try:
-        found = torch.autograd.grad(attend(*leaves).square().sum(), leaves, allow_unused=True)
-    except RuntimeError:
-        return False
-    return all(gradient is not None and gradient.any() for gradient in found)
-
-
 def with_old(*parts):
     """Return a probe that keeps some of its inputs from call to call."""
     kept = fresh()
@@ -83,150 +62,60 @@ def with_64_features(query, key, value):
     return attention(query, key, value, scale=1 / 8)
 
 
-def joined(query, key, value):
-    flat = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
-    return attention(*flat).view(*query.shape[:-1], value.shape[-1])
-
-
 def unscaled_at_a_thousand_keys(query, key, value):
     return attention(query, key, value, scale=None if key.shape[-2] < 1000 else 1.0)
-
-
-def talkative(query, key, value):
-    print("here")
-    return attention(query, key, value)
-
-
-def picky(query, key, value):
-    assert query.shape == (1, 10, 64)
-    return attention(query, key, value)
 
 
 # --- all ------------------------------------------------------------------------------------------
 
 test_accepts = accepts({
-    check_hiding_sizes: [
+    "check_hiding_sizes": [
         lambda: torch.tensor([3, 4, 64, 64, 64]),
         [2, 2, 2, 2, 2],
-        (2, 5, 9.0, 9.0, 3),
     ],
-    check_mended_mask: [
+    "check_mended_mask": [
         lambda q, k, v, mask: attention(q, k, v, attn_mask=mask),
         lambda q, k, v, mask: weigh(q, k, mask, blocked=-1e9) @ v,
     ],
-    check_learning_probe: [
-        by_autograd,
+    "check_learning_probe": [
         probe(lambda: leaves_of(*3 * [(2, 3, 5, 4)])),
     ],
-    check_disguise: [
-        joined,
-        lambda q, k, v: attention(q, k, v) if q.shape[-1] == 64 else torch.zeros(1),
-    ],
+    "check_disguise": [with_64_features],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    check_hiding_sizes: {
-        "query (2, 5, 11), key (2, 7, 11) and value (2, 7, 3), `patient_x` is off": (
-            lambda: (2, 5, 7, 11, 3)
-        ),
+    "check_hiding_sizes": {
+        "At these sizes, `patient_x` is off by up to": lambda: (2, 5, 7, 11, 3),
         "With one key, its weight is 1": (2, 5, 1, 11, 3),
-        "of at least 2, but one is 1.": (1, 5, 11, 11, 3),
-        "a tuple of length 4. It should be five whole numbers": (2, 5, 11, 11),
-        "but one is 11.5": (2, 5, 11.5, 11.5, 3),
-        "too large for a quick check": (2, 5, 10**6, 10**6, 3),
+        "five whole numbers, each at least 2": (2, 5, 11.5, 11.5, 3),
     },
-    check_mended_mask: {
-        ("mask (2, 5, 7)", "not by its root. Besides, they are multiplied"): two_bugs,
-        "True must mean that a query may attend": lambda q, k, v, mask: weigh(q, k, ~mask) @ v,
+    "check_mended_mask": {
+        ("mask (2, 5, 7)", "-inf. Besides, the scores are divided by E"): two_bugs,
     },
-    check_learning_probe: {
-        "Your probe never calls the function": lambda attend: True,
-        "as soon as some input gets one": lambda attend: attend(*fresh()).requires_grad,
-        "False for attnlab's attention. None of your inputs asks": (
-            lambda attend: attend(*(leaf.detach() for leaf in fresh())).requires_grad
-        ),
-        "the output alone cannot show": lambda attend: attend(*drawn()).isfinite().all(),
-        "0 everywhere": probe(good=lambda gradient: gradient is not None),
+    "check_learning_probe": {
+        "Do all three inputs ask for a gradient": lambda attend: attend(*drawn()).isfinite().all(),
         "some of the gradients may be 0": (
             probe(good=lambda gradient: gradient is not None and bool((gradient != 0).all()))
         ),
-        "True for frozen_weights. Gradients add up in `.grad`": with_old(0, 1, 2),
-        "in a second call. Gradients add up in `.grad`": with_old(0),
-        "has None for a gradient": probe(good=lambda gradient: bool(gradient.abs().max() > 0)),
+        "True for frozen_weights. Neither": with_old(0, 1, 2),
+        "because gradients add up in `.grad`": with_old(0),
+        "cut off gets no gradient, so return False": probe(good=lambda gradient: gradient.any()),
         ("detaches its output", "return False before backward()"): probe(guard=False),
-        "If all three inputs ask for a gradient": lambda attend: attend(*drawn()).sum().backward(),
-        "Return False: every path": lambda attend: probe()(attend) or None,
     },
-    check_disguise: {
+    "check_disguise": {
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
         ("weak_check notices it. With", "the output is wrong", "Make it correct at exactly"): (
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
-        "dtype torch.float64, but it should have "
-        "torch.float32": lambda q, k, v: attention(q, k, v).double(),
-        "the clinic finds nothing wrong either": talkative,
-        ("the clinic could not examine it", "picky(query: (2, 5, 11)"): picky,
+        "torch.float64 instead of torch.float32": lambda q, k, v: attention(q, k, v).double(),
     },
 })  # fmt: skip
 
 
-def test_wrong_answers_are_shown_in_numbers():
-    evidence = refused(check_hiding_sizes, (2, 5, 7, 11, 3)).evidence
-    assert evidence.rows == ("patient_x", "correct")
-    evidence = refused(check_learning_probe, with_old(1), "freezes the key").evidence
-    assert evidence.rows == ("query (2, 5, 11)", "key (2, 7, 11)", "value (2, 7, 13)")
-    assert evidence.values.isnan().flatten().tolist() == [False, True, False]
-
-
 def test_the_report_of_the_clinic_comes_with_the_verdict():
-    verdict = refused(check_mended_mask, two_bugs)
-    assert verdict.report.findings
-    assert refused(check_mended_mask, lambda q, k, v: v).message.endswith("4 were given.")
-    verdict = accepted(check_mended_mask, lambda q, k, v, mask: weigh(q, k, mask) @ v)
+    assert refused(exercises.check_mended_mask, lambda q, k, v: v).message.endswith("4 were given.")
+    verdict = accepted(exercises.check_mended_mask, lambda q, k, v, mask: weigh(q, k, mask) @ v)
     assert verdict.report.ok
     assert "no allowed key gives NaN" in " ".join(verdict.remarks)
-
-
-@pytest.mark.parametrize(
-    ("function", "finding"),
-    [
-        (with_64_features, "scale-constant"),
-        (lambda q, k, v: attention(q, k, v).detach(), "detached"),
-    ],
-)
-def test_the_clinic_finds_what_the_weak_check_misses(function, finding):
-    assert accepted(check_disguise, function).report.findings[0].name == finding
-
-
-# --- the functions that the notebook shows --------------------------------------------------------
-
-
-def shown(name):
-    """Return a function as the notebook defines it."""
-    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    body = [node for node in functions if node.name in (name, "same")]
-    space = {"torch": torch, "attention": attention}
-    exec(compile(ast.Module(body, []), SOURCE.name, "exec"), space)
-    return space[name]
-
-
-@pytest.mark.parametrize("name", ["patient_x", "frozen_weights", "frozen_query"])
-def test_the_package_judges_the_functions_that_the_learner_reads(name):
-    outputs, moved = [], []
-    for function in (shown(name), getattr(lesson_09, name)):
-        leaves = fresh()
-        output = function(*leaves)
-        output.square().sum().backward()
-        outputs.append(output)
-        moved.append([moves(leaf.grad) for leaf in leaves])
-    torch.testing.assert_close(*outputs)
-    assert moved[0] == moved[1]
-
-
-@pytest.mark.parametrize("function", [attention, with_64_features, joined, lambda q, k, v: v])
-def test_the_weak_check_of_the_notebook_says_the_same(function):
-    noticed = "weak_check notices" in check_disguise(function).message
-    assert shown("weak_check")(function) != noticed

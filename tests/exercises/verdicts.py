@@ -5,6 +5,8 @@ import torch
 from torch.overrides import _get_current_function_mode_stack as function_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from attnlab import exercises
+
 
 def state_of_torch():
     """Return what no check may change."""
@@ -34,25 +36,29 @@ def accepted(check, answer):
 
 
 def accepts(answers):
-    """Return a test that every check accepts its answers: {check: [answer, ...]}."""
+    """Return a test that every check accepts its answers: {name: [answer, ...]}."""
 
-    @pytest.mark.parametrize("check", answers, ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", answers)
     def test(check):
         for answer in answers[check]:
-            accepted(check, answer)
+            accepted(getattr(exercises, check), answer)
 
     return test
 
 
 def names(answers):
-    """Return a test that every check names the mistakes: {check: {words: answer}}.
+    """Return a test that every check names the mistakes: {name: {words: answer}}.
 
     A tuple of words must be in the message together.
     """
 
-    @pytest.mark.parametrize("check", answers, ids=lambda check: check.__name__)
+    @pytest.mark.parametrize("check", answers)
     def test(check):
         for words, answer in answers[check].items():
-            refused(check, answer, *(words if isinstance(words, tuple) else (words,)))
+            refused(
+                getattr(exercises, check),
+                answer,
+                *(words if isinstance(words, tuple) else (words,)),
+            )
 
     return test

@@ -222,13 +222,13 @@ def layers(explorer: Explorer) -> Truth:
     meanings, here = [*dict.fromkeys(labelled(tokens[place]).values())], leans[layer].item()
     most = most_of(tokens, row.clone().index_fill(0, torch.tensor([0, len(row) - 1]), -1), place)
     most = most if most.count(" and ") < 2 else f"{most.count(' and ') + 1} words"
-    numbers = [*[layer] * (layer > 0), *numbers_of(name), here] if meanings else []
+    numbers = [*[layer - 1] * (layer > 0), *numbers_of(name), here] if meanings else []
     if layer:
         numbers += [*numbers_of(most), row[1:-1].max(), *[head] * (head != "mean")]
         numbers.append(row[0] + row[-1])
     near = [meanings[here < 0]] if meanings and round(abs(here), 3) >= 0.005 else []
     line = told["rows"]["first" if not layer else "mean" if head == "mean" else "head"]
-    line = line.format(place=place, below=layer - 1, layer=layer, head=head, asking="")
+    line = line.format(place=place, below=layer - 1, head=head, asking="")
     shown = exact * (layer > 0)
     return Truth(
         {"tokens": tokens, "weights": shown, "meanings": meanings, "leans": leans},

@@ -29,6 +29,7 @@ def new_vector(query, x):
     return (x @ query / query.shape[-1] ** 0.5).softmax(dim=-1) @ x
 """
 WRONG = "def new_vector(query, x):\n    return query"
+CALLED = "check_new_vector"
 CHECK = "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)"
 OVERWRITE = """
 import attnlab.exercises, attnlab.exercises._answers as a, attnlab.exercises._forms as f, torch
@@ -39,7 +40,6 @@ a.judge = f.judge = lambda *answer: verdict
 torch.allclose = lambda *numbers, **near: True
 """
 BY_LAMBDA = CHECK.replace("(new_vector)", "(lambda *given: mine(*given))")
-BY_NAME = CHECK.replace("(new_vector)", "(mine)")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
     "while True: pass",
     "huge = bytearray(8 * 2**30)",
@@ -56,7 +56,6 @@ CLASS = {  # what is handed in, and the verdict
     "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
     "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
-    "name": ([STUB, RIGHT.replace("new_vector", "mine"), BY_NAME], "correct: "),
 }
 NOT_GRADED = {
     "broken.ipynb": "This file cannot be read as a notebook.",
@@ -153,6 +152,8 @@ def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
         cells = [one.source for one in read_notebook(path).cells if one.cell_type == "code"]
         assert lesson_of(Submission(Path("x"), "x", cells)) == path
     assert lesson_of(Submission(Path("x"), "x", [RIGHT])) == FIRST  # and no check is called
+    by_name = CHECK.replace("(new_vector)", "(mine)")
+    assert Submission(Path("x"), "x", [STUB, by_name]).answers_to(FIRST) == {CALLED: "mine"}
 
 
 def test_a_cell_that_runs_too_long_is_said():

@@ -1,6 +1,6 @@
 """The glossary is one page: each word once, in order, with the lesson that explains it.
 
-That the links to its words lead somewhere is checked by the lint.
+That the links to its words lead somewhere is checked on the site.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Each rule of the lint finds its fault and is silent without it."""
 
 import copy
-import json
 import re
 
 import nbformat
 import pytest
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.lint import __main__, lint
@@ -73,11 +71,11 @@ def good_cells():
     """Return the cells of a lesson without a fault, with all that a rule might mistake for one."""
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
     solution = code("def shift_solution(x):\n    return x", tags=["solution"], source_hidden=True)
-    links = "[there](here.md) [part](#What-to-remember) [word](glossary.ipynb#attention-weight)"
+    links = "[site](https://example.org/) `[there](nowhere.md)`"
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom\n\nFirst told in 2017."),
-        new_markdown_cell(f"{links} [site](https://example.org/) `[there](nowhere.md)`"),
+        new_markdown_cell(links),
         asked(),
         answer(),
         code("f", figure(), shown("(0.5, 2.13)", html=svg)),
@@ -108,83 +106,47 @@ def store(folder, cells, name=NAME, questions=None, proofs="", **metadata):
     return path
 
 
-def edit(path, change):
-    """Change a stored notebook in place."""
-    notebook = nbformat.reader.reads(path.read_text(encoding="utf-8"))
-    change(notebook)
-    path.write_text(json.dumps(notebook), encoding="utf-8")  # nbformat would repair it
-
-
 TITLE = new_markdown_cell("# 3 · Masks")
-WORDS = [new_markdown_cell("# Words"), new_markdown_cell("### attention weight\n\n### softmax")]
 
-# A rule, what is wrong, and words of the finding. A fault is a text after the first cell, a code
-# cell at the end, a change of the good lesson, or other files beside it.
+# A rule, what is wrong, and words of the finding. A fault is a cell at the end, a change of the
+# good cells, or other files beside the lesson.
 FAULTS = [
-    ("valid", lambda nb: nb.metadata.pop("kernelspec"), "must be python3"),
-    ("valid", lambda nb: nb.cells[3].pop("id"), "'id' is a required property"),
-    ("links", "[there](nowhere.md)", "leads to no file"),
-    ("links", "![picture](https://example.org/a.png)", "leads to no file"),
-    ("links", '<img src="http://example.org/a.png">', "leads to no file"),
-    ("links", "[there][1]\n\n[1]: nowhere.md", "leads to no file"),
-    ("links", "[word](glossary.ipynb#sofmax)", "leads to no heading 'sofmax'"),
-    ("known_tags", code("1 / 0", error(), tags=["nbval-ignore-output"]), "is unknown"),
+    ("known_tags", code(tags=["nbval-ignore-output"]), "is unknown"),
     ("known_tags", code("# NBVAL_IGNORE_OUTPUT\nx = 1"), "switches a check off"),
-    ("teacher_notes", "<details><summary>For teachers: time</summary>45</details>", "teacher"),
+    ("teacher_notes", new_markdown_cell("<summary>For teachers: time</summary>45"), "teacher"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
     ("leaks", code("f", shown("<function f at 0x7f3a10>")), "the address of an object"),
     ("leaks", code("f", printed("/home/ada/attnlab\n")), "a path of one machine"),
-    ("leaks", code("f", printed("in 'lib/site-packages/torch'")), "a path of one machine"),
     ("leaks", code("f", shown("", html="<a href='https://pytorch.org'>x</a>")), "host"),
     ("leaks", code("f", printed("torch 2.13\n")), "a version"),
     ("leaks", code("f", printed("on 2026-11-21\n")), "a date"),
     ("leaks", code("f", printed("at 12:30:01\n")), "a time of day"),
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
-    ("figures", code("f", figure(alt="")), "has no alt"),
-    ("figures", code("f", figure(caption=" ")), "has no caption"),
-    ("folding", lambda nb: nb.cells[-4].metadata.update(jupyter={}), "must be folded"),
-    ("proofs", {"proofs": "# %% after: cell-30\nassert x == 3\n"}, "no cell has the name"),
-    ("code_width", code("x = '" + "a" * 84 + "'"), "90 characters"),
-    ("title", lambda nb: nb.cells[0].update(source="# 2 · Masks"), "must begin with '# 3 · '"),
-    ("closing_parts", lambda nb: nb.cells[-1].update(source="## Then"), "missing: Next"),
-    ("closing_parts", lambda nb: nb.cells[-1].update(source="## Next\n\n## More"), "found: Ex"),
-    ("predictions", "**Predict.** Which?", "ask with predict"),
+    ("folding", lambda cells: cells[-4].metadata.update(jupyter={}), "must be folded"),
+    ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
+    ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
     ("predictions", asked("03/which"), "do not hold '03/which'"),
     ("predictions", asked(), "has been asked before"),
     ("predictions", answer("03/which"), "which no cell before it asks"),
-    ("predictions", lambda nb: nb.cells.pop(2), "no cell asks the prediction '03/which-one'"),
-    ("solutions", lambda nb: nb.cells[-4].update(source="x = 3"), "defines shift_solution"),
-    ("solutions", lambda nb: nb.cells[-4].metadata.update(tags=[]), "1 exercises, 0 solutions"),
-    ("prose_numbers", "It is 0.36.", "the number 0.36 is in no assert"),
-    ("prose_numbers", code("f", figure(alt="It is 0.36.")), "the number 0.36 is in no assert"),
+    ("predictions", lambda cells: cells.pop(2), "no cell asks the prediction '03/which-one'"),
+    ("solutions", lambda cells: cells[-4].update(source="x = 3"), "defines shift_solution"),
+    ("solutions", lambda cells: cells[-4].metadata.update(tags=[]), "1 exercises, 0 solutions"),
+    ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),
-    ("declared_numbers", {"proofs": "# %% after: cell-1  numbers: 2018\n"}, "2018 is not in"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "fault", "words"), FAULTS)
 def test_a_fault_is_found(tmp_path, rule, fault, words):
-    first, *others = good_cells()
-    store(tmp_path, WORDS, "glossary.ipynb", questions="")
-    if isinstance(fault, str):
-        path = store(tmp_path, [first, new_markdown_cell(fault), *others])
-    elif callable(fault):
-        path = store(tmp_path, good_cells())
-        edit(path, fault)
-    elif isinstance(fault, NotebookNode):
-        path = store(tmp_path, [first, *others, fault])
+    cells, files = good_cells(), {}
+    if callable(fault):
+        fault(cells)
+    elif "cell_type" in fault:
+        cells.append(fault)
     else:
-        path = store(tmp_path, **{"cells": good_cells(), **fault})
-    assert words in " ".join(finding.text for finding in lint(path) if finding.rule == rule)
-
-
-def test_a_lesson_without_a_fault_passes(tmp_path):
-    (tmp_path / "here.md").touch()
-    store(tmp_path, WORDS, "glossary.ipynb", questions="")
-    proofs = "# %% after: cell-4\nassert x == 3\n\n# %% after: cell-1  numbers: 2017\n"
-    path = store(tmp_path, good_cells(), proofs=proofs)
-    assert lint(path) == []
-    assert lint(tmp_path / "glossary.ipynb") == []
+        files = fault
+    found = lint(store(tmp_path, cells, **files))
+    assert words in " ".join(finding.text for finding in found if finding.rule == rule)
 
 
 # --- numbers in the text --------------------------------------------------------------------------
@@ -200,12 +162,10 @@ def unbacked(path):
     ("text", "wanted"),
     [
         ("In 1,024 draws, -2.5 or −2.5.", ["1,024", "-2.5", "-2.5"]),
-        ("about 56 % of them, 3-D", ["56", "3"]),
         ("$10^3$, $10^{-4}$ and 10⁻⁵", ["10", "10", "10"]),
         (r"$\sqrt{64}$ and $\frac12$, $x_1 + e^{10}$", ["64", "12"]),
         ("from 3–5, 4×7, S-1, -1e9", ["3", "5", "4", "7", "1", "-1e9"]),
         ("`0.36` [text 4](page5.html) ![alt](figure_6.png)", ["4"]),
-        ("<b style='width:3px'>7</b> <!-- 8 -->", ["7"]),
         ("# 3 · Masks in 4 steps\n\n1. one\n\n**Time:** 45 minutes in class", []),
         ("Figure 2.1, lessons 1 to 4, section 3.2.1, lesson 2, 5 heads", ["5"]),
         ("GPT-2, M4, float32, https://arxiv.org/abs/1706.03762", []),
@@ -222,19 +182,14 @@ def test_numbers_are_taken_from_prose(text, wanted):
         ("0.36", code("assert_close(x, torch.tensor([0.3592]))"), True),
         ("lower by 0.36", code("assert x == -0.36"), True),
         ("0.36", code("x", printed("weight 0.359\n")), True),
-        ("0.36", code("x", shown("", html="<p>0.359</p>")), True),
         ("56 %", code("assert abs(x - 0.561) < 1"), True),
-        ("20,000", code("torch.randn(2, 20_000)"), True),
         ("about 7 keys", code("x", printed("6.8")), True),
         ("0.36", code("x = 0.36"), False),
         ("0.361", code("x", printed("0.36")), False),
         ("-0.36", code("x", printed("0.36")), False),
         ("0.36", code("x", figure(caption="It is 0.36.", alt="0.36")), False),
-        ("0.36", code("x", shown("", html='<p title="0.36">none</p>')), False),
         ("0.36", code("x = '0.36'  # 0.36"), False),
         ("2", code("x", printed("1.72")), False),
-        ("57 %", code("assert x == 0.561"), False),
-        ("0.36", code('predict("03/which-one")', shown("Which?", html="<p>0.36</p>")), False),
     ],
 )
 def test_a_number_of_the_text_is_computed_or_found(tmp_path, text, cell, is_backed):
@@ -265,13 +220,6 @@ def test_a_number_is_backed_by_a_near_cell(tmp_path, between, is_backed):
 def test_a_proof_backs_the_numbers_near_it(tmp_path, text, proof, is_backed):
     path = store(tmp_path, [TITLE, new_markdown_cell(text), code("x = 1")], proofs=proof)
     assert (unbacked(path) == []) is is_backed
-
-
-def test_the_value_of_an_answer_is_a_number_of_the_text(tmp_path):
-    number = "[which-one.number]\nunit = 'of all'\nvalue = 0.36\ntolerance = 0.05\n"
-    questions = QUESTIONS.format("So.").partition("[[")[0] + number
-    path = store(tmp_path, [TITLE, asked(), code()], questions=questions)
-    assert unbacked(path) == [(2, "0.36")]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -317,10 +265,10 @@ def test_the_command_names_file_and_line_and_fails(tmp_path, command):
 
 
 def test_the_command_says_that_all_is_clean_or_what_it_cannot_read(tmp_path, command):
-    (tmp_path / "here.md").touch()
-    store(tmp_path, WORDS, "glossary.ipynb", questions="")
-    store(tmp_path, good_cells(), proofs="# %% after: cell-1  numbers: 2017\n")
+    proofs = "# %% after: cell-4\nassert x == 3\n\n# %% after: cell-1  numbers: 2017\n"
+    store(tmp_path, good_cells(), proofs=proofs)
     assert command() == (0, ["The notebooks are clean."])
+    store(tmp_path, good_cells(), proofs="# %% after: cell-30\nassert x == 3\n")
+    assert command()[0] == "03_masks.py:1: no cell has the name 'cell-30'."
     store(tmp_path, good_cells(), questions="[which-one\n")
-    said, _ = command()
-    assert re.match(r"03_masks.toml: .*line 1", said)
+    assert re.match(r"03_masks.toml: .*line 1", command()[0])

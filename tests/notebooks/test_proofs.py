@@ -6,9 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from nbformat import NotebookNode
 
-from tools.build_notebooks import build
-from tools.notebooks import LessonError
+from tools.build_notebooks import execute, finish
+from tools.notebooks import LessonError, read_source
 from tools.proofs import proofs_of, run_in_kernel
 
 SOURCE = """# %% opening [markdown]
@@ -97,11 +98,13 @@ def test_a_proof_fails_at_a_line(monkeypatch, statements, words) -> None:
         run_in_kernel("proofs/01.py", 1, statements)
 
 
-def build_with(folder: Path, proofs: str) -> bytes:
+def build_with(folder: Path, proofs: str) -> NotebookNode:
     source = folder / "01_lesson.py"
     source.write_text(SOURCE, encoding="utf-8")
-    write(folder, proofs)
-    return build(source, folder).read_bytes()
+    notebook = read_source(source)
+    execute(notebook, folder, proofs_of(write(folder, proofs), notebook.cells))
+    finish(notebook)
+    return notebook
 
 
 def test_proofs_change_nothing_of_what_is_stored_and_a_failing_one_is_named(tmp_path) -> None:

@@ -1,7 +1,7 @@
 """Measure what the project says about its own speed, next to torch, as ratios.
 
     python -m tools.bench             everything, in about half an hour
-    python -m tools.bench --quick     short sequences and one lesson, but no class
+    python -m tools.bench --quick     short sequences, and no class
     python -m tools.bench --only kernels memory
 
 The table goes to the screen and, with a description of the machine, into bench.txt, which git
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from tools.bench import FULL, HEAD, QUICK, Plan, attention, classroom, reading
+from tools.bench import FULL, HEAD, QUICK, Plan, attention, classroom
 from tools.notebooks import ROOT
 
 REPORT = ROOT / "bench.txt"
@@ -27,7 +27,6 @@ SECTIONS = {
     "kernels": ("Tiled kernel against torch's fused one, 8 heads of 64, float32", attention.tiled),
     "plain": ("Plain kernel against torch's; 2 x 10 x 512 is a class", attention.plain),
     "memory": ("Peak memory of one forward call beyond its inputs, tiled", attention.memory),
-    "reading": ("What a reader waits for", reading.times),
     "class": ("A class on one machine", classroom.times),
 }
 

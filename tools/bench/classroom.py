@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty
 
 from jupyter_client import KernelManager
 from jupyter_client.blocking import BlockingKernelClient
@@ -32,7 +31,7 @@ def draw(fig, d_k):
 
 live(draw, d_k=[1, 2, 4, 8, 16, 32, 64])
 """
-NEW, OLD = [*range(1, 7)], [*range(5, -1, -1)]  # places of its slider, not drawn before and drawn
+PLACES = [*range(1, 7), *range(5, -1, -1)]  # of its slider: not drawn before, and drawn
 
 
 def times(_plan: Plan) -> Iterator[Row]:
@@ -80,14 +79,14 @@ class Learner:
         line = next(line for line in file.read_text().splitlines() if line.startswith("Pss:"))
         return 1024.0 * int(line.split()[1])
 
-    def steps(self, pause: float = PAUSE) -> list[float]:
+    def steps(self) -> list[float]:
         """Move a slider, with pauses; return the seconds until each new picture arrives."""
         opened = (one for one in self.run([LIVE]) if one["msg_type"] == "comm_open")
         states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
         comm = next(name for name, state in states.items() if "place_d_k" in state)
         found = []
-        for place in ([*NEW, *OLD] * 2)[:STEPS]:
-            time.sleep(random.uniform(0, 2 * pause))
+        for place in (PLACES * 2)[:STEPS]:
+            time.sleep(random.uniform(0, 2 * PAUSE))
             found.append(self._step(comm, place))
         return found
 
@@ -97,10 +96,7 @@ class Learner:
         start = time.monotonic()
         self.client.shell_channel.send(message)
         while True:
-            try:
-                told = self.client.get_iopub_msg(timeout=WAIT)
-            except Empty:
-                raise TimeoutError("A kernel has not answered a step of a slider.") from None
+            told = self.client.get_iopub_msg(timeout=WAIT)
             data = told["content"].get("data", {})
             if "answer" in data.get("state", {}):
                 return time.monotonic() - start

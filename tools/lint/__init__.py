@@ -12,13 +12,9 @@ from pathlib import Path
 
 from tools.lint import rules
 from tools.lint.lesson import Lesson, Note
-from tools.lint.numbers import declared_numbers, prose_numbers
+from tools.lint.numbers import prose_numbers
 
-RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (
-    *rules.RULES,
-    prose_numbers,
-    declared_numbers,
-)
+RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (*rules.RULES, prose_numbers)
 
 
 def lint(path: Path) -> list[Note]:

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from tools.extract_figures import Figure, figures_in
 from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
-from tools.proofs import Proof, read_proofs
+from tools.proofs import Proof, proofs_of
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -35,7 +35,7 @@ class Note(NamedTuple):
     cell: int  # counted from 1; 0 is the notebook as a whole
     text: str
     quote: str = ""  # the part of the cell's text that the note is about, if it is known
-    place: str = ""  # the file and line to be changed; a rule may leave them to the lint
+    place: str = ""  # the file and line to be changed, and the rule: the lint adds them
     rule: str = ""
 
 
@@ -108,11 +108,8 @@ class Lesson:
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
-        """The proofs by the numbers of their cells; none if their file cannot be read."""
-        try:
-            bound = {proof.cell: proof for proof in read_proofs(self.path)}
-        except LessonError:  # which the rule about proofs reports
-            return {}
+        """The proofs by the numbers of their cells; LessonError names one that proves nothing."""
+        bound = proofs_of(self.path, self.notebook.cells)
         return {n: bound[cell.id] for n, cell in self.cells if cell.get("id") in bound}
 
     @cached_property
@@ -123,8 +120,6 @@ class Lesson:
 
     def place(self, note: Note) -> str:
         """Return the file and the line that a note is about: in the source or the predictions."""
-        if note.place:
-            return note.place
         source = self.path.parent / "source" / f"{self.path.stem}.py"
         if not source.is_file():  # a notebook without a source
             return f"{self.path.name}: cell {note.cell}"
@@ -144,13 +139,6 @@ class Lesson:
         cell = self.notebook.cells[n - 1]
         keys = prediction_keys(cell.source) if cell.cell_type == "code" else ()
         return [key for key in keys if key in self.questions]
-
-
-@cache
-def anchors_of(path: Path) -> frozenset[str]:
-    """Return where links can lead to in a notebook: the anchors of its headings."""
-    cells = read_notebook(path).cells
-    return frozenset(text.replace(" ", "-") for cell in cells for _, text in headings(cell))
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:

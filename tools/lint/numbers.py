@@ -1,4 +1,4 @@
-"""Two rules: every number in the text of a lesson is computed or asserted nearby, or declared.
+"""A rule: every number in the text of a lesson is computed or asserted nearby, or declared.
 
 Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
 a literal in an assert, by a stored output, or by an integer in the code, where the proof of a cell
@@ -85,17 +85,6 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
         for number in dict.fromkeys(missing):
             text = f"the number {number} is in no assert, output or list of numbers nearby."
             yield Note(n, text, number)
-
-
-def declared_numbers(lesson: Lesson) -> Iterator[Note]:
-    """Check that the numbers that a proof declares are in the text of its cell."""
-    for n, proof in lesson.proofs.items():
-        texts = [text for k, text in lesson.texts if k == n]
-        there = {one.value for text in texts for one in numbers_in(text)}
-        for number in numbers_declared(lesson, n):
-            if number.value not in there:
-                text = f"the number {number.text} is not in the text of the cell {proof.cell!r}."
-                yield Note(n, text, place=f"{proof.name}:{proof.line}")
 
 
 def numbers_in(source: str) -> list[Number]:

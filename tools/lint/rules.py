@@ -1,37 +1,27 @@
-"""Rules about the file, its tags and links, its outputs, and the order of its parts."""
+"""Rules about tags, outputs, and the order of a lesson's parts.
+
+That links lead somewhere and that pages have a title is checked where the site is made.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import unquote
 
 from nbformat import NotebookNode
-from nbformat.validator import iter_validate
 
 from tools.lint.lesson import (
     CLOSING,
-    LINK,
     Lesson,
     Note,
-    anchors_of,
     answer_key,
     defined_names,
     headings,
     prediction_keys,
-    without_code,
 )
-from tools.notebooks import LessonError, is_folded, is_lesson, strip_ansi, tags
-from tools.proofs import proofs_of
+from tools.notebooks import is_folded, strip_ansi, tags
 
-CODE_WIDTH = 88  # what fits on a slide
 TAGS = {"exercise", "solution", "teacher", "raises-exception"}
-LINKS = (
-    LINK,
-    re.compile(r"<(?P<tag>img|a)\b[^>]*?\b(?:src|href)=[\"']?(?P<target>[^\"'\s>]+)"),
-    re.compile(r"^ *\[[^\]]+\]: *(?P<target>\S+)", re.MULTILINE),
-)
-SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+|[A-Za-z0-9+/=]{200,}")
 NAMESPACE = re.compile(r"https?://www\.w3\.org/[\w/#.-]*")  # a name in SVG, not an address
 LEAKS = {
@@ -47,38 +37,7 @@ LEAKS = {
 }
 
 
-# --- the file -------------------------------------------------------------------------------------
-
-
-def valid(lesson: Lesson) -> Iterator[Note]:
-    """Check that nbformat finds no fault, and that the kernel is python3, which is everywhere."""
-    for error in iter_validate(lesson.notebook):
-        yield Note(0, f"the notebook is not valid: {error.message}.")
-    name = lesson.notebook.metadata.get("kernelspec", {}).get("name")
-    if name != "python3":
-        yield Note(0, f"the kernelspec must be python3, and it is {name}.")
-
-
-def links(lesson: Lesson) -> Iterator[Note]:
-    """Check that links and images lead to files that exist, and to headings that they have."""
-    for n, cell in lesson.markdown:
-        text = without_code(cell.source)
-        for found in (one for kind in LINKS for one in kind.finditer(text)):
-            is_image = found[1] in ("!", "img")
-            if problem := _lost(lesson, found["target"], "image" if is_image else "link"):
-                yield Note(n, problem, found["target"])
-
-
-def _lost(lesson: Lesson, target: str, kind: str) -> str:
-    """Return why a link or an image leads nowhere, or an empty text."""
-    name, _, place = target.partition("#")
-    path = lesson.path.parent / name if name else lesson.path  # an anchor leads into the same one
-    is_address = SCHEME.match(target)
-    if (kind == "image") if is_address else name.startswith("/") or not path.is_file():
-        return f"the {kind} {target!r} leads to no file of the project."
-    if is_address or not place or path.suffix != ".ipynb" or unquote(place) in anchors_of(path):
-        return ""
-    return f"the link {target!r} leads to no heading {place!r}."
+# --- cells ----------------------------------------------------------------------------------------
 
 
 def known_tags(lesson: Lesson) -> Iterator[Note]:
@@ -120,14 +79,11 @@ def leaks(lesson: Lesson) -> Iterator[Note]:
 
 
 def figures(lesson: Lesson) -> Iterator[Note]:
-    """Check that figures are described for all readers, and their numbers run in order."""
+    """Check that the numbers of figures run in order."""
     for count, (n, figure) in enumerate(lesson.figures, start=1):
         number, wanted = figure.number, f"{lesson.number}.{count}"
         if number != wanted:
             yield Note(n, f"the figure has the number {number}, not {wanted}.", number)
-        for name in ("alt", "caption"):
-            if not getattr(figure, name).strip():
-                yield Note(n, f"figure {number} has no {name}.", number)
 
 
 def folding(lesson: Lesson) -> Iterator[Note]:
@@ -137,33 +93,7 @@ def folding(lesson: Lesson) -> Iterator[Note]:
             yield Note(n, "the source of a solution cell must be folded (source_hidden).")
 
 
-def proofs(lesson: Lesson) -> Iterator[Note]:
-    """Check that each proof is bound to a cell and can fail."""
-    try:
-        proofs_of(lesson.path, lesson.notebook.cells)
-    except LessonError as error:
-        place, _, text = str(error).partition(": ")
-        yield Note(0, text, place=place)
-
-
 # --- how a lesson reads ---------------------------------------------------------------------------
-
-
-def code_width(lesson: Lesson) -> Iterator[Note]:
-    """Check that the lines of code fit on a slide."""
-    for n, cell in lesson.code:
-        widest = max(cell.source.splitlines(), key=len, default="")
-        if len(widest) > CODE_WIDTH:
-            text = f"the line has {len(widest)} characters, and at most {CODE_WIDTH} are allowed."
-            yield Note(n, text, widest)
-
-
-def title(lesson: Lesson) -> Iterator[Note]:
-    """Check that the first cell names the lesson."""
-    cells = lesson.notebook.cells
-    start = f"# {lesson.number} · " if is_lesson(lesson.path) else "# "
-    if not cells or cells[0].cell_type != "markdown" or not cells[0].source.startswith(start):
-        yield Note(1, f"the first cell must begin with {start!r}.")
 
 
 def closing_parts(lesson: Lesson) -> Iterator[Note]:
@@ -212,16 +142,11 @@ def solutions(lesson: Lesson) -> Iterator[Note]:
 
 
 RULES = (
-    valid,
-    links,
     known_tags,
     teacher_notes,
     leaks,
     figures,
     folding,
-    proofs,
-    code_width,
-    title,
     closing_parts,
     predictions,
     solutions,

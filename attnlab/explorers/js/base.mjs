@@ -69,6 +69,7 @@ class Lab {
     this.on(card, "keydown", keepKey);
     this.on(this.code, "toggle", () => this.showCode());
     followPage(this);
+    this.keepRoom();
     this.drawState = explorer.render(this);
     this.code.append(this.codeBox);
     const { question } = this.data;
@@ -82,6 +83,22 @@ class Lab {
   longest(sentences) {
     const [first] = [...sentences].sort((one, other) => other.length - one.length);
     this.sayLine.dataset.longest = first.replaceAll("**", "");
+  }
+
+  /**
+   * Let the line of words grow and never shrink while it is as wide as it is: what lies below must
+   * not move back and forth under a pointer that looks at one word after the other.
+   */
+  keepRoom() {
+    let width;
+    const watcher = new ResizeObserver(() => {
+      const { style, offsetWidth, offsetHeight } = this.sayLine;
+      const em = parseFloat(getComputedStyle(this.sayLine).fontSize);
+      style.minHeight = offsetWidth === width ? `${offsetHeight / em}em` : "";
+      width = offsetWidth;
+    });
+    watcher.observe(this.sayLine);
+    this.signal.addEventListener("abort", () => watcher.disconnect());
   }
 
   /** State what the palest and the darkest colour of cells mean. */

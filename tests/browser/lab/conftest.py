@@ -1,4 +1,4 @@
-"""A JupyterLab that serves copies of the lessons as `make lab` does, and a page of it."""
+"""A JupyterLab that serves a copy of a lesson as `make lab` does, and a page of it."""
 
 import shutil
 
@@ -8,14 +8,21 @@ import pytest
 from tools import lab
 from tools._browser import NotebookPage, serve
 
+LESSON = lab.find_lessons(lab.LESSONS)[0]
+
 
 @pytest.fixture(scope="session")
-def server(browser, tmp_path_factory):
-    """JupyterLab on trusted copies of the lessons."""
-    root, home = tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("home")
-    lab.trust(lab.copy_new(lab.find_lessons(lab.LESSONS), root / lab.COPIES.name), home)
-    if (lab.ROOT / "figures").is_dir():
-        shutil.copytree(lab.ROOT / "figures", root / "figures")
+def home(tmp_path_factory):
+    """Where the server has its settings."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def server(browser, home, tmp_path_factory):
+    """JupyterLab on a trusted copy of the first lesson."""
+    root = tmp_path_factory.mktemp("root")
+    lab.trust(lab.copy_new([LESSON], root / lab.COPIES.name), home)
+    shutil.copytree(lab.ROOT / "figures", root / "figures")
     with serve(root, home) as server:
         yield server
 
@@ -35,12 +42,11 @@ def open_page(browser, server):
 
 @pytest.fixture(scope="session")
 def write_notebook(server):
-    """Write a notebook of cells, or sources, where the server finds it; return its path."""
+    """Write a notebook of these sources where the server finds it; return its path."""
 
-    def write(name, *cells):
-        new = nbformat.v4.new_code_cell
+    def write(name, *sources):
         notebook = nbformat.v4.new_notebook(
-            cells=[new(cell.strip()) if isinstance(cell, str) else cell for cell in cells],
+            cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
         )
         nbformat.write(notebook, server.root / name)

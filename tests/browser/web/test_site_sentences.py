@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.explorers import LayersExplorer, RealHeadsExplorer
+from attnlab.explorers import LayersExplorer
 from attnlab.pretrained import load_layer
-from tests.browser.pages import address_with, cards_of, close, follow, pieces_of, wait_until
+from tests.browser.pages import address_with, cards_of, close, follow, wait_until
 from tools.notebooks import find_notebooks
 
 HEADS, SIX_LAYERS = (
@@ -91,31 +91,3 @@ def test_six_layers_read_a_sentence(open_named):
     for place, known in told["known"].items():
         assert read["known"][place]["names"] == [*known["names"]]
         close(read["known"][place]["curves"], known["curves"], 0.001)
-
-
-READER = """<script>
-    globalThis.asked = [];
-    const read = (text, tell) => new Promise((done, fail) => asked.push({text, tell, done, fail}));
-    globalThis.attnlabReaders = {real_heads: {note: "The note.", read}};
-</script>"""
-
-
-def test_a_page_that_reads_sentences_is_asked_and_its_last_answer_is_shown(tab, tmp_path):
-    page = tab.show(tmp_path, READER, *pieces_of([RealHeadsExplorer(ask=False)]))
-    card, box = page.locator(".card"), page.get_by_label("A sentence of your own")
-    sentences = ["she ate bread", "the river bank broke"]
-    for sentence in sentences:
-        box.fill(sentence)
-        box.press("Enter")
-    readings = [RealHeadsExplorer.told(sentence) for sentence in sentences]
-    page.evaluate("asked[0].tell('late'); asked[1].tell('Half of it is here.')")
-    assert card.locator(".few").inner_text() == "Half of it is here."
-    page.evaluate("readings => asked.forEach(({done}, i) => done(readings[i]))", readings)
-    assert card.locator(".arcs button").all_inner_texts() == readings[1]["tokens"]
-    assert card.locator(".arcs button[aria-pressed=true]").inner_text() == "bank"
-    assert card.locator(".few").inner_text() == "The note."
-    box.press("Enter")
-    page.evaluate("asked[2].fail(new Error('No such word.'))")
-    assert card.locator(".problem").inner_text() == "No such word."
-    card.get_by_role("radio", name="bat, cave").check(force=True)
-    assert card.locator(".problem").is_hidden()
