@@ -178,6 +178,26 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def draw_positions(*, ax: Axes | None = None) -> Axes:
+    """Draw the three places at which attention can be told about positions.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Below, data flow from left to right; above, what is done to them.
+
+    See Also
+    --------
+    attnlab.sinusoidal_positions, attnlab.rotate, attnlab.alibi_bias : the three ways.
+    """
+    return _draw("positions", ax)
+
+
 def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     """Draw what moves between slow and fast memory, step by step and in a fused kernel.
 

@@ -1,4 +1,4 @@
-"""Measure what a cache saves and what a hidden key changes: cache_times.csv, hidden_keys.csv.
+"""Measure what a cache saves: cache_times.csv.
 
 Run by hand, about two minutes on one core:
 
@@ -9,11 +9,6 @@ float32, random weights, no MLP, one text, one thread. For each length n, a pass
 turns with a step, the last of these tokens alone with a cache of the n - 1 before it. Both use
 torch's fused attention and compute the same last row, which is asserted. Processor time, the
 shortest of several runs in a row; seven such pairs for each length. Another machine gives others.
-
-Hidden keys: the trained encoder reads each of the 35 sentences with "bank" and one place hidden:
-in all six layers, no other token can attend to it. The change of a word is the length of the
-difference between its last vectors with and without, divided by the length without; the mean over
-the words of the sentence, without the markers and the hidden token.
 """
 
 from __future__ import annotations
@@ -28,7 +23,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab import KeyValueCache, MultiHeadAttention, merge_heads, split_heads
-from attnlab.pretrained import PretrainedEncoder, load_encoder
 
 LENGTHS = (32, 64, 128, 256, 512, 1024, 2048)
 LAYERS, EMBED_DIM, NUM_HEADS = 4, 256, 4
@@ -109,38 +103,6 @@ def measured_times() -> Iterator[dict[str, int | float]]:
             yield row | {"step_us": round(shortest(step, prepare, 0.1))}
 
 
-# --- hidden keys ----------------------------------------------------------------------------------
-
-
-def last_vectors(encoder: PretrainedEncoder, tokens: list[str], mask: Tensor) -> Tensor:
-    """Return the vectors after the last layer (L, E), under a mask in all layers."""
-    hooks = [
-        layer.attention.register_forward_pre_hook(
-            lambda _, given, named: (given, named | {"attn_mask": mask}), with_kwargs=True
-        )
-        for layer in encoder.layers
-    ]
-    vectors, _ = encoder(tokens)
-    for hook in hooks:
-        hook.remove()
-    return vectors[-1, 0]
-
-
-def changes(encoder: PretrainedEncoder, sentence: str) -> Iterator[dict[str, str | int | float]]:
-    """Yield how far the words of a sentence move when one token is hidden from them."""
-    tokens = encoder.tokens(sentence)
-    everything = torch.ones(len(tokens), len(tokens), dtype=torch.bool)
-    before = last_vectors(encoder, tokens, everything)
-    for place, token in enumerate(tokens):
-        mask = everything.clone()
-        mask[:, place] = False
-        mask[place, place] = True
-        moved = (last_vectors(encoder, tokens, mask) - before).norm(dim=-1) / before.norm(dim=-1)
-        words = [i for i in range(1, len(tokens) - 1) if i != place]
-        change = round(moved[words].mean().item(), 3)
-        yield {"sentence": sentence, "place": place, "token": token, "change": change}
-
-
 def write(name: str, rows: list[dict]) -> None:
     """Write rows beside this script."""
     with (HERE / name).open("w", newline="", encoding="utf-8") as file:
@@ -151,9 +113,4 @@ def write(name: str, rows: list[dict]) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    encoder = load_encoder()
-    with (HERE / "bank_sentences.csv").open(newline="", encoding="utf-8") as file:
-        sentences = [row["sentence"] for row in csv.DictReader(file)]
-    with torch.no_grad():
-        write("hidden_keys.csv", [row for text in sentences for row in changes(encoder, text)])
     write("cache_times.csv", [*measured_times()])

@@ -1,24 +1,24 @@
-"""Train small layers on 16 tokens, each told the order in another way, and test them on up to 64.
+"""Train small layers on 16 tokens, each told the order in another way, and test on longer lists.
 
-Run by hand, about 40 minutes on one core:  python data/make_train_short_test_long.py
+Run by hand, about ten minutes on one core:  python data/make_train_short_test_long.py
 
-A token is an entry of a list, an animal with a number, or a question that names an animal. In the
-task "latest" half of the tokens are questions, and the answer to a question is the number of the
-last entry of its animal; the test asks at the end, for animals with at least two entries. In the
-task "three back" every token is an entry, and has to name the number three tokens before; the test
-looks at the last token. All numbers are drawn at random, so guessing is right in 1 of 8 cases.
+In the task "latest" the lists are those of attnlab.lists, and the test asks at the end of a list,
+for animals with at least two entries. In the task "three back" every token is an entry, and has to
+name the number three tokens before; the test looks at the last token. All numbers are drawn at
+random, so guessing is right in 1 of 8 cases. One layer of causal attention lies between a linear
+layer that reads the tokens and one that names the number.
 
-One layer of causal attention lies between a linear layer that reads the tokens and one that names
-the number. Two layers have residual connections and LayerNorms as well.
-Accuracies go to train_short_test_long.csv. For "latest" on lists of 64, how_far_back.csv splits
-them by the distance of the wanted entry, for models that read a whole list or only its last 16
-tokens. One trained layer with rotations, and one trained table of positions, go to
-train_short_test_long.safetensors. Another CPU or version of torch moves the numbers a little.
+Accuracies go to train_short_test_long.csv, and how_far_back.csv splits those on lists of 64 by the
+distance of the wanted entry. The rotary layers are then run with other positions than those they
+were trained with, and without any further training: rescaled_rotary.csv. One of them goes to
+list_reader.safetensors. Another CPU or version of torch moves the numbers a little.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -36,172 +36,151 @@ from attnlab import (
     split_heads,
     to_additive_mask,
 )
+from attnlab.lists import EMBED_DIM, NO_ANSWER, NUM_HEADS, ListReader, Lists, make_lists
 
-ANIMALS, NUMBERS = 4, 8
-FEATURES = ANIMALS + NUMBERS + ANIMALS  # of an entry: animal and number; of a question: animal
-E = 64
 BACK = 3
 TRAINED_ON, LENGTHS = 16, (16, 24, 32, 40, 48, 56, 64)
+RESCALED_LENGTHS = (16, 32, 64, 128, 256)
 FAR_BATCHES, FAR = 10, ((1, 15), (16, 23), (24, 31), (32, 63))  # batches of TEST_LISTS; distances
 BATCH, STEPS, RATE, TEST_LISTS = 64, 1000, 3e-3, 3000
 SEEDS = range(4)
-RUNS = [  # scheme, layers, heads
-    ("none", 1, 4),
-    ("learned", 1, 4),
-    ("sinusoidal", 1, 4),
-    ("rotary", 1, 4),
-    ("slow rotary", 1, 4),
-    ("ALiBi", 1, 4),
-    ("none", 2, 4),
-    ("rotary", 2, 4),
-    ("ALiBi", 2, 4),
-    ("rotary", 1, 8),
-    ("slow rotary", 1, 8),
-]
-BASES = {"rotary": 1e4, "slow rotary": 1e6}
-IGNORE = -100  # what cross_entropy does not count
+SCHEMES = ("none", "learned", "sinusoidal", "rotary", "ALiBi")
 
 
-def make_lists(task: str, count: int, length: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return tokens (count, length, FEATURES), answers, how many entries fit, and the distances."""
-    animal = torch.randint(ANIMALS, (count, length))
-    number = torch.randint(NUMBERS, (count, length))
-    place = torch.arange(length)
-    asks = torch.rand(count, length) < 0.5
-    asks[:, -1] = True
-    if task == "three back":
-        asks = torch.zeros_like(asks)
-        answer = number.roll(BACK, dims=1).masked_fill(place < BACK, IGNORE)
-        entries, back = torch.full_like(number, 2), torch.full_like(number, BACK)
-    else:
-        same = (animal[:, :, None] == animal[:, None]) & ~asks[:, None] & (place < place[:, None])
-        entries = same.sum(dim=-1)
-        last = (same * (place + 1)).amax(dim=-1) - 1  # -1: there is none
-        back = place - last
-        answer = number.gather(1, last.clamp(min=0))
-        answer = answer.masked_fill(~asks | (last < 0), IGNORE)
-    listed, asked = ~asks[..., None], asks[..., None]
-    parts = (F.one_hot(animal, ANIMALS) * listed, F.one_hot(number, NUMBERS) * listed)
-    tokens = torch.cat([*parts, F.one_hot(animal, ANIMALS) * asked], dim=-1)
-    return tokens.float(), answer, entries, back
+def make_three_back(count: int, length: int) -> Lists:
+    """Return lists of entries only, each of which has to name the number three tokens before."""
+    animal, number = torch.randint(4, (count, length)), torch.randint(8, (count, length))
+    parts = F.one_hot(animal, 4), F.one_hot(number, 8), torch.zeros(count, length, 4)
+    answers = number.roll(BACK, dims=1).masked_fill(torch.arange(length) < BACK, NO_ANSWER)
+    counted, back = torch.full_like(number, 2), torch.full_like(number, BACK)
+    return Lists(torch.cat(parts, dim=-1), answers, counted, back)
 
 
-class Attention(nn.Module):
-    """Causal self-attention that may turn queries and keys, or add a bias to the scores."""
+TASKS = {"latest": make_lists, "three back": make_three_back}
 
-    def __init__(self, scheme: str, heads: int) -> None:
+
+class Model(ListReader):
+    """A list reader that is told the order in one of the ways; ``rotation`` can be exchanged."""
+
+    def __init__(self, scheme: str) -> None:
         super().__init__()
-        self.scheme, self.heads = scheme, heads
-        self.q_proj, self.k_proj = nn.Linear(E, E), nn.Linear(E, E)
-        self.v_proj, self.out_proj = nn.Linear(E, E), nn.Linear(E, E)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the output, (N, L, E)."""
-        projections = (self.q_proj, self.k_proj, self.v_proj)
-        query, key, value = (split_heads(project(x), self.heads) for project in projections)
-        if base := BASES.get(self.scheme):
-            query, key = rotate(query, base=base), rotate(key, base=base)
-        mask = to_additive_mask(causal_mask(x.shape[1]))
-        if self.scheme == "ALiBi":
-            mask = mask + alibi_bias(self.heads, x.shape[1])
-        heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        return self.out_proj(merge_heads(heads))
-
-
-class Model(nn.Module):
-    """Reads tokens, attends once or twice, and gives a logit for each number."""
-
-    def __init__(self, scheme: str, layers: int, heads: int) -> None:
-        super().__init__()
-        self.scheme = scheme
-        self.embed, self.read = nn.Linear(FEATURES, E), nn.Linear(E, NUMBERS)
-        self.layers = nn.ModuleList([Attention(scheme, heads) for _ in range(layers)])
-        if layers > 1:
-            self.norms = nn.ModuleList([nn.LayerNorm(E) for _ in range(layers + 1)])
+        self.scheme, self.rotation = scheme, rotate
         if scheme == "learned":
-            self.positions = nn.Parameter(torch.randn(max(LENGTHS), E))
+            self.positions = nn.Parameter(torch.randn(max(LENGTHS), EMBED_DIM))
         elif scheme == "sinusoidal":
-            self.positions = sinusoidal_positions(max(LENGTHS), E)
+            self.positions = sinusoidal_positions(max(LENGTHS), EMBED_DIM)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits, (N, L, NUMBERS)."""
-        x = self.embed(tokens)
+        x, layer = self.embed(tokens), self.attention
         if hasattr(self, "positions"):
             x = x + self.positions[: x.shape[1]]
-        if len(self.layers) == 1:
-            return self.read(self.layers[0](x))
-        for layer, norm in zip(self.layers, self.norms, strict=False):
-            x = x + layer(norm(x))
-        return self.read(self.norms[-1](x))
+        projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+        query, key, value = (split_heads(project(x), NUM_HEADS) for project in projections)
+        if self.scheme == "rotary":
+            query, key = self.rotation(query), self.rotation(key)
+        mask = to_additive_mask(causal_mask(x.shape[1]))
+        if self.scheme == "ALiBi":
+            mask = mask + alibi_bias(NUM_HEADS, x.shape[1])
+        heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        return self.read(layer.out_proj(merge_heads(heads)))
 
 
-def train(task: str, scheme: str, layers: int, heads: int, seed: int) -> Model:
+def train(task: str, scheme: str, seed: int) -> Model:
     """Return a model that was trained on lists of TRAINED_ON tokens."""
     torch.manual_seed(seed)
-    model = Model(scheme, layers, heads)
+    model = Model(scheme)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     for _ in range(STEPS):
-        tokens, answer, *_ = make_lists(task, BATCH, TRAINED_ON)
-        logits = model(tokens).flatten(0, 1)
-        loss = F.cross_entropy(logits, answer.flatten(), ignore_index=IGNORE)
+        lists = TASKS[task](BATCH, TRAINED_ON)
+        logits = model(lists.tokens).flatten(0, 1)
+        loss = F.cross_entropy(logits, lists.answers.flatten(), ignore_index=NO_ANSWER)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     return model
 
 
+def squeeze(x: Tensor) -> Tensor:
+    """Rotate by positions that are squeezed into those of the training."""
+    length = x.shape[-2]
+    return rotate(x, torch.arange(length) * min(1, TRAINED_ON / length))
+
+
+ROTATIONS = {
+    "as trained": rotate,
+    "base 100,000": partial(rotate, base=1e5),
+    "base 1,000,000": partial(rotate, base=1e6),
+    "squeezed": squeeze,
+}
+
+
 @torch.no_grad()
-def test(model: Model, task: str, length: int) -> float:
+def find_correct(model: Model, task: str, length: int) -> tuple[Tensor, Tensor]:
+    """Return which answers to graded questions are correct, and how far back the entries are."""
+    lists = TASKS[task](TEST_LISTS, length)
+    parts = [model(part)[:, -1] for part in lists.tokens.split(500)]
+    graded = lists.entries[:, -1] >= 2
+    correct = torch.cat(parts).argmax(dim=-1) == lists.answers[:, -1]
+    return correct[graded], lists.back[graded, -1]
+
+
+def test(model: Model, task: str, length: int) -> str:
     """Return the share of correct answers at the last token of new lists."""
     torch.manual_seed(1000 + length)  # the same lists for every model
-    tokens, answer, entries, _ = make_lists(task, TEST_LISTS, length)
-    right = model(tokens)[:, -1].argmax(dim=-1) == answer[:, -1]
-    return right[entries[:, -1] >= 2].double().mean().item()
+    correct, _ = find_correct(model, task, length)
+    return f"{correct.double().mean():.3f}"
 
 
-@torch.no_grad()
-def test_far(model: Model, reads: int) -> list[tuple[str, int, str]]:
-    """Return (distance, questions, accuracy) on long lists, read from the end."""
+def test_far(model: Model) -> list[tuple[str, int, str]]:
+    """Return (distance, questions, accuracy) on long lists."""
     torch.manual_seed(2000)  # the same lists for every model
-    correct = of = 0
-    for _ in range(FAR_BATCHES):
-        tokens, answer, entries, back = make_lists("latest", TEST_LISTS, max(LENGTHS))
-        graded = entries[:, -1] >= 2
-        right = model(tokens[:, -reads:])[:, -1].argmax(dim=-1) == answer[:, -1]
-        of = of + back[graded, -1].bincount(minlength=max(LENGTHS))
-        correct = correct + back[graded & right, -1].bincount(minlength=max(LENGTHS))
-    named = {f"{low}-{high}": slice(low, high + 1) for low, high in FAR} | {"all": slice(None)}
-    sums = {name: (correct[part].sum(), of[part].sum()) for name, part in named.items()}
-    return [(name, int(n), f"{right / n:.3f}") for name, (right, n) in sums.items()]
+    found = [find_correct(model, "latest", max(LENGTHS)) for _ in range(FAR_BATCHES)]
+    correct, back = map(torch.cat, zip(*found, strict=True))
+    rows = []
+    for low, high in (*FAR, (1, max(LENGTHS))):
+        part = correct[(back >= low) & (back <= high)]
+        name = "all" if high == max(LENGTHS) else f"{low}-{high}"
+        rows.append((name, len(part), f"{part.double().mean():.3f}"))
+    return rows
+
+
+def write(name: str, head: str, rows: Iterable[Iterable[object]]) -> None:
+    """Write a table beside this file."""
+    with Path(__file__).with_name(name).open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head.split())
+        writer.writerows(rows)
+
+
+def test_rescaled(model: Model, task: str, seed: int) -> list[list[object]]:
+    """Return the accuracies of a rotary model with other positions, at several lengths."""
+    rows = []
+    for (name, model.rotation), length in product(ROTATIONS.items(), RESCALED_LENGTHS):
+        rows.append([task, name, seed, length, test(model, task, length)])
+    return rows
 
 
 def main() -> None:
-    """Train every scheme on both tasks, and write the accuracies and two of the models."""
+    """Train every scheme, write the accuracies, and write one of the models."""
     torch.set_num_threads(1)
-    path = Path(__file__).with_name("train_short_test_long.csv")
-    kept, far = {}, []
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["task", "scheme", "layers", "heads", "seed", "tokens", "accuracy"])
-        for task, run, seed in product(("latest", "three back"), RUNS, SEEDS):
-            model = train(task, *run, seed)
-            for length in LENGTHS:
-                accuracy = f"{test(model, task, length):.3f}"
-                writer.writerow([task, *run, seed, length, accuracy])
-            file.flush()
-            for reads in (max(LENGTHS), TRAINED_ON) if task == "latest" else ():
-                far += [[*run, seed, reads, *row] for row in test_far(model, reads)]
-            if task == "latest" and seed == 0 and run == ("rotary", 1, 4):
-                named = model.state_dict().items()
-                kept |= {f"rotary.{name.removeprefix('layers.0.')}": one for name, one in named}
-            if task == "latest" and seed == 0 and run[0] == "learned":
-                kept["learned.positions"] = model.positions.detach()
-    with path.with_name("how_far_back.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow("scheme layers heads seed reads distance questions accuracy".split())
-        writer.writerows(far)
-    halves = {name: tensor.half().contiguous() for name, tensor in kept.items()}
-    save_file(halves, path.with_suffix(".safetensors"))
+    short_long, far, rescaled = [], [], []
+    for scheme, seed in product(SCHEMES, SEEDS):
+        model = train("latest", scheme, seed)
+        short_long += [[scheme, seed, length, test(model, "latest", length)] for length in LENGTHS]
+        far += [[scheme, seed, *row] for row in test_far(model)]
+        if scheme == "rotary":
+            rescaled += test_rescaled(model, "latest", seed)
+            model.rotation = ROTATIONS["base 1,000,000"]
+            far += [["rotary, base 1,000,000", seed, *row] for row in test_far(model)]
+        if scheme == "rotary" and seed == 0:
+            stored = {name: one.half() for name, one in model.state_dict().items()}
+            save_file(stored, Path(__file__).with_name("list_reader.safetensors"))
+    for seed in SEEDS:
+        rescaled += test_rescaled(train("three back", "rotary", seed), "three back", seed)
+    write("train_short_test_long.csv", "scheme seed tokens accuracy", short_long)
+    write("how_far_back.csv", "scheme seed distance questions accuracy", far)
+    write("rescaled_rotary.csv", "task rotation seed tokens accuracy", rescaled)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,14 @@ DRAWINGS = {
         ],
         "head 0\n(L, head_dim)|W_Q|W_K|W_V|W_O|project|split|attend|merge",
     ),
+    "positions": (
+        [
+            *pairwise(("tokens", "queries", "scores", "weights", "output")),
+            *pairwise(("tokens", "values", "output")),
+            *(("add a vector", "tokens"), ("turn", "queries"), ("add a number", "scores")),
+        ],
+        "learned, sinusoidal|rotary (RoPE)|ALiBi|queries\nand keys",
+    ),
     "memory_traffic": (
         [
             *(*pairwise([*TABLES, "output"]), ("value", "average")),

@@ -41,6 +41,7 @@ ROOMS: dict[str, tuple[int, set[str]]] = {
     "diagrams": (4, DRAWING),
     "pretrained": (4, {"tokenizers"}),
     "translator": (3, set()),
+    "lists": (4, set()),
     "looking_back": (4, set()),
     "meanings": (5, set()),
     "clinic": (5, set()),

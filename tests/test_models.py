@@ -3,12 +3,15 @@
 import pytest
 import torch
 
+from attnlab.lists import load_list_reader
 from attnlab.looking_back import load_looking_back
 from attnlab.pretrained import load_encoder, load_layer
 from attnlab.translator import STORED, load_translator
 
+LOADS = [load_layer, load_encoder, load_list_reader, load_looking_back, load_translator]
 
-@pytest.mark.parametrize("load", [load_layer, load_encoder, load_looking_back, load_translator])
+
+@pytest.mark.parametrize("load", LOADS)
 def test_every_load_is_a_model_of_its_own(load):
     first, spoiled = load(), load()
     before = {name: one.clone() for name, one in first.named_parameters()}

@@ -34,6 +34,7 @@ MODULES = (
     "attnlab.data",
     "attnlab.pretrained",
     "attnlab.meanings",
+    "attnlab.lists",
     "attnlab.looking_back",
     "attnlab.translator",
     "attnlab.display",

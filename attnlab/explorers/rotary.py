@@ -20,7 +20,7 @@ from attnlab.positions import rotate
 
 PAIRS = 4
 PLACES = tuple(range(25))  # positions of the query and of the key
-DISTANCES = tuple(range(1 - len(PLACES), len(PLACES)))
+OFFSETS = tuple(range(1 - len(PLACES), len(PLACES)))
 BASES = {10.0: "10", 100.0: "100", 10_000.0: "10,000", 1_000_000.0: "1,000,000"}
 QUERY = (1.0, 0.0) * PAIRS  # one arrow to the right in each pair
 KEY = (math.cos(0.5), -math.sin(0.5)) * PAIRS  # half a radian behind
@@ -35,7 +35,7 @@ class RotaryResult(NamedTuple):
     query: Tensor  # (4, 2): the turned pairs of the query
     key: Tensor  # (4, 2): those of the key
     score: float  # their dot product
-    curve: Tensor  # (49,): that score at each distance from -24 to 24
+    curve: Tensor  # (49,): that score at each offset from -24 to 24
 
 
 def at_places(vector: tuple[float, ...], base: float) -> Tensor:
@@ -45,7 +45,7 @@ def at_places(vector: tuple[float, ...], base: float) -> Tensor:
 
 
 def curve(base: float) -> Tensor:
-    """Return the score at each distance, (49,)."""
+    """Return the score at each offset, (49,)."""
     scores = at_places(QUERY, base) @ at_places(KEY, base).T  # (query, key)
     return torch.cat([scores[0].flip(0), scores[1:, 0]])
 
@@ -73,20 +73,20 @@ class RotaryExplorer(Explorer):
     panels = (
         Curves(
             "curve",
-            "raw score at each distance",
-            over="distance",
-            stops=DISTANCES,
-            labels=[str(one).replace("-", "−") if one % 8 == 0 else "" for one in DISTANCES],
-            lines=[Line("raw score", [0.0] * len(DISTANCES), "scaled", "solid", "circle")],
+            "raw score at each offset",
+            over="offset",
+            stops=OFFSETS,
+            labels=[str(one).replace("-", "−") if one % 8 == 0 else "" for one in OFFSETS],
+            lines=[Line("raw score", [0.0] * len(OFFSETS), "scaled", "solid", "circle")],
             y=Axis(-4, 4, {-4: "−4", -2: "−2", 0: "0", 2: "2", 4: "4"}),
-            xlabel="distance: query − key",
+            xlabel="offset: query − key",
             xscale="linear",
         ),
     )
 
     @property
     def result(self) -> RotaryResult:
-        """Turned pairs, their score, and the score at every distance, by torch."""
+        """Turned pairs, their score, and the score at every offset, by torch."""
         query, key = at_places(QUERY, self.base)[self.query], at_places(KEY, self.base)[self.key]
         pairs = (one.view(PAIRS, 2) for one in (query, key))
         return RotaryResult(*pairs, (query @ key).item(), curve(self.base))
@@ -100,20 +100,20 @@ class RotaryExplorer(Explorer):
 
     def say_rich(self) -> str:
         """Return the score, and which other positions have it."""
-        distance = self.query - self.key
-        count = len(PLACES) - abs(distance)
+        offset = self.query - self.key
+        count = len(PLACES) - abs(offset)
         pairs = WORDS["several" if count > 1 else "alone"].format(count=count)
-        facts = {"query": self.query, "key": self.key, "distance": _signed(distance)}
+        facts = {"query": self.query, "key": self.key, "offset": _signed(offset)}
         return WORDS["say"].format(**facts, score=_signed(self.result.score, 2), pairs=pairs)
 
     def draw(self, fig: Figure) -> None:
-        """Draw a plane for each pair, and the score over the distance."""
+        """Draw a plane for each pair, and the score over the offset."""
         axes = fig.subplot_mosaic([[0, 1, "curve"], [2, 3, "curve"]], width_ratios=[1, 1, 2.4])
         result = self.result
         for pair in range(PAIRS):
             _draw_plane(axes[pair], pair, result.query[pair].tolist(), result.key[pair].tolist())
         fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", ncols=2)
-        state = {**self.state(), "distance": self.query - self.key}
+        state = {**self.state(), "offset": self.query - self.key}
         self.panels[0].draw(axes["curve"], {"values": [result.curve.tolist()]}, state)
 
 

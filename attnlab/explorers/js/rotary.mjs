@@ -27,7 +27,7 @@ export function render(lab) {
         style: "display:grid; grid-template-columns:repeat(auto-fit, minmax(5.9em, 1fr)); gap:6px 12px" }, planes.map(({ element }) => element))),
     html("section", { class: "panel", style: "--grow:1" }, html("h4", {}, panel.title),
       curve.element));
-  lab.longest([fill(words.say, { query: 24, key: 24, distance: "−24", score: "−0.00",
+  lab.longest([fill(words.say, { query: 24, key: 24, offset: "−24", score: "−0.00",
     pairs: fill(words.several, { count: 25 }) })]);
   let drawn, values;
 
@@ -36,21 +36,21 @@ export function render(lab) {
     if (drawn !== state.base) {
       [drawn, values] = [state.base, [panel.stops.map((far) => scoreAt(data, speeds, far, 0))]];
     }
-    const distance = state.query - state.key, score = scoreAt(data, speeds, state.query, state.key);
+    const offset = state.query - state.key, score = scoreAt(data, speeds, state.query, state.key);
     controls(state);
     planes.forEach((plane, i) => plane.show(speeds[i], state));
-    curve.show({ at: panel.stops.indexOf(distance), values,
-      label: `${panel.title}, at distance ${distance}: ${score.toFixed(2)}` });
+    curve.show({ at: panel.stops.indexOf(offset), values,
+      label: `${panel.title}, at offset ${offset}: ${score.toFixed(2)}` });
     return { say: say(data, state, score), code: fill(words.code, { ...state,
       pairs: speeds.length, features: 2 * speeds.length, places: places.length,
       base: state.base.toFixed(1) }) };
   };
 }
 
-/** The positions nearest to those of a state that have a distance. */
-function placesAt({ key }, distance, count) {
-  const moved = Math.min(count - 1 - Math.max(0, distance), Math.max(key, -Math.min(0, distance)));
-  return { query: moved + distance, key: moved };
+/** The positions nearest to those of a state that have an offset. */
+function placesAt({ key }, offset, count) {
+  const moved = Math.min(count - 1 - Math.max(0, offset), Math.max(key, -Math.min(0, offset)));
+  return { query: moved + offset, key: moved };
 }
 
 const turned = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle),
@@ -65,9 +65,9 @@ function scoreAt({ vectors }, speeds, query, key) {
 }
 
 function say({ words, places }, { query, key }, score) {
-  const distance = query - key, count = places.length - Math.abs(distance);
+  const offset = query - key, count = places.length - Math.abs(offset);
   const pairs = fill(words[count > 1 ? "several" : "alone"], { count });
-  return fill(words.say, { query, key, distance: signed(distance, 0), score: signed(score, 2), pairs });
+  return fill(words.say, { query, key, offset: signed(offset, 0), score: signed(score, 2), pairs });
 }
 
 const signed = (number, digits) => {
