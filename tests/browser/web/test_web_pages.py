@@ -221,7 +221,7 @@ QUESTIONS = {
     "softmax": ("glossary", "softmax"),
     "multi head": ("07_", ""),
     "attention sink": ("glossary", "attention-sink"),
-    "induction head": ("12_", ""),
+    "induction head": ("glossary", "induction-head"),
     "square root": ("02_", ""),
 }
 
