@@ -183,7 +183,7 @@ def soft(scores: Tensor, dim: int = -1) -> Tensor:
 NOT_ROOT = "Divide them by the root of the number of features, √11."
 MISTAKES = {
     f"The scores are not divided. {NOT_ROOT}": dividing(lambda key, value: 1),
-    f"The scores are divided by another number. {NOT_ROOT}": Either(
+    f"The scores are divided by the wrong number. {NOT_ROOT}": Either(
         dividing(lambda key, value: E**2), dividing(lambda key, value: S)
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "

@@ -119,8 +119,10 @@ def variance_with(factor: float) -> float:
     slips={
         "A score is a product of a query and a key, so it grows with the square of the factor, and "
         "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
-        "The exponent is four: twice the factor makes a score four times as large and the variance "
-        "sixteen times.": Either(10 / START**0.125, 10 / START ** (1 / 3)),
+        "The variance grows as the fourth power of the factor: if you double the factor, each "
+        "score becomes four times as large, and the variance sixteen times.": Either(
+            10 / START**0.125, 10 / START ** (1 / 3)
+        ),
         "Dividing the tokens by the root of 8 divides the variance by 64, and dividing them by 8 "
         "divides it by 4096. It has to be divided by 436.": Either(10 / 8**0.5, 10 / 8),
     },
@@ -141,7 +143,7 @@ def check_good_factor(factor: float) -> str:
     attnlab.score_variance : measures the spread of scores.
     """
     variance = variance_with(factor)
-    size = "" if LOW < variance < HIGH else f", so it is too {'small' if variance < 1 else 'large'}"
+    size = "" if LOW < variance < HIGH else f", which is too {'small' if variance < 1 else 'large'}"
     return f"The variance is {variance:.4g}{size}."
 
 

@@ -54,8 +54,8 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
     "a mask without its diagonal": (
         "too tight",
         CAUSAL.tril(-1),
-        "Outputs 0 and 1 do not move there when their own tokens change. Change every token in "
-        "turn.",
+        "With that mask, outputs 0 and 1 do not change when their own tokens do. Change every "
+        "token in turn.",
     ),
     "a window of 4": (
         "too tight",
@@ -247,8 +247,9 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if scores.abs().max() > 50:
         return (
-            "Scores far from 0 break your function. Take softmax itself, because an exponential of "
-            "your own may overflow or round to 0. Block with -inf, which lies below every score."
+            "Scores far from 0 break your function. Use softmax itself, because exponentials of "
+            "your own may overflow or round to 0. Set the blocked scores to -inf, which is below "
+            "every score."
         )
     if allowed.any(dim=-1).all():
         return (
@@ -402,7 +403,8 @@ def of_keys(attention_mask: Tensor) -> Tensor:
     },
     errors={
         "two sentences, 3 heads, query (2, 3, 5, 4)": (
-            "The axis of the sentences was lined up with that of the heads, so one axis is missing."
+            "The mask lacks an axis, so its axis of sentences was lined up with that of the heads. "
+            "Add an axis of size 1 for the heads."
         ),
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
     },

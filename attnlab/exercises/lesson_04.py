@@ -38,9 +38,8 @@ def off(weights: Tensor, other: object) -> float:
         "0 is 1.": [0, 1, 0, 0],
         "These are e to the power of each score. Now divide by their sum, because weights sum to "
         "1.": [1, E1, 1, 1],
-        "These come from the raw scores. Divide them by 2, the root of the number of features.": (
-            [1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]
-        ),
+        "These weights come from the raw scores. Divide the scores by 2, the square root of the "
+        "number of features.": ([1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]),
         "This is the row of a token a. The question is about the query b.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
         ),
@@ -92,7 +91,7 @@ def positive(value: object) -> float:
     right=lambda factor: FACTOR - 0.0001 < factor < ROUNDED + 0.001,
     near=lambda factor, other: abs(factor - other) < 0.01 * other,
     slips={
-        "This is the factor by which the score must grow. Query and key both grow with the "
+        "Your number is the factor by which the score must grow. Query and key both grow with the "
         "features, so the score is multiplied by the square of your number.": FACTOR**2,
         "That is too little. Divide the product by the root of 4 features.": FACTOR / math.sqrt(2),
         "That is too little, because two other tokens share the row with b, not one.": (

@@ -27,7 +27,7 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
     near=lambda one, other: abs(one - other) < 0.006,  # two decimals
     slips={
         "That would be right beside nine other words, but there are only eight.": math.log(9),
-        "That is e to the power of the score. Which score gives it?": OTHERS,
+        "You gave e to the power of the score. What is the score itself?": OTHERS,
         "2 to the power of this number is 8, but softmax takes powers of e.": math.log2(OTHERS),
         "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },

@@ -27,7 +27,7 @@ COUNT = MATRICES + OUTPUTS
         "Queries and keys each need a projection, and each output has a bias.": Either(
             (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
         ),
-        "A bias belongs to each output of each projection.": Either(
+        "The biases are miscounted. Each output of each projection has a bias of its own.": Either(
             MATRICES + 3 * D_IN, MATRICES + 3
         ),
         "A value has 5 numbers, not 7, and each output has a bias.": Either(
@@ -93,7 +93,8 @@ def weight_of(layer: object) -> Tensor:
     what="weight of the layer",
     read=weight_of,
     slips={
-        "The weight must hold the transposed matrix. If it is square, no error tells you so.": (
+        "The weight of the layer must hold the transposed matrix. If the matrix is square, no "
+        "error tells you that you forgot it.": (
             lambda matrix: linear_of(matrix.T if len(matrix) == len(matrix.T) else matrix)
         ),
     },
@@ -258,12 +259,14 @@ def check_layer_test() -> Iterator[Case]:
         (
             "each token gets its own value",
             Layer(alone=lambda value: value),
-            "No token receives anything from another there.",
+            "In that layer, no token receives anything from another. Test whether an output "
+            "changes when another token does.",
         ),
         (
             "each token passes through a small network of its own",
             Layer(alone=lambda value: (value + 1).relu()),
-            "No token receives anything from another there.",
+            "In that layer, no token receives anything from another. Test whether an output "
+            "changes when another token does.",
         ),
     ):
         yield Case(f"a layer in which {fault}", (layer,), False, why)

@@ -26,7 +26,7 @@ TOKENS = {3, 4}
 
 def tokens(value: object) -> frozenset[int]:
     """Read tokens of a sentence of six."""
-    wanted = "a list of tokens, which are whole numbers from 0 to 5, each of them once"
+    wanted = "a list of tokens, which are whole numbers from 0 to 5, and none of them twice"
     said = vector(sorted(value) if isinstance(value, set) else value, wanted).flatten().tolist()
     if not said or len(set(said)) < len(said) or not set(said) <= set(range(6)):
         raise Wrong(_voice.returned(_voice.listed(said), wanted))
@@ -206,7 +206,7 @@ def check_by_letters() -> Iterator[tuple[str, tuple]]:
 # --- three bugs -----------------------------------------------------------------------------------
 
 BUGS = {
-    "the split cuts in the order of memory. Cut the features first, and then transpose.": {
+    "the split cuts up the numbers in memory order. Cut the features first, and then transpose.": {
         "split": split_by_reshape
     },
     "the scores are divided by the root of E, but a dot product inside a head has only head_dim "

@@ -88,7 +88,7 @@ def is_needed(i: int, j: int, size: int, window: int) -> bool:
         ),
         "It compares the first query with the first key. The closest pair is the first query and "
         "the last key.": lambda i, j, size, window: 0 <= i - j < window,
-        "It is off by one, because a key exactly `window` steps back is blocked.": (
+        "It is off by one: a key exactly `window` steps back must be blocked.": (
             lambda i, j, size, window: j <= i and i - (j + size - 1) <= window
         ),
         "It takes `abs` of a distance. On the diagonal, the last key of a tile comes after the "
@@ -208,7 +208,7 @@ def in_pieces(
 
 BUGS = {
     "the output is not shrunk when the top rises.": {"shrinks": ("total",)},
-    "the output is divided in every round, and not once at the end.": {
+    "the output is divided in every round. Divide it only once, at the end.": {
         "divides": ("in every round",)
     },
     "the top begins too high for rows whose scores all lie far below 0.": {"first_top": 0.0},
@@ -234,7 +234,8 @@ ORDINARY, FAR = 4, 256
     },
     nan=(
         "It contains NaN. Subtract the largest score seen so far in a row from each of its scores "
-        "before you take exp, and shrink what is there by exp(old top - new top)."
+        "before you take exp, and multiply the total and the output so far by "
+        "exp(old top - new top)."
     ),
     otherwise="Follow top, total and output of one row, from piece to piece.",
     verified=(

@@ -315,7 +315,7 @@ class Disguise(Compared):
         try:
             right = super().decide(body, answer)
         except Wrong as wrong:
-            wrong.message = f"weak_check notices it. {wrong.message}"
+            wrong.message = f"weak_check catches your function. {wrong.message}"
             raise
         report = diagnosed(answer)
         if report.ok:

@@ -28,8 +28,8 @@ STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
     right=STREET_AFTER,
     near=lambda one, other: abs(one - other) < 5e-4,  # three decimals
     slips={
-        "The score for “street” stays, but the row must still sum to 1, so all weights share the "
-        "change.": (STREET),
+        "The score for “street” stays the same, but the row must still sum to 1, so all weights "
+        "share the change.": (STREET),
         "The two weights do not lose the same amount. What stays the same if both scores do?": (
             STREET - ANIMAL + ANIMAL_AFTER
         ),
@@ -233,7 +233,7 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
             raise Wrong(
                 f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and "
                 f"{rank - 1:,} of {ASKERS:,} other words give it more in the same place. The clue "
-                f"must get at least 1 share, and more from fewer than {FIRSTS} words.",
+                f"must get at least 1 share, and fewer than {FIRSTS} other words may give it more.",
                 evidence,
             )
     return Right(

@@ -97,7 +97,7 @@ def rotation(
                 rotation(speed=lambda pair, size: -4 * pair / size),
             )
         ),
-        "It always uses the base 10,000, whatever base it is given.": rotation(fixed=BASE),
+        "Your function always uses the base 10,000, whatever the base is.": rotation(fixed=BASE),
     },
     verified="It turns each pair of neighbours by the correct angle in every case we tried: "
     "positions with gaps, a single row, several heads, and another base.",
@@ -173,9 +173,11 @@ BUGS = {
     slips={
         **bugs_left(rotary, BUGS),
         "The mask is missing. Pass is_causal=True.": rotary(is_causal=False),
-        "The result is the same as without positions. Is anything turned, and by the position of "
-        "its token? If query and key are both turned along the axis of the heads, the turns are "
-        "equal within a head and cancel.": rotary(torch.clone, torch.clone),
+        "The result is the same as without positions. Check that query and key are turned at "
+        "all, each by the position of its token. If query and key are both turned along the axis "
+        "of the heads, the turns are equal within a head and cancel.": rotary(
+            torch.clone, torch.clone
+        ),
         "Query and key are turned in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),

@@ -123,7 +123,8 @@ def on(weights: Tensor, offset: int) -> Tensor:
             lambda weights: on(weights, -1).mean(),
         ),
         "The texts are added up. Take their mean.": lambda weights: on(weights, -1).sum(dim=0),
-        "These are weights on another token. The one before token i is in row i, column i - 1.": (
+        "These are weights on the wrong token. The weight that token i gives to the token before "
+        "it is in row i, column i - 1.": (
             Either(
                 lambda weights: on(weights, 0).mean(dim=0),
                 lambda weights: on(weights, 1).mean(dim=0),

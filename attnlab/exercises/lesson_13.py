@@ -70,8 +70,8 @@ def joined(kept: Tensor, new: Tensor) -> Tensor:
         "It keeps the first tokens, but the window must move on. Keep the last ones.": (
             lambda kept, new, window: joined(kept, new)[..., :window, :]
         ),
-        "Too many tokens stay. Append the new ones first, and then keep only the last `window` of "
-        "all.": (lambda kept, new, window: joined(kept, new)),
+        "Too many tokens stay. Append the new tokens first, and then keep only the last "
+        "`window` tokens.": (lambda kept, new, window: joined(kept, new)),
         "It cuts the features. The tokens are on the axis before the last.": (
             lambda kept, new, window: joined(kept, new)[..., -window:]
         ),
@@ -136,7 +136,7 @@ def ends(
             ),
         ),
         "A token must see the window and also the first tokens. Join the two conditions with "
-        "`or`.": (ends(both=False)),
+        "`|`.": (ends(both=False)),
         "The window is off by one. It holds `window` tokens, the token itself included.": Either(
             ends(last=1), ends(last=-1)
         ),

@@ -242,12 +242,12 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
     other = MEANINGS[1 - MEANINGS.index(meaning)]
     if (leans_at[-1] > 0) == (meaning == "river"):
         raise Wrong(
-            f"After the last layer, “bank” leans to {meaning}, as you say it should. Add words "
-            f"that go with {other}.",
+            f"After the last layer, “bank” leans towards {meaning}, the meaning that you gave, "
+            f"so the model is not fooled. Add words that go with {other}.",
             evidence,
         )
     return Right(
-        f"After the last layer, “bank” leans to {other}. Whether every reader takes it for "
+        f"After the last layer, “bank” leans towards {other}. Whether every reader takes it for "
         f"{meaning} is for you to judge.",
         evidence,
     )

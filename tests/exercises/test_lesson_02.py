@@ -36,7 +36,7 @@ test_names_the_mistake = names({
         "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
-    "check_good_factor": {"436.5, so it is too large.": 10, "too small": 0},
+    "check_good_factor": {"436.5, which is too large.": 10, "too small": 0},
     "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,

@@ -134,7 +134,7 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_causal_test": {
-        ("a mask without its diagonal", "Outputs 0 and 1 do not move"): last_token_only,
+        ("a mask without its diagonal", "outputs 0 and 1 do not change"): last_token_only,
     },
     "check_decoder_mask": {
         "so use lengths.max()": lambda n: real_of(n) & causal_mask(5),
@@ -147,14 +147,14 @@ test_names_the_mistake = names({
         "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),
         "masked_fill replaces it": covered_up,
         ("Scores far from 0 break your function", "may overflow or round to 0"): by_exp,
-        ("from -111 to 101", "Block with -inf, which lies below every score"): erase_empty(-20.0),
+        ("from -111 to 101", "Set the blocked scores to -inf, which is below every score"): erase_empty(-20.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
         "nearly correct, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
         "must get exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     "check_padded_batch": {
-        "so one axis is missing": attend(lambda m: m[:, None] == 1),
+        "The mask lacks an axis": attend(lambda m: m[:, None] == 1),
         "There are 4 queries and 5 keys": attend(
             lambda m: (m == 1)[:, None, None].expand(-1, 3, 5, -1)
         ),

@@ -69,7 +69,7 @@ test_names_the_mistake = names({
         "the shape (5, 3) instead of (3, 5). nn.Linear stores": (
             lambda m: nn.Linear(*m.shape[::-1], bias=False)
         ),
-        ("a matrix (4, 4)", "the layer is wrong. The weight must hold"): untransposed_if_square,
+        ("a matrix (4, 4)", "the layer is wrong. The weight of the layer must hold"): untransposed_if_square,
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),
@@ -81,7 +81,7 @@ test_names_the_mistake = names({
     "check_layer_test": {
         "Is your threshold too strict": lambda layer: bool(layer(X).sum() > 1e9),
         "both names mean one tensor": lambda layer: layer_test(layer, changes=lambda x: x),
-        "its own value. No token receives": lambda layer: apart(*layer(X)[0, :2]),
+        "its own value. In that layer, no token receives": lambda layer: apart(*layer(X)[0, :2]),
         # it is curved, as attention is, and so is a small network for each token alone
         "a small network of its own": lambda layer: apart(layer(2 * X), 2 * layer(X)),
     },

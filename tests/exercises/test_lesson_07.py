@@ -66,7 +66,7 @@ test_names_the_mistake = names({
     "check_tokens_in_head": {
         "Your answer is []. It should be": [],
         "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
-        "each of them once": [3, 3, 4],
+        "none of them twice": [3, 3, 4],
     },
     "check_by_letters": {
         "With head_dim 6 it is correct. Does your code contain a fixed "

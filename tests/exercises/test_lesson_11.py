@@ -52,7 +52,7 @@ test_names_the_mistake = names({
         ),
     },
     "check_rotate_at": {
-        ("the base 100", "It always uses the base 10,000"): (
+        ("the base 100", "Your function always uses the base 10,000"): (
             lambda x, places, base=1e4: as_points(x, places)
         ),
     },

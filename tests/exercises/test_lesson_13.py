@@ -33,7 +33,7 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_windowed_keys": {
-        "Append the new ones first": lambda kept, new, window: (
+        "Append the new tokens first": lambda kept, new, window: (
             torch.cat([kept[..., -window:, :], new], dim=-2)
         ),
     },
