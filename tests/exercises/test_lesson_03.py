@@ -147,7 +147,7 @@ test_names_the_mistake = names({
         "Give such a row finite scores": lambda s, m: safe(s, m, keep_empty=True),
         "masked_fill replaces it": covered_up,
         ("Scores far from 0 break your function", "may overflow or round to 0"): by_exp,
-        ("from -111 to 101", "Set the blocked scores to -inf, which is below every score"): erase_empty(-20.0),
+        ("from -111 to 101", "Set the blocked scores to -inf, which is"): erase_empty(-20.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
         "nearly correct, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),

@@ -69,7 +69,7 @@ test_names_the_mistake = names({
         "the shape (5, 3) instead of (3, 5). nn.Linear stores": (
             lambda m: nn.Linear(*m.shape[::-1], bias=False)
         ),
-        ("a matrix (4, 4)", "the layer is wrong. The weight of the layer must hold"): untransposed_if_square,
+        ("a matrix (4, 4)", "the layer is wrong. The weight of the"): untransposed_if_square,
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
         "shares its memory": lambda m: with_weight(m.T, m),

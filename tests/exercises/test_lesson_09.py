@@ -106,7 +106,7 @@ test_names_the_mistake = names({
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
-        ("weak_check catches your function. With", "the output is wrong", "Make it correct at exactly"): (
+        ("weak_check catches your function. With", "the output is wrong", "Make it correct"): (
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
         "torch.float64 instead of torch.float32": lambda q, k, v: attention(q, k, v).double(),
