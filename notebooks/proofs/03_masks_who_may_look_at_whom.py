@@ -73,12 +73,12 @@ assert (~(may_attend & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [F
 # position vectors, counted from the left edge and from the first word
 vectors = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
 real_left = torch.tensor([False, False, True, True, True])
-counted = real_left.cumsum(dim=-1) - 1
+counted = (real_left.cumsum(dim=-1) - 1).clamp(min=0)
 assert counted[2:].tolist() == [0, 1, 2]
 words = torch.cat([torch.zeros(2, 5), short])
 own_sentence = short + vectors[:3]
 wanted = masked_attention(own_sentence, own_sentence, own_sentence, may_attend[:3, :3])
-for positions, right in ((torch.arange(5), False), (counted.clamp(min=0), True)):
+for positions, right in ((torch.arange(5), False), (counted, True)):
     z = words + vectors[positions]
     found = masked_attention(z, z, z, may_attend[:5, :5] & real_left)[2:]
     assert torch.allclose(found, wanted, atol=1e-6) == right

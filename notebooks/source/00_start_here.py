@@ -103,7 +103,7 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
 # In this heatmap no word gives another word more than it keeps for itself. That is common if the query and the key of a word are the same row of the
-# table, because every row points in its own direction. But a longer row can win. In a
+# table, because a row’s dot product with itself is at least as large as with any other row of the same length. But a longer row can win. In a
 # trained model the query and the key of a word differ, and it may attend mostly to others.
 #
 # ## The new vector
@@ -139,7 +139,7 @@ Table(tokens, features, weights[cat][:, None] * x)
 # The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as much as `sat`.
 # Here `sat` gives more than `on`, because it matches `cat` better.
 #
-# The mixing has a price. The value of `animal` has halved, from 1.60 to 0.80, because five other words were mixed in, and only one of them, `sat`, has
+# The mixing has a price. The number under `animal` has halved, from 1.60 to 0.80, because five other words were mixed in, and only one of them, `sat`, has
 # any `animal` of its own. A model gets it back by adding the old vector to the new one; [the section “Further”](#Further:-where-attention-sits-in-a-model)
 # shows where.
 #
@@ -301,7 +301,7 @@ show_figure(axes[0, 0], "0.3")
 # *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. What attention hands on
 # is no longer *bat* in general, but a bat that is more an animal than a thing for sport, or the other way round.
 #
-# It worked so well because we chose the numbers. A trained model learns what to compare and what to hand over; lesson 6 shows how. Whether attention
+# It worked here because we chose the numbers. A trained model learns what to compare and what to hand over; lesson 6 shows how. Whether attention
 # finds the correct meaning in a real model is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]

@@ -96,7 +96,7 @@ print(f"variance {raw_scores.var():.1f}, standard deviation {raw_scores.std():.2
 # The two products are independent too, so the mean of $ab$ is 0. What remains is the mean of $a^2$ plus the mean of
 # $b^2$, and these are the two variances. With more terms the argument is the same: **the variance of a sum of
 # independent terms is the sum of their variances.** A single term such as $q_1 k_1$ has the variance of $q_1$ times the
-# variance of $k_1$, for the same reason. There are $d_k$ terms, so
+# variance of $k_1$, because $q_1^2$ and $k_1^2$ are independent too. There are $d_k$ terms, so
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
@@ -248,7 +248,7 @@ pd.concat(
 # Without the division, the gradients do not simply vanish. The table shows three things:
 #
 # - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
-#   keys, the median is 12 to 36 times as long without the division as with it.
+#   keys, the median is 12 to 36 times as long without the division as with it. One reason is the missing division itself. The other is that without it, a few keys usually share most of the weight of a row, and the slopes are larger there than among many small weights.
 # - **With many features and few keys, most of them vanish.** For 1,024 features and 16 keys, the median is about a
 #   thousandth of what it is with the division. Yet even there the longest tenth is far longer than with the division:
 #   it belongs to queries for which no key has clearly won.
@@ -308,8 +308,7 @@ figure.set_figheight(3.4)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown]
-# In head 2, which looks almost only at the token before, the variance is near 100. So the division does not keep the
-# scores small: training has made them as large as this head needs them. Nine of the other heads have a mean variance
+# In head 2, which looks almost only at the token before, the variance is near 100. So the division does not keep the scores small: training has made them large in this head. Nine of the other heads have a mean variance
 # between 1/2 and 2 in these short sentences, but nothing forces them to. Some models rescale every
 # query and key to a fixed length first, as in exercise 4.
 

@@ -248,7 +248,7 @@ show_figure(axes[0], "3.3")
 # on the left. Then all the texts end at the same position, and the next word can be appended to each of them there.
 #
 # Padding on the left needs one more precaution. If the model adds a vector for each position (lesson 11), count the positions from the first word,
-# for example with `real.cumsum(dim=-1) - 1`, and not from the first `<pad>`. No mask does that for you, and the leak test cannot see it. Now to the
+# for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`, and not from the first `<pad>`. No mask does that for you, and the leak test cannot see it. Now to the
 # empty row, in “`<pad>` The cat sat”:
 
 # %% left-padding
