@@ -103,7 +103,7 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
 # In this heatmap no word gives another word more than it keeps for itself. That is common if the query and the key of a word are the same row of the
-# table, because a row’s dot product with itself is at least as large as with any other row of the same length. But a longer row can win. In a
+# table, because no row of the same length matches it better. But a longer row can win. In a
 # trained model the query and the key of a word differ, and it may attend mostly to others.
 #
 # ## The new vector

@@ -248,7 +248,7 @@ pd.concat(
 # Without the division, the gradients do not simply vanish. The table shows three things:
 #
 # - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
-#   keys, the median is 12 to 36 times as long without the division as with it. One reason is the missing division itself. The other is that without it, a few keys usually share most of the weight of a row, and the slopes are larger there than among many small weights.
+#   keys, the median is 12 to 36 times as long without the division as with it.
 # - **With many features and few keys, most of them vanish.** For 1,024 features and 16 keys, the median is about a
 #   thousandth of what it is with the division. Yet even there the longest tenth is far longer than with the division:
 #   it belongs to queries for which no key has clearly won.
