@@ -62,7 +62,7 @@ student: $(READY)  ## write copies without answers and teacher notes into studen
 grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
 	@$(RUN) tools.grade "$(or $(DIR),submissions)"
 
-colab: $(READY)  ## URL=ADDRESS/attnlab-...whl: write copies for Google Colab, and the wheel, into colab/
+colab: $(READY)  ## write copies for Google Colab, and the wheel, into colab/; URL=address of a folder
 	@$(RUN) tools.colab "$(URL)"
 
 notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04: lesson 04

@@ -28,7 +28,8 @@ def headings(page: str) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files_and_headings(page) -> None:
-    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", PAGES[page]):
+    # what begins with ../../ is a page of GitHub about this repository
+    for link in re.findall(r"\]\((?!https?:|\.\./\.\./)([^)]+)\)", PAGES[page]):
         file, _, heading = link.partition("#")
         assert (ROOT / file).exists(), link
         assert not heading or heading in headings(file or page), link
@@ -98,3 +99,13 @@ def test_the_workflow_runs_what_ci_runs() -> None:
     *_, last = workflow["jobs"]["test"]["steps"]
     assert last == {"run": ".ci/run"}
     assert (ROOT / last["run"]).is_file()
+
+
+def test_the_pages_that_are_published_are_those_of_make_site_and_make_colab() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/pages.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["build"]["steps"]
+    commands = [step["run"].split()[:2] for step in steps if "run" in step]
+    assert commands == [["make", "setup"], ["make", "site"], ["make", "colab"]]
+    uploads = [step["with"]["path"] for step in steps if "/upload-" in step.get("uses", "")]
+    assert uploads == ["site", "site"]
+    assert workflow["jobs"]["deploy"]["needs"] == "build"

@@ -1,8 +1,9 @@
-"""Write copies of the lessons that install what they need in Google Colab: `make colab URL=...`.
+"""Write copies of the lessons that install what they need in Google Colab: `make colab`.
 
 Colab has torch and most other packages already, in versions of its own. The first cell of each copy
-installs attnlab from the address of its wheel without touching them, and then those packages of
-which Colab has none. The wheel is written beside the copies, to be put at that address.
+installs attnlab without touching them, and then those packages of which Colab has none. The wheel
+is written beside the copies. The address at which it will lie is that of this repository's pages,
+or the one that is given: `make colab URL=https://example.org/attnlab`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from tools.notebooks import (
 )
 
 COPIES = ROOT / "colab"
-ADDRESS = re.compile(r"(https?|file)://[\w.~:/@%+=-]+/attnlab-[\w.+]+-py3-none-any\.whl")
+ADDRESS = re.compile(r"https?://[\w.~:/@%+=-]+")
+GITHUB = re.compile(r"(https://|git@)github\.com[/:](?P<owner>[\w-]+)/(?P<name>[\w.-]+?)(\.git)?/?")
 FIRST_CELL = """\
 # Run this cell first, each time you open this notebook. It installs attnlab and missing packages.
 from importlib.metadata import distributions
@@ -80,21 +82,32 @@ def build_wheel(folder: Path) -> Path:
     return max(folder.glob("attnlab-*.whl"), key=lambda path: path.stat().st_mtime)
 
 
+def published_at(remote: str) -> str:
+    """Return where the pages of a GitHub repository hold the wheel; empty for any other remote."""
+    found = GITHUB.fullmatch(remote.strip())
+    return f"https://{found['owner'].lower()}.github.io/{found['name']}/colab" if found else ""
+
+
 def main() -> None:
     """Write the wheel and the copies, or say what address is missing."""
-    address = sys.argv[1] if len(sys.argv) == 2 else ""
+    remote = subprocess.run(
+        ["git", "-C", ROOT, "remote", "get-url", "origin"], capture_output=True, text=True
+    ).stdout
+    address = (sys.argv[1] if len(sys.argv) == 2 else "") or published_at(remote)
     if not ADDRESS.fullmatch(address):
         sys.exit(
-            "Give the full address at which you will put the wheel, with the name of its file, for "
-            "example: make colab URL=https://example.org/attnlab-0.1.0-py3-none-any.whl"
+            "Give the address of the folder in which you will put the wheel, for example: "
+            "make colab URL=https://example.org/attnlab"
         )
-    copies = write_copies(
-        find_notebooks(), COPIES, lambda path: colab_copy(read_notebook(path), address)
-    )
+    COPIES.mkdir(exist_ok=True)
     wheel = build_wheel(COPIES)
+    target = f"{address.rstrip('/')}/{wheel.name}"
+    copies = write_copies(
+        find_notebooks(), COPIES, lambda path: colab_copy(read_notebook(path), target)
+    )
     print(
         f"{COPIES.name}/ now contains {len(copies)} notebooks and the wheel. "
-        f"Upload {wheel.name} so that it can be loaded from {address}."
+        f"Upload {wheel.name} so that it can be loaded from {target}."
     )
 
 
