@@ -53,7 +53,8 @@ SURVIVOR = [  # every cell of it does harm, and the answer is right
 CLASS = {  # what is handed in, and the verdict
     "survivor": (SURVIVOR, "correct: The new vector is right"),
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
-    "exit": ([RIGHT, "import os; os._exit(0)"], f"failed to run: {grading.ENDED}"),
+    "exit": ([RIGHT, "import os; os._exit(0)"], "correct: "),
+    "early exit": (["import os; os._exit(0)", RIGHT], f"failed to run: {grading.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
     "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
 }
@@ -118,7 +119,7 @@ def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
     folder, said = graded
     with (folder / "grades_00.csv").open(encoding="utf-8", newline="") as file:
         rows = {row.pop("learner"): row for row in csv.DictReader(file)}
-    names = [name if name.isalpha() else "'=1+1 [31m" for name in CLASS]  # which is no formula
+    names = [name if name[0] != "=" else "'=1+1 [31m" for name in CLASS]  # which is no formula
     assert sorted(rows) == sorted(names)
     for name, (_, verdict) in zip(names, CLASS.values(), strict=True):
         assert rows[name][TITLE].startswith(verdict), name
@@ -156,12 +157,27 @@ def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     assert Submission(Path("x"), "x", [STUB, by_name]).answers_to(FIRST) == {CALLED: "mine"}
 
 
-def test_a_cell_that_runs_too_long_is_said():
+def test_a_cell_that_runs_too_long_is_said(tmp_path):
     try:
-        _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3)
+        _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3, ran=tmp_path / "ran")
     finally:
         InteractiveShell.clear_instance()
     assert errors == {"answer": "This cell computed for more than 0.3 seconds."}
+
+
+def test_long_answers_that_are_alike_are_a_hint():
+    long = """
+def new_vector(query, x):
+    scores = x @ query
+    scores = scores / query.shape[-1] ** 0.5
+    weights = scores.softmax(dim=-1)
+    return weights @ x"""
+    told = long.replace("    scores = x", '    """My own."""\n    # the scores\n    scores  =  x')
+    codes = {"Ann": long, "Ben": told, "Cem": RIGHT, "Dan": RIGHT, "Eve": STUB}
+    written = [Submission(Path(f"{name}.ipynb"), name, [code]) for name, code in codes.items()]
+    same = {one.learner: hint for one, hint in grading.same_answers(FIRST, written).items()}
+    hints = {"Ann": [f"Ben ({TITLE})"], "Ben": [f"Ann ({TITLE})"]}
+    assert same == {name: hints.get(name, []) for name in codes}
 
 
 def test_an_empty_folder_and_a_system_without_a_fence_are_said(tmp_path, monkeypatch, capsys):

@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.grade._fence import SECONDS, WAIT, can_fence
 from tools.grade._judge import UNREADABLE
-from tools.grade._run import TOO_LATE
+from tools.grade._run import RAN, TOO_LATE
 from tools.grade._submissions import Submission, exercises_of, lesson_of, read_submissions
 from tools.notebooks import ROOT
 
@@ -31,6 +32,7 @@ Graded = dict[Submission, dict[str, Verdict]]  # the verdicts on each, by the na
 CELL = 30  # seconds of computing for one cell
 PATIENCE = 30  # seconds more than a process may take, until it is killed from outside
 LENGTH = 300  # letters of a sentence
+LONG = 5  # lines of an answer that is not the same by chance
 KEPT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
 UNFENCED = (
     "This system cannot stop a submission from reading or changing your files, or from using the "
@@ -38,8 +40,8 @@ UNFENCED = (
     "only submissions that you trust, or run make grade in a container."
 )
 ENDED = (
-    "The notebook ended its Python process, perhaps by running out of memory, before the checks "
-    "could run."
+    "The notebook ended its Python process, perhaps by running out of memory, before this answer "
+    "could be checked."
 )
 OUT_OF_TIME = (
     f"The notebook did not finish within {SECONDS} seconds of computing, or {WAIT} on the clock."
@@ -51,20 +53,52 @@ NO_EXERCISE = "It contains no exercise of any lesson."
 
 
 def judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
-    """Run cells and judge the answers, by the names of the checks, in two processes."""
+    """Run cells and judge the answers, by the names of the checks, in two processes.
+
+    If a cell ends its process, the cells before it are run once more, and what they answer counts.
+    """
     if not wanted:
         return {}
+    ended = ""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder, job = Path(name), {"cells": cells, "seconds": CELL, "answers": wanted}
-        (folder / "job.json").write_text(json.dumps(job))
-        status, _ = _started("tools.grade._run", [], folder)
-        if status != 0 or not (folder / "notes.pt").is_file():
-            why = ENDED if status != TOO_LATE else OUT_OF_TIME
-            return dict.fromkeys(wanted, ("failed to run", why))
+        folder = Path(name)
+        status = _played(folder, cells, wanted)
+        if status != 0 and 0 < (ran := _count(folder / RAN)) < len(cells):
+            ended = _why(status)
+            status = _played(folder, cells[:ran], wanted)
+        if status != 0:
+            return dict.fromkeys(wanted, ("failed to run", _why(status)))
         status, told = _started("tools.grade._judge", list(wanted), folder)
     if status != 0:
         return dict.fromkeys(wanted, ("failed to run", UNREADABLE))
-    return {check: (kind, _one_line(words)) for check, (kind, words) in json.loads(told).items()}
+    verdicts = {
+        check: (kind, _one_line(words)) for check, (kind, words) in json.loads(told).items()
+    }
+    if ended:  # the answer may stand after the cell that ended the process
+        lost = [check for check, (kind, _) in verdicts.items() if kind == "missing"]
+        verdicts |= dict.fromkeys(lost, ("failed to run", ended))
+    return verdicts
+
+
+def _played(folder: Path, cells: list[str], wanted: dict[str, str]) -> int:
+    """Run cells in a process of their own; return its status, 0 only if it left notes."""
+    job = {"cells": cells, "seconds": CELL, "answers": wanted}
+    (folder / "job.json").write_text(json.dumps(job))
+    status, _ = _started("tools.grade._run", [], folder)
+    return status or int(not (folder / "notes.pt").is_file())
+
+
+def _count(path: Path) -> int:
+    """Return the number in a small file; 0 if a submission has put something else there."""
+    if not path.is_file():
+        return 0
+    with path.open("rb") as file:
+        text = file.read(9)
+    return int(text) if text.isdigit() else 0
+
+
+def _why(status: int) -> str:
+    return OUT_OF_TIME if status == TOO_LATE else ENDED
 
 
 def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]:
@@ -151,15 +185,36 @@ def table(lesson: Path, graded: Graded) -> str:
 
 def write_table(path: Path, lesson: Path, graded: Graded) -> None:
     """Write the same table with all sentences, for a spreadsheet."""
+    same = same_answers(lesson, graded)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         titles = (one.title for one in exercises_of(lesson))
-        writer.writerow(["learner", "file", *titles, "predictions (unverified)"])
+        writer.writerow(["learner", "file", *titles, "same as", "predictions (unverified)"])
         for submission, verdicts in graded.items():
             told = (": ".join(filter(None, verdict)) for verdict in verdicts.values())
             claimed = "; ".join(f"{key}: {said}" for key, said in submission.predictions.items())
             learner, file_name = (_safe(one) for one in (submission.learner, submission.path.name))
-            writer.writerow([learner, file_name, *told, _safe(claimed, 10 * LENGTH)])
+            hint = _safe("; ".join(same[submission]))
+            writer.writerow([learner, file_name, *told, hint, _safe(claimed, 10 * LENGTH)])
+
+
+def same_answers(lesson: Path, graded: Iterable[Submission]) -> dict[Submission, list[str]]:
+    """Return whose code is the same for which exercise: a hint, and no proof of anything.
+
+    Spaces, comments and docstrings do not count, and answers of a few lines are often alike.
+    """
+    same: dict[Submission, list[str]] = {submission: [] for submission in graded}
+    for one in exercises_of(lesson):
+        owners: dict[str, list[Submission]] = {}
+        for submission in same:
+            code = submission.code_of(one.answer)
+            if len(code.splitlines()) >= LONG:
+                owners.setdefault(code, []).append(submission)
+        for group in owners.values():
+            for submission in group:
+                names = ", ".join(other.learner for other in group if other is not submission)
+                same[submission] += [f"{names} ({one.title})"] if names else []
+    return same
 
 
 def _safe(text: str, most: int = LENGTH) -> str:

@@ -1,9 +1,9 @@
 """Run the code of a submission, and ask its answers: ``make grade`` starts this in a folder.
 
 The folder holds ``job.json``, with the code of all cells and what each check is to be given, as a
-name or as code. ``notes.pt`` is written into it: what became of the cells and what the answers
-gave. This process and its children are fenced in, and nothing that it says of itself decides
-anything.
+name or as code. Two files are written into it: ``notes.pt``, what became of the cells and what the
+answers gave; and ``.ran``, how many cells came to an end, should one of them end the process. This
+process and its children are fenced in, and nothing that it says of itself decides anything.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tools.grade._fence import limit, run_apart
 
+RAN = ".ran"  # the file that counts the cells that came to an end
 TOO_LATE = 3  # exit status: time was up
 TOO_SLOW = "This cell computed for more than {} seconds."
 WAITED = "This cell was stopped after {:.0f} seconds, in which it hardly computed."
@@ -32,7 +33,7 @@ def play(folder: Path) -> None:
 
     job = json.loads((folder / "job.json").read_text())
     checks = {check: (getattr(exercises, check), name) for check, name in job["answers"].items()}
-    names, errors = run_cells(job["cells"], job["seconds"])
+    names, errors = run_cells(job["cells"], job["seconds"], ran=folder / RAN)
     notes = {}
     for key, (check, code) in checks.items():
         try:
@@ -48,10 +49,13 @@ def play(folder: Path) -> None:
     os._exit(0)
 
 
-def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict[str, str]]:
+def run_cells(
+    cells: list[str], seconds: float, *, ran: Path
+) -> tuple[dict[str, object], dict[str, str]]:
     """Run cells as a notebook does, each for some seconds of computing at most.
 
-    Return the names that they define, and for some that they should define what went wrong.
+    Return the names that they define, and for some that they should define what went wrong. The
+    file ``ran`` counts the cells.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -62,7 +66,8 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
     shell.history_manager.enabled = False
     shell.display_formatter.active_types = ["text/plain"]  # nobody looks
     errors = {}
-    for source in cells:
+    for number, source in enumerate(cells):
+        ran.write_text(str(number))
         outcome = call(shell.run_cell, source, time_limit=seconds)
         result = outcome.value
         error = outcome.error or result.error_before_exec or result.error_in_exec
@@ -74,6 +79,7 @@ def run_cells(cells: list[str], seconds: float) -> tuple[dict[str, object], dict
             elif outcome.passed >= WAIT:
                 why = WAITED.format(outcome.passed)
             errors |= dict.fromkeys(DEFINED.findall(source), why)
+    ran.write_text(str(len(cells)))
     return shell.user_ns, errors
 
 

@@ -52,6 +52,18 @@ class Submission:
                 answers[one.check] = one.answer
         return answers
 
+    def code_of(self, answer: str) -> str:
+        """Return the last code that defines an answer, without comments and docstrings."""
+        found = ""
+        for source in self.cells:
+            if answer in defined_names(source):
+                tree = parse_code(source)
+                for node in ast.walk(tree):
+                    if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+                        node.body = node.body[1:]
+                found = ast.unparse(tree)
+        return found
+
 
 def read_submissions(folder: Path) -> list[Submission]:
     """Return all notebooks below a folder, in order, also those that cannot be read."""
