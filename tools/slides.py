@@ -1,10 +1,12 @@
 """Write slides of all lessons into slides/: `make slides`.
 
-The slides are made from the notebooks as they are stored, by a few rules. A heading begins a slide,
-and so does a figure. What is folded in a lesson, such as the answer to a prediction, is on the next
-slide. Code is shown where what it gives is text. The notes for teachers are the notes of the first
-slide, and sections that a class does not look at together are left out. How much text there is room
-for on a slide is measured in the browser, by ``site_template/slides.js``.
+The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
+figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
+the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
+slide stands one sentence of the prose. The source of the lesson marks it: ``<!--above-->`` puts the
+sentence after it over the slide before it, ``<!--below-->`` over the slide that follows. The notes
+for teachers are those of the first slide, and sections that a class does not look at together are
+left out.
 
 Each deck is a single file that makes no request and opens from a folder, as pages of the site do.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
@@ -30,7 +33,6 @@ from tools.notebooks import (
 )
 from tools.site import (
     INDEX,
-    Card,
     PageExporter,
     asset,
     card_of,
@@ -41,34 +43,109 @@ from tools.site import (
 
 SLIDES = ROOT / "slides"
 REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.js
-LEFT_OUT = {"Exercises", "Sources", "Next"}  # sections
-FOLDS = {  # what stands on a fold, and the heading of its slide
-    "What happens? Predict first, then open.": "What happens",
-    "Show the answer": "The answer",
-}
-SECTION = re.compile(r"## (?P<title>.+)")
-FIGURES = ("<img", 'class="attnlab-explorer"')  # in the HTML of an output
+LEFT_OUT = {"Further", "Exercises", "Sources", "Next"}  # sections
+MOST_LINES = 18  # of code that is shown together
+HEADING_OR_FORMULA = re.compile(
+    r"^#+ (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
+)
+MARKED = re.compile(r"<!--(?P<place>above|below)-->(?P<sentence>.+?[.?!])(?=\s|$)", re.DOTALL)
+ANSWER = re.compile(
+    r'<details class="attnlab-answer".*?</summary>(?P<inside>.*)</details>', re.DOTALL
+)
+QUESTION = re.compile(
+    r"<p><b>Predict\.</b> (?P<question>.*?)</p><ul>(?P<options>.*?)</ul><details>.*?</summary>"
+    r"(?P<reasons>.*)</details>",
+    re.DOTALL,
+)
+CAPTION = re.compile(r"<figcaption.*?</figcaption>", re.DOTALL)
 
 
-def deck_of(lesson: NotebookNode) -> NotebookNode:
-    """Return a lesson without solutions and without the sections that are left out."""
-    section, cells = "", []
-    for cell in lesson.cells:
-        if cell.cell_type == "markdown" and (heading := SECTION.match(cell.source)):
-            section = heading["title"]
-        if "teacher" in tags(cell) or ("solution" not in tags(cell) and section not in LEFT_OUT):
-            cells.append(cell)
-    return NotebookNode({**lesson, "cells": cells})
+@dataclass
+class Slide:
+    """One thought: what is seen, all of it as HTML, and what is said with it, as Markdown."""
+
+    kind: str  # title, question, figure, explorer, formula or code
+    section: str
+    body: str = ""
+    sentence: str = ""
+    notes: list[str] = field(default_factory=list)
 
 
-def code_of(cell: NotebookNode) -> list[str]:
-    """Return the code of a cell that is neither aside nor about a figure, in pieces for slides."""
-    aside = "lesson_setup()" in cell.source or cell.source.startswith("predict(")
-    html = "".join(map(html_of, cell.outputs))
-    if is_folded(cell) or aside or any(figure in html for figure in FIGURES):
-        return []
-    code = re.sub(r"^%%answer.*\n", "", cell.source)
-    return re.split(r"\n\n+(?=\S)", code)
+class Deck:
+    """The slides of a lesson; ``page`` turns Markdown, code and outputs into HTML."""
+
+    def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
+        self.page, self.slides, self.said, self.code = page, [], "", []
+        self.section = ""
+        for cell in lesson.cells:
+            if "teacher" in tags(cell):
+                self.slides[0].notes.append(cell.source)
+            elif cell.cell_type == "markdown":
+                self.read(cell.source)
+            elif self.section not in LEFT_OUT and "solution" not in tags(cell):
+                self.run(cell)
+
+    def add(self, kind: str, body: str = "", *notes: str) -> None:
+        """Add a slide, under the sentence that was marked for it."""
+        self.slides.append(Slide(kind, self.section, body, self.said, [*notes]))
+        self.said = ""
+
+    def read(self, text: str) -> None:
+        """Take prose, which is said: its formulas are slides, and it may hold a marked sentence."""
+        if not self.slides:
+            self.add("title")
+        while text:
+            found = HEADING_OR_FORMULA.search(text)
+            self.say(text[: found.start()] if found else text)
+            if found and found["heading"]:
+                self.section = found["heading"]
+            elif found and self.section not in LEFT_OUT:
+                self.add("formula", self.page.prose(found["formula"]))
+            text = text[found.end() :] if found else ""
+
+    def say(self, prose: str) -> None:
+        """Put prose into the notes, and the sentences that it marks over their slides."""
+        if self.section in LEFT_OUT:
+            return
+        for mark in MARKED.finditer(prose):
+            if mark["place"] == "above":
+                self.slides[-1].sentence = mark["sentence"]
+            else:
+                self.said = mark["sentence"]
+        self.slides[-1].notes.append(prose)
+
+    def run(self, cell: NotebookNode) -> None:
+        """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
+        html = "".join(map(html_of, cell.outputs))
+        if "lesson_setup()" in cell.source:
+            return
+        if question := QUESTION.search(html):
+            body = f'<p>{question["question"]}</p><ul class="options">{question["options"]}</ul>'
+            body = body.replace("<li data-correct>", '<li class="fragment">')
+            self.add("question", self.page.shown(body), question["reasons"])
+            return
+        shown = ANSWER.sub(r"\1", "".join(map(self.page.output, cell.outputs)))
+        if "attnlab-explorer" in html or "attnlab-live" in html:
+            self.add("explorer", shown)
+        elif "<img" in html:
+            self.add("figure", CAPTION.sub("", shown), *CAPTION.findall(shown))
+        else:
+            self.show_code(cell, shown)
+
+    def show_code(self, cell: NotebookNode, shown: str) -> None:
+        """Add code with what it gives, under the code that it needs; code alone waits for that."""
+        code = "" if is_folded(cell) else re.sub(r"^%%answer.*\n", "", cell.source)
+        needed = "\n\n".join(self.code)
+        if needed and needed.count("\n") + code.count("\n") >= MOST_LINES:
+            self.add("code", self.page.code(needed))
+            self.code = []
+        if shown:
+            above = [f'<div class="needed">{self.page.code(one)}</div>' for one in self.code]
+            own = [self.page.code(code)] if code else []
+            self.add("code", f'<div class="made">{"".join(above + own)}</div><div>{shown}</div>')
+            self.code = []
+        elif code:
+            self.code.append(code)
 
 
 class SlidesExporter(PageExporter):
@@ -77,7 +154,7 @@ class SlidesExporter(PageExporter):
     def __init__(self) -> None:
         super().__init__()
         self.template_file = "slides.html.j2"
-        self.register_filter("code_of", code_of)
+        self.register_filter("deck", lambda lesson: Deck(lesson, self).slides)
         self.environment.globals.update(
             style="\n".join([read_reveal("reveal.css"), asset("site.css"), asset("slides.css")]),
             early=asset("settings.js"),
@@ -85,16 +162,25 @@ class SlidesExporter(PageExporter):
             script=asset("slides.js"),
         )
 
-    def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
-        """Return the slides of a lesson; the arguments are those of a page."""
-        page = super().lesson(path, cards, figures)
-        for words, heading in FOLDS.items():
-            page = page.replace(f">{words}</summary>", f">{heading}</summary>")
-        return page
-
     def edition(self, path: Path) -> NotebookNode:
-        """Return what the slides of a lesson show."""
-        return deck_of(read_notebook(path))
+        """Return the lesson itself: what is shown of it is decided slide by slide."""
+        return read_notebook(path)
+
+    def prose(self, markdown: str) -> str:
+        """Return Markdown as HTML."""
+        return self.environment.filters["prose"](markdown)
+
+    def code(self, source: str) -> str:
+        """Return code as HTML."""
+        return self.environment.filters["code"](source)
+
+    def shown(self, html: str) -> str:
+        """Return stored HTML as HTML for a page."""
+        return self.environment.filters["stored"](html)
+
+    def output(self, one: NotebookNode) -> str:
+        """Return an output as HTML."""
+        return str(self.environment.get_template("parts.html.j2").module.output(one))
 
 
 def read_reveal(name: str) -> str:

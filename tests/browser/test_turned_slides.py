@@ -1,4 +1,4 @@
-"""The slides in a browser: nothing is cut off or given away, questions come first, figures move."""
+"""The slides in a browser: nothing is cut off or given away, one key turns them, figures move."""
 
 import re
 
@@ -10,13 +10,14 @@ from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 SIZE = {"width": 1280, "height": 720}
 SMALLEST = 20  # px: of text, which must be read from the last row
+MOST_WORDS = 30  # of prose that is not a question
 
 # Show all slides at once, one upon the other, and return of each: what is beyond its edges or must
-# be scrolled, the size of its text, and its headings and other words.
+# be scrolled, the size of its text, and the words of its longest paragraph.
 LOOK = """() => {
     const style = document.createElement('style');
-    style.textContent = `.reveal .slides section, .reveal .slides > section > section {
-        display: block !important; visibility: visible !important; }`;
+    style.textContent = `.reveal .slides section {
+        display: flex !important; visibility: visible !important; }`;
     document.head.append(style);
     const inside = (element) => [...element.querySelectorAll('*:not(.notes, .notes *)')]
         .flatMap(one => [one, ...(one.shadowRoot ? inside(one.shadowRoot) : [])]);
@@ -30,13 +31,14 @@ LOOK = """() => {
         return left < box.left - 1 || top < box.top - 1 || right > box.right + 1
             || bottom > box.bottom + 1 || scrolls(one);
     };
+    const words = (one) => one.textContent.split(/\\s+/).length;
     return [...document.querySelectorAll('section.slide')].map(slide => {
         const box = slide.getBoundingClientRect();
         return {
             cut: [slide, ...inside(slide)].filter(isCut(box)).map(name),
             size: parseFloat(slide.style.fontSize),
-            heading: slide.firstElementChild.textContent,
-            options: slide.querySelectorAll('.options li').length,
+            prose: slide.matches('.question, .explorer') ? 0
+                : Math.max(0, ...[...slide.querySelectorAll('p:not(.notes p)')].map(words)),
         };
     });
 }"""
@@ -75,9 +77,9 @@ def test_every_lesson_has_slides_and_the_index_leads_to_them(folder):
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
 def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder, path):
     page = (folder / f"{path.stem}.html").read_text()
-    shown, notes = page.split('<aside class="notes">')
-    assert "<summary>For teachers: a plan" in notes
-    assert "For teachers:" not in shown
+    notes = re.findall('<aside class="notes">.*?</aside>', page, re.DOTALL)
+    assert "<summary>For teachers: a plan" in notes[0]
+    assert "For teachers:" not in "".join([page.replace(note, "") for note in notes[:1]])
     solved = [cell.source for cell in read_notebook(path).cells if "solution" in tags(cell)]
     names = {name for source in solved for name in re.findall(r"def (\w*solution\w*)", source)}
     assert [name for name in names if name in page] == []
@@ -86,19 +88,16 @@ def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder,
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_nothing_is_cut_off_and_questions_come_first(open_slides, path):
+def test_nothing_is_cut_off_and_prose_is_in_the_notes(open_slides, path):
     seen = open_slides(path).evaluate(LOOK)
     assert [slide for slide in seen if slide["cut"]] == []
     assert min(slide["size"] for slide in seen) >= SMALLEST
-    headings = [slide["heading"] for slide in seen]
-    asked = [i for i, slide in enumerate(seen) if slide["options"]]
-    assert asked
-    assert [headings[i : i + 2] for i in asked] == [["Predict", "The answer"]] * len(asked)
+    assert max(slide["prose"] for slide in seen) <= MOST_WORDS
 
 
 TURN_TO = """selector => {
-    const {h, v} = Reveal.getIndices(document.querySelector(selector).closest('section'));
-    Reveal.slide(h, v);
+    const slide = document.querySelector(selector).closest('section');
+    Reveal.slide(Reveal.getIndices(slide).h);
 }"""
 
 
@@ -117,3 +116,17 @@ def test_an_explorer_moves_the_presenter_turns_the_page_and_has_notes(open_slide
     assert page.evaluate("Reveal.getSlidePastCount()") == before
     page.keyboard.press("PageDown")
     assert page.evaluate("Reveal.getSlidePastCount()") == before + 1
+
+
+def test_one_key_shows_the_answer_and_then_every_slide(open_slides):
+    page = open_slides(LESSONS[1])
+    page.evaluate(TURN_TO, ".options")
+    page.keyboard.press("ArrowRight")
+    marked = page.locator("section.present .options .visible")
+    assert marked.evaluate("one => getComputedStyle(one, '::after').content") == '" ✓"'
+    page.evaluate("Reveal.slide(0)")
+    seen = {page.evaluate("Reveal.getIndices().h")}
+    while not page.evaluate("Reveal.isLastSlide()"):
+        page.keyboard.press("Space")
+        seen.add(page.evaluate("Reveal.getIndices().h"))
+    assert len(seen) == page.evaluate("Reveal.getTotalSlides()")
