@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import json
 import re
 import tempfile
@@ -31,8 +32,10 @@ from nbconvert.exporters import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
+from PIL import Image
 
 from attnlab import palette
+from attnlab.explorers import SoftLookupExplorer
 from tools._site_api import API, write_api
 from tools._site_frames import Frames, frames_of, moving
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
@@ -59,7 +62,8 @@ TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.
 TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
 ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
 SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
-HERO = "0.1"  # the figure at the top of the index
+HERO = "0.1"  # the figure that a shared link to the index shows
+THUMBNAIL = (396, 288)  # pixels, of the first figure of a lesson, on its card
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
@@ -122,6 +126,16 @@ def about(stem: str) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     row = re.search(ROW.format(re.escape(stem)), readme)
     return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
+
+
+def thumbnail(figure: Figure) -> str:
+    """Return a small picture of a figure, as the text of an address."""
+    with Image.open(io.BytesIO(figure.png)) as picture:
+        small = picture.convert("RGB")
+    small.thumbnail(THUMBNAIL)
+    buffer = io.BytesIO()
+    small.quantize(32).save(buffer, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
@@ -225,14 +239,19 @@ class PageExporter(TemplateExporter):
         """Return a lesson without the cells that are left out."""
         return student_copy(read_notebook(path), self.left_out)
 
-    def index(self, cards: list[Card], hero: Figure | None) -> str:
+    def index(self, cards: list[Card]) -> str:
         """Return the page that leads to all lessons."""
         links = links_of([card.stem for card in cards], INDEX)
         self.register_filter("prose", Prose(links).to_html)
         template = self.environment.get_template("front.html.j2")
-        picture = "" if hero is None else base64.b64encode(hero.png).decode()
-        shared = {"page": INDEX, "preview": self.previews.get(INDEX)}
-        return template.render(cards=cards, hero=hero, picture=picture, **shared)
+        return template.render(
+            cards=cards,
+            lessons=[card for card in cards if card.number],
+            explorer=SoftLookupExplorer(ask=False).to_html(),
+            thumbnails={page: thumbnail(figure) for page, figure in self.previews.items()},
+            page=INDEX,
+            preview=self.previews.get(INDEX),
+        )
 
 
 def pages(
@@ -262,7 +281,7 @@ def pages(
     search = {SEARCH: index_script(lessons)}
     shared = {one.file_name: one.png for one in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
-    return {INDEX: exporter.index(cards, hero), **lessons, **notebooks, **search, **shared, **model}
+    return {INDEX: exporter.index(cards), **lessons, **notebooks, **search, **shared, **model}
 
 
 def notebook_script(notebook: NotebookNode) -> str:

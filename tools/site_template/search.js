@@ -110,7 +110,8 @@ function loadIndex() {
 
 /** Put the field for the search into the head of the page; what is found hangs below it. */
 function offerSearch(home) {
-  const field = make("input", { type: "search", placeholder: "Search (Ctrl K)", spellcheck: "false",
+  const words = matchMedia("(max-width: 520px)").matches ? "Search" : "Search (Ctrl K)";
+  const field = make("input", { type: "search", placeholder: words, spellcheck: "false",
     "aria-label": "Search all lessons", autocomplete: "off" });
   const status = make("p", { role: "status" }), list = make("ol", {});
   const found = make("div", { class: "found", hidden: "" }, status, list);
@@ -162,4 +163,4 @@ function walk(event, field, found) {
   event.preventDefault();
 }
 
-offerSearch(row.querySelector(".home"));
+offerSearch(document.querySelector(".home"));

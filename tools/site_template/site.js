@@ -303,7 +303,32 @@ function letScroll() {
   });
 }
 
-const row = document.querySelector(".top .row");
+/** Return a place for buttons in the head of the page; on a phone, one button opens it. */
+function placeForTools() {
+  const tools = make("div", { class: "tools", id: "tools" });
+  const menu = toolButton("View", () => {
+    menu.setAttribute("aria-expanded", tools.classList.toggle("open"));
+  });
+  menu.classList.add("menu");
+  menu.setAttribute("aria-expanded", "false");
+  menu.setAttribute("aria-controls", "tools");
+  document.querySelector(".top .row").append(menu, tools);
+  return tools;
+}
+
+/** Keep which lesson is being read; the index offers to go on with it. */
+function followLessons() {
+  const begin = document.querySelector(".begin");
+  if (!begin) keep("reading", lesson);
+  const link = document.querySelector(`.cards a[href="${recall("reading")}.html"]`);
+  if (!begin || !link) return;
+  const number = link.closest("li").querySelector(".number").textContent;
+  begin.href = link.href;
+  begin.textContent = `Continue with lesson ${number}`;
+}
+
+const row = placeForTools();
+followLessons();
 document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
 showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
