@@ -13,9 +13,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from tools import site
-from tools._site_html import FORMULA, SiteError, rewrite, to_mathml
+from tools._site_html import FORMULA, Prose, SiteError, rewrite, to_mathml
 from tools._site_search import sections_of
-from tools.notebooks import find_notebooks
+from tools.notebooks import find_notebooks, read_notebook
+from tools.student import student_copy
 
 FIRST, SECOND, WORDS = "00_start_here", "01_attention_is_a_soft_look_up", "glossary"
 TITLE = """# 0 · Start
@@ -252,6 +253,15 @@ def test_lessons_have_neighbours_and_the_glossary_has_none(made):
     for stem, page in pages.items():
         marked = [one["href"] for one in page.select("a[aria-current=page]")]
         assert marked == [f"{stem}.html"] * 2  # beside the text, and folded for narrow windows
+
+
+def test_nobody_is_told_to_run_a_cell_where_nothing_runs():
+    orders = re.compile(r"Shift \+ Enter|[Rr]un (the next|that|this) cell|package is missing")
+    prose = Prose(lambda href: href)
+    for path in find_notebooks():
+        cells = site.to_read(student_copy(read_notebook(path), {"teacher"})).cells
+        said = [prose.to_html(cell.source) for cell in cells if cell.cell_type == "markdown"]
+        assert orders.search(" ".join(" ".join(said).split())) is None, path.stem
 
 
 def test_the_index_has_a_card_for_every_lesson(made):

@@ -44,6 +44,13 @@ INSTEAD = {
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",
 }
+# What the prose says to a reader who runs cells, and what a page says instead.
+TOLD = {
+    r"Run the cells one after another, with.*?fails, read \[[^]]*\]\([^)]*\)\. ": "",
+    r"Run the next cell and choose an answer\.": "Choose an answer.",
+    r"Write your answer in the [^.]*?below.*?(next cell|check that follows)\.": "In JupyterLab you "
+    "write your answer below each task, and a check says whether it is correct.",
+}
 
 
 class SiteError(SystemExit):
@@ -118,6 +125,8 @@ class Prose(IPythonRenderer):
     def to_html(self, markdown: str) -> str:
         """Return Markdown as HTML for a page."""
         source = COMMENT.sub("", markdown)
+        for words, ours in TOLD.items():
+            source = re.sub(words.replace(" ", r"\s+"), ours, source, flags=re.DOTALL)
         return rewrite(MarkdownWithMath(renderer=self).render(source), self.page_of)
 
 

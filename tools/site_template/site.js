@@ -41,6 +41,17 @@ function ask(box) {
   if (answered) commit(answered);
 }
 
+/** Repeat the answers at the end of the page, where paper has them; a hand-out asks first. */
+function offerAnswersOnPaper(boxes) {
+  if (!boxes.length) return;
+  const answers = boxes.map((box) => {
+    const [, ...parts] = box.querySelector(":scope > details").cloneNode(true).childNodes;
+    return make("li", {}, ...parts);
+  });
+  document.querySelector("main").append(make("section", { class: "answers" },
+    make("h2", {}, "Answers to the predictions"), make("ol", {}, ...answers)));
+}
+
 /** Mark an option: the correct one and the one that was chosen; no other can be chosen now. */
 function judge(button, isChosen) {
   const isCorrect = "correct" in button.parentElement.dataset;
@@ -329,7 +340,9 @@ function followLessons() {
 
 const row = placeForTools();
 followLessons();
-document.querySelectorAll(".attnlab-predict-stored").forEach(ask);
+const predictions = [...document.querySelectorAll(".attnlab-predict-stored")];
+offerAnswersOnPaper(predictions);
+predictions.forEach(ask);
 showProgress();
 document.querySelectorAll(".cell .highlight").forEach(offerCopy);
 explorers.forEach(offerLink);

@@ -37,10 +37,11 @@ STILL = """card => {
 # Formulas and pictures that are not drawn, when everything is unfolded.
 UNDRAWN = """() => {
     document.querySelectorAll('details').forEach(fold => { fold.open = true; });
-    const formulas = [...document.querySelectorAll('main math')].filter(math =>
+    const formulas = [...document.querySelectorAll('main math:not(.answers *)')].filter(math =>
         math.getBoundingClientRect().width < 4 || math.querySelector('merror')
         || math.textContent.includes('\\\\'));
-    const images = [...document.images].filter(image => !image.naturalWidth || !image.alt);
+    const images = [...document.images].filter(image =>
+        !image.naturalWidth || !(image.alt || image.matches('.thumbnail')));
     return [...formulas, ...images].map(element => element.outerHTML.slice(0, 90));
 }"""
 
@@ -231,18 +232,20 @@ def test_the_search_finds_what_people_type_and_is_used_by_keyboard(open_named):
     box = page.get_by_role("searchbox")
     for question, wanted in QUESTIONS.items():
         box.fill(question)
-        page.locator(".found li").first.wait_for()
-        links = page.locator(".found a").evaluate_all("links => links.map(link => link.href)")
+        page.locator("search .found li").first.wait_for()
+        links = page.locator("search .found a").evaluate_all(
+            "links => links.map(link => link.href)"
+        )
         names = [unquote(href.rpartition("/")[2]) for href in links[:3]]
         assert any(all(part in name for part in wanted) for name in names), (question, names)
     box.fill("xyzzy")
     page.get_by_text("Nothing found.").wait_for()
     page.keyboard.press("Escape")
-    assert page.locator(".found").is_hidden()
+    assert page.locator("search .found").is_hidden()
     page.locator("h1").click()
     page.keyboard.press("Control+k")
     page.keyboard.type("zero que")  # the last word is not finished
-    page.locator(".found mark").first.wait_for()
+    page.locator("search .found mark").first.wait_for()
     assert barriers(page, "search") == []
     page.keyboard.press("ArrowDown")
     target = page.evaluate("document.activeElement.href")
@@ -329,8 +332,20 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
     assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0
-    folded = lesson.locator("css:light=main details:not(.contents) > :not(summary)")
+    open_ones = "details:not(.contents, .attnlab-predict-stored > details) > :not(summary)"
+    folded = lesson.locator(f"css:light=main {open_ones}")
     assert folded.filter(visible=True).count() == folded.count() > 20
+
+
+def test_paper_has_the_answers_at_its_end(lesson):
+    asked = lesson.locator(".attnlab-predict-stored").count()
+    answers = lesson.locator(".answers li")
+    assert answers.count() == asked > 2
+    assert answers.first.is_hidden()
+    lesson.emulate_media(media="print")
+    assert answers.first.is_visible()
+    assert lesson.locator(".attnlab-predict-stored > details").filter(visible=True).count() == 0
+    assert lesson.locator("main > :last-child").get_attribute("class") == "answers"
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
