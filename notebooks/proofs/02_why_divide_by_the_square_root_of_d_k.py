@@ -59,7 +59,7 @@ assert torch.equal(softmax_jacobian(p), p.diag() - p.outer(p))
 winner = torch.tensor([0.998, 0.001, 0.001])
 assert abs(softmax_jacobian(winner)[0, 0] - 0.002) < 5e-5
 
-# %% after: two-forces  numbers: 0.998
+# %% after: two-forces  numbers: 0.998, 1,000
 first_row = (p.diag() - p.outer(p))[0]
 assert torch.allclose(first_row / 2, torch.tensor([0.125, -0.075, -0.05]))
 
@@ -109,6 +109,8 @@ for seed in (1, 2, 3):
     assert 3e-4 < raw.median() / root.median() < 3e-3
     assert raw.quantile(0.9) > 7 * root.quantile(0.9)
 
+# %% after: gradient-figure  numbers: 1,000
+
 # %% after: half-true  numbers: 0.8, 8, 11, 100, 512, 1,000, 1,024
 
 # %% after: explore-scaling
@@ -137,8 +139,7 @@ sure = torch.full((10,), 0.01 / 9)
 sure[0] = 0.99
 assert 6.7 < sure.log()[0] - sure.log()[1] < 7 and 4.5 < sure.log().var() < 5
 
-# %% after: trained-maps
-assert pair[0].amax() < 0.6 and pair[1].amax(dim=-1).min() > 0.99
+assert maps[0].amax() < 0.6 and maps[1].amax(dim=-1).min() > 0.99
 
 # %% after: after-trained  numbers: 2, 100, 1/2
 

@@ -49,8 +49,8 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average over
-# many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted *average*, but
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (Over many
+# draws, it happens in seven rows on average.) Attention is supposed to compute a weighted *average*, but
 # here it has turned into a choice, and an arbitrary one. The map on the right comes from the same dot products, but in
 # it every query still averages over several keys.
 #
@@ -94,7 +94,7 @@ print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
-# Here, both variances on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
+# Here, both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
 # $\sqrt{d_k}$. If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
 
 # %% ask-larger
@@ -173,7 +173,7 @@ table.round(2)
 # With the division, a query uses about 0.6 of its keys, however many there are. The same spread of scores spreads the
 # weight over the same *share* of the keys. For normally distributed scores of variance $\sigma^2$ and many keys, this
 # share is $e^{-\sigma^2/2}$, which is 0.61 if the variance is 1. (PyTorch's own layers begin with a variance of 1/9 or
-# 1/4, as “In torch” shows. There the share is 0.95 or 0.88.)
+# 1/4, as “In torch” shows, so there the share is 0.95 or 0.88.)
 #
 # So $\sqrt{d_k}$ takes care of the number of features, and of nothing else. In a long text, an untrained query averages
 # over most of the words, and training has to make the scores larger before it can single out one of them.
@@ -265,9 +265,10 @@ sns.boxplot(
     showfliers=False,
     ax=ax,
 )
-ax.set(
-    xscale="log", xlim=(1e-4, 10), xlabel="length of the gradient of a query", ylabel=""
-)
+ax.set(xscale="log", xlabel="length of the gradient of a query", ylabel="")
+ticks = [0.0001, 0.001, 0.01, 0.1, 1, 10]
+ax.set_xticks(ticks, ["0.0001", "0.001", "0.01", "0.1", "1", "10"])
+ax.set_xlim(ticks[0], ticks[-1])
 ax.set_title("Without the division, gradients are uneven")
 sns.move_legend(ax, "upper left", title=None)
 show_figure(ax, "2.3")
@@ -329,21 +330,17 @@ sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
 readings = [layer.read(sentence) for sentence in sentences]  # weights (H, L, S) each
 variances = [reading.weights.log().var(dim=-1) for reading in readings]  # (H, L) each
 of_heads = torch.cat(variances, dim=-1).mean(dim=-1)  # (H,)
-of_heads
-
-# %% trained-maps jupyter={"source_hidden": true}
-# %%answer 02/a-sharp-trained-head
-pair, words = readings[0].weights[[1, 2]], readings[0].tokens
-of_pair = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
-figure = plot_heads(pair, queries=words, keys=words, titles=of_pair)
-figure.set_figheight(3.4)
+print("mean variance in each head:", of_heads)
+words = readings[0].tokens
+titles = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
+maps = readings[0].weights[[1, 2]]
+figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown]
 # Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division does not
 # keep the scores small: in this head, training has made them large. Nine of the other heads have a mean variance between
-# 1/2 and 2 in these short sentences, but nothing keeps it there. Some models therefore rescale every query and key to a
-# fixed length first, as in exercise 4.
+# 1/2 and 2 in these short sentences, but nothing keeps it there.
 
 # %% the-answer [markdown]
 # ## So why that number?
@@ -354,8 +351,7 @@ show_figure(figure, "2.4")
 # larger head would begin closer to a plain average.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. Under
-# “Further” we train a small model with the optimiser Adam. It learns without the division too, but more slowly and at
-# fewer learning rates.
+# “Further” we train a small model, which does so, but more slowly and at fewer learning rates.
 
 # %% further [markdown]
 # ## Further
@@ -612,7 +608,7 @@ def normed_scores_solution(query, key):
     def rescaled(x):
         return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt()
 
-    return rescaled(query) @ rescaled(key).transpose(-2, -1) / query.shape[-1] ** 0.5
+    return rescaled(query) @ rescaled(key).mT / query.shape[-1] ** 0.5
 
 
 check_normed_scores(normed_scores_solution)
