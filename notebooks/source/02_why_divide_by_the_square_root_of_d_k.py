@@ -287,9 +287,9 @@ show_figure(ax, "2.3")
 #   division, it contributes less than a fifth.
 #
 # So the suspicion, which is about step 1 alone, is only half the truth. A smaller learning rate makes up for gradients
-# that are all too long, but nothing like it makes up for *uneven* ones. All queries of a layer are made by the same
-# parameters (lesson 6), whose gradient is a sum over the queries. With 1,024 features, one query in ten contributes more
-# to this sum than all the others.
+# that are all too long, but not for gradients that are *uneven*. All queries of a layer are made by the same parameters
+# (lesson 6), whose gradient is a sum over the queries. With 1,024 features, one query in ten contributes more to this
+# sum than all the others.
 #
 # ## Why not divide by something else?
 #
