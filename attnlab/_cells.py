@@ -86,10 +86,10 @@ def draw_matrix(
     if attn_mask is not None:
         blocked |= ~attn_mask.expand(matrix.shape).cpu().numpy()
     mesh = ax.pcolormesh(
-        np.where(np.isinf(values), np.clip(values, *limits), values),  # else it draws nothing
+        np.where(np.isneginf(values), np.nan, np.clip(values, *limits)),  # −∞ has no colour
         vmin=limits[0],
         vmax=limits[1],
-        cmap=colours,
+        cmap=plt.get_cmap(colours).with_extremes(bad=BLOCKED_COLOUR),
         edgecolor="white",
         linewidth=1 if values.size <= ANNOTATE_UP_TO else 0,
     )
@@ -166,7 +166,7 @@ def _write_numbers(
     """
     decimals = _decimals(values)
     shown = ~blocked & ~np.isnan(values)
-    colours = mesh.cmap(mesh.norm(values[shown]))
+    colours = mesh.cmap(mesh.norm(mesh.get_array()[shown]))
     texts = [_digits(number, decimals) for number in values[shown]]
     inches = _number_size(ax, values.shape, longest=max(texts, key=len, default="0"))
     if inches < smallest:

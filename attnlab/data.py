@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlab._checks import check_text, lessons_extra, short
 
 PACKAGE = Path(__file__).parent
 FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel; in a checkout
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 class Table(NamedTuple):
@@ -169,3 +172,34 @@ def load_tensors(name: str) -> dict[str, Tensor]:
     with lessons_extra():
         from safetensors.torch import load_file  # here, since most of attnlab does not need it
     return load_file(path)
+
+
+def load_model(make: Callable[[], Model], stored: Mapping[str, Tensor]) -> Model:
+    """Return a model with stored numbers in place of random ones.
+
+    Parameters
+    ----------
+    make : callable
+        The class of the model, or a function that makes one.
+    stored : mapping from str to Tensor
+        The state of the model, such as ``load_tensors`` returns it. The model takes these tensors
+        themselves, with their dtype.
+
+    Returns
+    -------
+    torch.nn.Module
+        In evaluation mode, its parameters without gradients.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensors are not those of the model.
+
+    See Also
+    --------
+    torch.nn.Module.load_state_dict : fills a model that has been made.
+    """
+    with torch.device("meta"):  # no random numbers are drawn for what is replaced
+        model = make()
+    model.load_state_dict(stored, assign=True)
+    return model.eval().requires_grad_(False)

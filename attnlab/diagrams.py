@@ -117,12 +117,7 @@ def draw_two_looks(*, ax: Axes | None = None) -> Axes:
     --------
     draw_residual_stream : where the note is kept.
     """
-    ax = _draw("two_looks", ax)
-    for y, start, end in ((3.51, 3, 2), (1.21, 10, 3)):
-        bow = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.4", "shrinkA": 1, "shrinkB": 1}
-        look = {**bow, "color": INK, "linewidth": 1.2}
-        ax.annotate("", xy=(end, y), xytext=(start, y), arrowprops=look)
-    return ax
+    return _draw("two_looks", ax)
 
 
 def draw_projections(*, ax: Axes | None = None) -> Axes:
@@ -163,7 +158,7 @@ def draw_multi_head_attention(*, ax: Axes | None = None) -> Axes:
     attnlab.MultiHeadAttention : the layer that is drawn.
     """
     ax = _draw("multi_head_attention", ax)
-    _, *parts, merged, _ = (Box(*one) for one in DIAGRAMS["multi_head_attention"]["boxes"])
+    _, *parts, merged, _ = _boxes("multi_head_attention")
     projected, heads = parts[:3], parts[3:]
     for head, colour in zip(heads, HEADS, strict=True):
         _stripes(ax, head, [colour])
@@ -218,11 +213,15 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     return _draw("memory_traffic", ax)
 
 
+def _boxes(name: str) -> list[Box]:
+    return [Box(*one) for one in DIAGRAMS[name]["boxes"]]
+
+
 def _draw(name: str, ax: Axes | None) -> Axes:
     """Draw the boxes of a diagram, the arrows between them, and what else it has."""
     check_axes(ax)
     drawn = DIAGRAMS[name]
-    boxes = [Box(*one) for one in drawn["boxes"]]
+    boxes = _boxes(name)
     if ax is None:
         ax = plt.figure(figsize=drawn["size"]).add_axes((0, 0, 1, 1))
     for box in boxes:
@@ -239,6 +238,8 @@ def _draw(name: str, ax: Axes | None) -> Axes:
     for *points, last in drawn.get("paths", ()):  # around a corner or two
         ax.plot(*zip(*points, strict=True), color=INK, linewidth=1.2)
         _arrow(ax, points[-1], last)
+    for start, end in drawn.get("bows", ()):
+        _arrow(ax, start, end, bend=0.4)
     for x, y, width, height in drawn.get("frames", ()):
         frame = {"fill": False, "edgecolor": INK, "linestyle": ":"}
         ax.add_patch(Rectangle((x, y), width, height, **frame))
@@ -267,9 +268,15 @@ def _stripes(ax: Axes, box: Box, colours: Sequence[str]) -> None:
 
 
 def _arrow(
-    ax: Axes, start: tuple[float, float], end: tuple[float, float], colour: str = INK
+    ax: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    colour: str = INK,
+    *,
+    bend: float = 0.0,
 ) -> None:
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 1}
+    line = {"color": colour, "linewidth": 1.2, "connectionstyle": f"arc3,rad={bend}"}
+    style = {"arrowstyle": "-|>", "shrinkA": 1, "shrinkB": 1, **line}
     ax.annotate("", xy=end, xytext=start, arrowprops=style)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnlab._checks import check_size
 from attnlab._tensors import check_exact_ndim
-from attnlab.data import load_tensors
+from attnlab.data import load_model, load_tensors
 from attnlab.modules import MultiHeadAttention
 
 ANIMALS = ("cat", "cow", "dog", "owl")
@@ -86,11 +86,8 @@ def load_list_reader() -> ListReader:
     >>> load_list_reader().attention.q_proj
     Linear(in_features=64, out_features=64, bias=True)
     """
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
-        model = ListReader()
     stored = load_tensors("list_reader.safetensors")
-    model.load_state_dict({name: one.float() for name, one in stored.items()})
-    return model.eval().requires_grad_(False)
+    return load_model(ListReader, {name: one.float() for name, one in stored.items()})
 
 
 def make_lists(count: int, length: int, *, generator: torch.Generator | None = None) -> Lists:

@@ -23,7 +23,7 @@ from attnlab._checks import (
 )
 from attnlab._tensors import check_exact_ndim
 from attnlab.cache import KeyValueCache
-from attnlab.data import load_tensors
+from attnlab.data import load_model, load_tensors
 from attnlab.modules import MultiHeadAttention
 
 SYMBOLS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ|"  # the last one is where the needle jumps
@@ -183,12 +183,9 @@ def load_looking_back() -> LookingBack:
     >>> SYMBOLS[logits[0, -1].argmax()]
     'B'
     """
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
-        model = LookingBack()
-    stored = load_tensors("looking_back.safetensors")
-    names = model.state_dict()
-    model.load_state_dict({name: stored[name].float() for name in names})
-    return model.eval().requires_grad_(False)
+    stored = load_tensors("looking_back.safetensors").items()  # with the runs of its explorer
+    own = {name: one.float() for name, one in stored if not name.startswith("watched.")}
+    return load_model(LookingBack, own)
 
 
 def make_texts(count: int, *, shortest: int = 8, longest: int = 15, jump: float = 0.25) -> Texts:

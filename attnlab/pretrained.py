@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from attnlab._checks import check_list, check_size, check_type, lessons_extra, shape, short
 from attnlab._tensors import check_exact_ndim, check_same_kind, check_tensor
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.data import data_path, load_tensors
+from attnlab.data import data_path, load_model, load_tensors
 from attnlab.heads import merge_heads, split_heads
 from attnlab.modules import AttentionOutput, MultiHeadAttention
 
@@ -95,8 +95,9 @@ class PretrainedEmbedding(nn.Module):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         super().__init__()
         self.vocabulary = tuple(vocabulary)
-        self.words = _zeros(len(self.vocabulary), torch.float16)
-        self.positions, self.types = _zeros(MAX_TOKENS), _zeros(2)
+        self.words = nn.Embedding(len(self.vocabulary), EMBED_DIM, dtype=torch.float16)
+        self.positions = nn.Embedding(MAX_TOKENS, EMBED_DIM)
+        self.types = nn.Embedding(2, EMBED_DIM)
         self.norm = nn.LayerNorm(EMBED_DIM, eps=EPS)
         self._tokenizer = _tokenizer(self.vocabulary)
 
@@ -618,10 +619,7 @@ def _loaded(model: type[Model], stored: dict[str, Tensor]) -> Model:
     embedding = load_tensors("minilm_embedding.safetensors")
     words = embedding.pop("words.weight")  # mapped from the file: no other model writes into it
     numbers = {name: tensor.float() for name, tensor in (embedding | stored).items()}
-    with torch.device("meta"):  # no random numbers are drawn for what is replaced
-        empty = model(_vocabulary())
-    empty.load_state_dict(numbers | {"words.weight": words}, assign=True)
-    return empty.eval().requires_grad_(False)
+    return load_model(lambda: model(_vocabulary()), numbers | {"words.weight": words})
 
 
 @cache
@@ -640,11 +638,6 @@ def _tokenizer(pieces: tuple[str, ...]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(list(MARKERS))
     return tokenizer
-
-
-def _zeros(rows: int, dtype: torch.dtype = torch.float32) -> nn.Embedding:
-    """Return a table of zeros; random numbers would take time and be replaced."""
-    return nn.Embedding.from_pretrained(torch.zeros(rows, EMBED_DIM, dtype=dtype))
 
 
 def _positions(positions: Sequence[int] | None, length: int) -> list[int]:

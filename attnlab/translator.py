@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnlab._checks import check_choice, check_list, check_size, check_text, short
 from attnlab.attention import trace_attention
-from attnlab.data import load_tensors
+from attnlab.data import load_model, load_tensors
 
 DIM, LONGEST = 32, 9  # features of a word; English words of a sentence
 START, END = "(start)", "."  # before the first French word, and after the last
@@ -223,14 +223,10 @@ def load_translator(name: str = "first") -> Translator:
     ['le', 'chat', 'noir', 'voit', 'une', 'maison', '.']
     """
     check_choice("name", name, STORED)
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
-        translator = Translator()
     start = f"{name}."
     stored = load_tensors("toy_translator.safetensors").items()
-    translator.load_state_dict(
-        {key.removeprefix(start): one for key, one in stored if key.startswith(start)}
-    )
-    return translator.eval().requires_grad_(False)
+    own = {key.removeprefix(start): one for key, one in stored if key.startswith(start)}
+    return load_model(Translator, own)
 
 
 def make_sentences(count: int, *, seed: int = 0) -> list[Sentence]:

@@ -123,7 +123,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 import attnlab.pretrained
 print([name for name in {HEAVY} if name in sys.modules])
 from attnlab.exercises import check_new_vector
-check_new_vector(lambda query, x: query)
+check_new_vector(lambda query, x, hidden: query)
 import attnlab.plotting
 print("torch._dynamo" in sys.modules, "matplotlib" in sys.modules)
 """

@@ -6,7 +6,7 @@ from attnlab.exercises import _older
 from attnlab.exercises._hand_in import hand_in
 from attnlab.exercises._predict import Prediction, predict
 from attnlab.exercises._verdict import Verdict
-from attnlab.exercises.lesson_00 import check_new_vector
+from attnlab.exercises.lesson_00 import check_new_vector, check_third_sentence
 from attnlab.exercises.lesson_01 import (
     check_attention_from_exp,
     check_mended,

@@ -1,12 +1,23 @@
-"""The check of lesson 0: start here."""
+"""The checks of lesson 0: start here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+import torch
 from torch import Tensor
 
-from attnlab.exercises._forms import Compared, Either, randoms
+from attnlab.data import load_table
+from attnlab.exercises import _voice
+from attnlab.exercises._answers import Right, Wrong
+from attnlab.exercises._forms import Compared, Either, Found, randoms
+
+# --- one hidden word ------------------------------------------------------------------------------
+
+LOST_SHARE = (
+    "The hidden word adds nothing, but its share of the weight is lost, so the weights of the "
+    "other words do not sum to 1. Leave it out before you divide by the sum."
+)
 
 
 def scores_of(query: Tensor, x: Tensor) -> Tensor:
@@ -14,9 +25,30 @@ def scores_of(query: Tensor, x: Tensor) -> Tensor:
     return x @ query / query.shape[-1] ** 0.5
 
 
-def new_vector(query: Tensor, x: Tensor) -> Tensor:
-    """Return the average of the rows, weighted by how well they match a query."""
-    return scores_of(query, x).softmax(dim=-1) @ x
+def others(x: Tensor, hidden: int) -> Tensor:
+    """Return a copy of the rows without the hidden one."""
+    return torch.cat([x[:hidden], x[hidden + 1 :]])
+
+
+def zeroed(rows: Tensor, hidden: int) -> Tensor:
+    """Return a copy of the rows, or of the numbers, with 0 in place of the hidden one."""
+    return rows.index_fill(0, torch.tensor(hidden), 0.0)
+
+
+def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
+    """Return the average of all rows but one, weighted by how well they match a query."""
+    seen = others(x, hidden)
+    return scores_of(query, seen).softmax(dim=-1) @ seen
+
+
+def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tensor]:
+    """Return the new vector with another divisor of the dot products."""
+
+    def wrong(query: Tensor, x: Tensor, hidden: int) -> Tensor:
+        seen = others(x, hidden)
+        return (seen @ query / divisor(query, x)).softmax(dim=-1) @ seen
+
+    return wrong
 
 
 @Compared(
@@ -24,47 +56,124 @@ def new_vector(query: Tensor, x: Tensor) -> Tensor:
     axes=("feature",),
     right=new_vector,
     slips={
+        "The hidden word still gets its usual weight. It must get none.": (
+            lambda query, x, hidden: scores_of(query, x).softmax(dim=-1) @ x
+        ),
+        "The score of the hidden word is 0, but that is not a weight of 0: e to the power of 0 is "
+        "1.": Either(
+            lambda query, x, hidden: zeroed(scores_of(query, x), hidden).softmax(dim=-1) @ x,
+            lambda query, x, hidden: (
+                scores_of(query, zeroed(x, hidden)).softmax(dim=-1) @ zeroed(x, hidden)
+            ),
+        ),
+        LOST_SHARE: lambda query, x, hidden: (
+            zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x
+        ),
+        "The word attends to the hidden word alone. It must attend to all the others instead.": (
+            lambda query, x, hidden: x[hidden]
+        ),
         "The scores are not divided. Divide them by the square root of the number of features.": (
-            lambda query, x: (x @ query).softmax(dim=-1) @ x
+            divided_by(lambda query, x: 1)
         ),
         "The scores are divided, but not by the square root of the number of features.": Either(
-            lambda query, x: (x @ query / len(query)).softmax(dim=-1) @ x,
-            lambda query, x: (x @ query / len(x) ** 0.5).softmax(dim=-1) @ x,
-            lambda query, x: (x @ query / 5**0.5).softmax(dim=-1) @ x,
+            divided_by(lambda query, x: len(query)),
+            divided_by(lambda query, x: len(x) ** 0.5),
+            divided_by(lambda query, x: 5**0.5),
         ),
         "You returned one number for each word. Average the rows of x with the weights.": Either(
-            scores_of, lambda query, x: scores_of(query, x).softmax(dim=-1)
+            lambda query, x, hidden: scores_of(query, x),
+            lambda query, x, hidden: scores_of(query, x).softmax(dim=-1),
+            lambda query, x, hidden: scores_of(query, others(x, hidden)).softmax(dim=-1),
         ),
-        "This is the plain average of the rows. Words that match the query better must get more "
-        "weight.": lambda query, x: x.mean(dim=0),
-        "The weights of the words do not sum to 1. Make them with a softmax over the words.": (
+        "This is the plain average of the other rows. Words that match the query better must get "
+        "more weight.": lambda query, x, hidden: others(x, hidden).mean(dim=0),
+        "The weights of the words do not sum to 1. Divide each power of e by their sum.": (
             Either(
-                lambda query, x: scores_of(query, x) @ x,
-                lambda query, x: scores_of(query, x).exp() @ x,
-                lambda query, x: x.sum(dim=0),  # a softmax over a single number
+                lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
+                lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
             )
         ),
     },
-    errors={"must match the size": "The weighted average of the rows is `weights @ x`."},
+    errors={
+        "must match the size": "The weighted average of the rows is `weights @ x`.",
+        "mat1 and mat2 shapes": "If you leave out a score, leave out its row of x as well.",
+    },
     misshapen="Return a single vector, with one number for each feature.",
-    otherwise="One of three steps is wrong: the score of each word, the softmax of the scores, or "
-    "the average.",
-    verified="The new vector is right for sentences of different lengths, and for any query.",
+    otherwise="One of four steps is wrong: the score of each word, the hiding, the softmax, or the "
+    "average.",
+    verified="The new vector is right for sentences of different lengths, and whichever word is "
+    "hidden.",
+    keeps_inputs=True,
 )
-def check_new_vector() -> Iterator[tuple[str, tuple[Tensor, ...]]]:
-    """Check a function that returns the new vector of one word.
+def check_new_vector() -> Iterator[tuple[str, tuple]]:
+    """Check a function that returns the new vector of one word, while another is hidden from it.
 
-    Verified: its numbers and shape, for three sizes.
+    Verified: its numbers and shape, for three sizes and three places of the hidden word.
 
     Parameters
     ----------
     answer
-        A function of (query, x), shapes (E,) and (L, E), that returns a tensor (E,).
+        A function of (query, x, hidden), shapes (E,) and (L, E), that returns a tensor (E,).
 
     See Also
     --------
-    torch.nn.functional.scaled_dot_product_attention : for many queries at once.
+    torch.nn.functional.scaled_dot_product_attention : for many queries at once, with a mask.
     """
-    for length, features in ((7, 5), (3, 11), (13, 2)):
-        x, others = randoms((length, features), (length, features), seed=length)
-        yield f"query ({features},) and x ({length}, {features})", (others[0], x)
+    for length, features, hidden in ((7, 5, 3), (3, 11, 0), (13, 2, 12)):
+        x, more = randoms((length, features), (length, features), seed=length)
+        case = f"query ({features},), x ({length}, {features}) and hidden = {hidden}"
+        yield case, (more[0], x, hidden)
+
+
+# --- a third sentence with "bat" ------------------------------------------------------------------
+
+WORDS = load_table("cave_and_ball.csv")
+
+
+def words_of(value: object) -> list[str]:
+    """Read a sentence of words from the table, with one bat and one ball."""
+    if not isinstance(value, str):
+        raise Wrong(_voice.returned(_voice.kind_of(value), "a sentence, as a string"))
+    words = value.split()
+    for word in words:
+        if word not in WORDS.tokens:
+            raise Wrong(
+                f"“{word[:40]}” is not in the table. Its words are {', '.join(WORDS.tokens)}, "
+                "without capital letters and full stops."
+            )
+    for word in ("bat", "ball"):
+        if words.count(word) != 1:
+            count = words.count(word) or "no"
+            raise Wrong(f"Your sentence has {count} “{word}”. It needs exactly one.")
+    return words
+
+
+@Found(read=words_of)
+def check_third_sentence(words: list[str]) -> Right:
+    """Check a sentence with a ball in which “bat” still becomes more of an animal.
+
+    Verified: its words, and that the new vector of “bat” has more animal than sport.
+
+    Parameters
+    ----------
+    answer
+        The sentence, or a function without arguments that returns it.
+
+    See Also
+    --------
+    check_new_vector : computes a new vector.
+    """
+    x = WORDS.values[[WORDS.tokens.index(word) for word in words]]
+    bat = x[words.index("bat")]
+    animal, sport = (scores_of(bat, x).softmax(dim=-1) @ x)[:2].tolist()
+    plain_animal, plain_sport = x.mean(dim=0)[:2].tolist()
+    found = f"The new vector of “bat” has {animal:.3f} of animal and {sport:.3f} of sport."
+    if animal > sport:
+        return Right(f"{found} Together, the words with some animal outweigh the ball.")
+    if plain_animal > plain_sport:
+        raise Wrong(
+            f"{found} In the plain average animal would lead, by {plain_animal:.3f} to "
+            f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
+            "and “ball” matches it better than “cave” and “hung” do."
+        )
+    raise Wrong(f"{found} Add more of the words that have some animal.")

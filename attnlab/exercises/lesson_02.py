@@ -100,14 +100,14 @@ def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
 # --- a good factor --------------------------------------------------------------------------------
 
 LOW, HIGH = 0.8, 1.25
-START = 436.5  # the variance with the factor 10
+START = 1160  # the variance with the factor 10
 
 
 @cache
 def variance_with(factor: float) -> float:
     """Return the variance of the scaled scores in the demonstration of the lesson."""
     torch.manual_seed(42)  # as in the lesson: the layers come first
-    w_query, w_key, _ = (nn.Linear(8, 8) for _ in range(3))
+    w_query, w_key = nn.Linear(8, 8), nn.Linear(8, 8)
     x = torch.randn(10, 8) * factor
     with torch.no_grad():
         return attention_scores(w_query(x), w_key(x)).var().item()
@@ -124,9 +124,9 @@ def variance_with(factor: float) -> float:
             10 / START**0.125, 10 / START ** (1 / 3)
         ),
         "Dividing the tokens by the root of 8 divides the variance by 64, and dividing them by 8 "
-        "divides it by 4096. It has to be divided by 436.": Either(10 / 8**0.5, 10 / 8),
+        "divides it by 4096. It has to be divided by 1160.": Either(10 / 8**0.5, 10 / 8),
     },
-    verified=f"It lies between {LOW} and {HIGH}. With the factor 10 it is {START}.",
+    verified=f"With the factor 10 it was {START}.",
 )
 def check_good_factor(factor: float) -> str:
     """Check a factor on the tokens that brings the variance of the scaled scores near 1.
@@ -143,8 +143,9 @@ def check_good_factor(factor: float) -> str:
     attnlab.score_variance : measures the spread of scores.
     """
     variance = variance_with(factor)
-    size = "" if LOW < variance < HIGH else f", which is too {'small' if variance < 1 else 'large'}"
-    return f"The variance is {variance:.4g}{size}."
+    if LOW < variance < HIGH:
+        return f"The variance is {variance:.3g}, which lies between {LOW} and {HIGH}."
+    return f"The variance is {variance:.4g}, which is too {'small' if variance < 1 else 'large'}."
 
 
 # --- scores that do not depend on lengths ---------------------------------------------------------

@@ -202,12 +202,12 @@ def sentence(causal: bool, step: int) -> str:
     own, other = mean(causal, step), mean(not causal, step)
     this, that = ("With", "without") if causal else ("Without", "with")
     text = (
-        f"**{this} the causal mask**, at step {step}, the loss given the whole sentence is "
-        f"{own[0]:.2f}, against {other[0]:.2f} {that} the mask. Given only the words so far, it is "
-        f"{own[1]:.2f}, against {other[1]:.2f} {that} the mask."
+        f"**{this} the causal mask**, the loss at step {step} is {own[0]:.2f} given the whole "
+        f"sentence, and {own[1]:.2f} given only the words so far. It is {other[0]:.2f} and "
+        f"{other[1]:.2f} {that} the mask."
     )
     if own[0] < best_possible() - 0.05:
-        text += f" No model gets that far below {best_possible():.2f} without peeking."
+        text += f" Without peeking, the best possible loss is {best_possible():.2f}."
     if own[1] > guessing() + 0.05 and step:
         text += f" Guessing at random gives {guessing():.2f}."
     return text

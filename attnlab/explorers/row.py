@@ -262,7 +262,7 @@ def sentences(query: str, mask: str, result: RowResult) -> list[str]:
         f"Dividing by √4 = 2 brings the scores closer together: **{scores}**.",
         masked,
         f"{order}, but e to the power of −∞ is **0**." if blocked else f"{order}.",
-        f"Together they make **{text(result.total)}**, the total of which each key gets a share.",
+        f"Their sum is **{text(result.total)}**. Each key gets a share of it.",
         f"Steps 4 to 6 are the **softmax**: “{best}” gets {most}, "
         f"**{largest}**, and the weights sum to **{together}**.",
         f"The output of “{query}” is **{listed(texts(result.output))}**: a weighted average "

@@ -18,6 +18,7 @@ from attnlab.explorers._words import TOKENS
 
 D_MODEL = 1024  # the width of the layer, shared out to 1024 / d_k heads
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024, which is one head
+TICKS = (1, 8, 64, 512)  # further apart than the words under the axis are wide
 DRAWS = 4  # what "new draw" goes through
 SWEEP_SEED, QUERIES, KEYS = 7, 400, 16
 DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
@@ -121,13 +122,14 @@ class ScalingExplorer(Explorer):
     def panels(self) -> tuple[Panel, ...]:
         """Both matrices of weights, and the curves of all divisors."""
         labels = {"rows": TOKENS, "columns": TOKENS}
-        over = {"over": "d_k", "stops": STOPS, "xlabel": "d_k"}
+        ticks = [f"{d_k}" if d_k in TICKS else "" for d_k in STOPS]
+        over = {"over": "d_k", "stops": STOPS, "labels": ticks, "xlabel": "d_k"}
         return (
             Heatmap("raw", "not divided", role="raw", grow=1.2, **labels),
             Heatmap("divided", grow=1.2, **labels),
             Curves(
                 "keys",
-                f"effective keys (out of {KEYS})",
+                f"effective keys of {KEYS}",
                 under=f"of {QUERIES} queries; 1: a single winner",
                 lines=_lines("keys"),
                 y=Axis(0, KEYS, range(0, KEYS + 1, 4)),

@@ -44,20 +44,29 @@ assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)
 assert abs(math.degrees(math.atan2(start[1], start[0])) - 60) < 0.01
 assert (hard[(angle - 60).abs() < 14] == 2).all()  # wrong and flat
 
-# %% after: after-two-slopes  numbers: 2, 3.50
+# %% after: after-two-slopes  numbers: 2, 3.50, 3.57
+begin = start.clone().requires_grad_()
 for rate in (0.001, 0.01, 0.1):  # a step in the direction in which the loss falls
-    (slope_of_loss,) = torch.autograd.grad((soft_lookup(start) - 4) ** 2, start)
+    (slope_of_loss,) = torch.autograd.grad((soft_lookup(begin) - 4) ** 2, begin)
     assert soft_lookup(start) < soft_lookup(start - rate * slope_of_loss) < 4
+assert soft_lookup(start) < soft_lookup(moved) < 4
 
 # %% after: learned
 assert torch.allclose(weights[1], torch.tensor([0.34, 0.44, 0.22]), atol=0.005)
 assert torch.allclose(weights[0], torch.tensor([0.36, 0.51, 0.13]), atol=0.006)
 assert abs(weights[1, 1] / weights[1, 2] - 2) < 0.01 and weights[1].argmax() == 1
 assert abs(soft_lookup(path[-1]) - 4) < 1e-3
-# the slope leads away from bird, more than towards any other animal
-(uphill,) = torch.autograd.grad(soft_lookup(start), start)
-towards = F.cosine_similarity(torch.cat([-keys[1:2], keys[[0, 2]]]), uphill, dim=-1)
-assert towards[0] > 0.85 > 0.5 > towards[1:].max()
+# %% after: after-learned  numbers: 0.13, 0.18, 0.36, 0.5, 0.59, 4.5
+# the pull of each key: how the answer changes with its score, which is its weight times a distance
+raw_scores = (keys @ start).detach().requires_grad_()
+first = raw_scores.softmax(dim=0)
+(pulls,) = torch.autograd.grad(first @ legs, raw_scores)
+assert torch.allclose(pulls, first * (legs - first @ legs), atol=1e-6)
+assert torch.allclose(pulls[[0, 2]], torch.tensor([0.18, 0.59]), atol=0.005)
+distances = torch.tensor([0.5, 4.5])
+assert torch.allclose(legs[[0, 2]] - first @ legs, distances, atol=0.005)
+assert torch.equal(keys[0], -keys[2])  # opposite directions
+assert weights[1, 0] < weights[0, 0]  # none of it went to cat
 
 # %% after: twelve
 assert all((soft_lookup(done[-1]) - 4).abs().max() < 0.02 for done in (from_legs, from_both))
@@ -83,6 +92,9 @@ for drawn in (from_legs, from_both):  # nothing leaves the picture
 of_legs, of_both = of_cat
 assert abs(of_legs.min() - 0.15) < 0.005 and abs(of_legs.max() - 0.78) < 0.005
 assert (of_both - 0.97).abs().max() < 0.005
+more_steps = learn(from_both[-1], legs_and_wings, torch.tensor([4.0, 0.0]))[-1]
+more_cat = (more_steps @ keys.T).softmax(dim=-1)[:, 0]
+assert (more_cat > of_both).all() and more_cat.max() < 1
 # no other average has four legs and no wings: the three values form a triangle
 assert torch.linalg.matrix_rank(legs_and_wings[1:] - legs_and_wings[0]) == 2
 
@@ -98,12 +110,15 @@ queries = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
 bells = (-torch.cdist(queries, keys).square() / 2).exp()
 by_distance = bells / bells.sum(dim=-1, keepdim=True)
 assert torch.allclose((queries @ keys.T).softmax(dim=-1), by_distance, atol=1e-5)
+constant = torch.cdist(queries, keys).square() + 2 * queries @ keys.T
+assert torch.allclose(constant, constant[:, :1].expand(-1, 3), atol=1e-4)
 
 # %% after: attention
 two = torch.stack([x, x.flip(0)])  # "works for a batch as well"
 assert torch.allclose(attention(two, two, two)[0][0], output, atol=1e-6)
 
 # %% after: ten-zeros
+assert abs(100 / (100 + math.e) - 0.974) < 5e-4  # the feedback
 assert abs(math.e + 10 - 12.7) < 0.05 and abs(math.e - 2.7) < 0.05
 assert abs(one_and_ten[1] - 0.079) < 5e-4
 
@@ -164,6 +179,7 @@ assert (small @ wanted / 2).softmax(dim=-1)[2] > 0.9
 # %% after: exercise-6
 ant = (learn(around, legs_and_wings, torch.tensor([6.0, 0.0]))[-1] @ keys.T).softmax(dim=-1)
 assert torch.allclose(ant, torch.tensor([0.5, 0.0, 0.5]).expand(12, 3), atol=0.05)
+assert (ant.amax(dim=0) - ant.amin(dim=0)).max() < 0.003
 
 # %% after: in-torch
 unscaled = F.scaled_dot_product_attention(x, x, x, scale=1.0)

@@ -18,13 +18,14 @@ import math
 assert abs(math.exp(1) - 2.7) < 0.05 and round(math.exp(8)) == 2981
 assert effective_keys(torch.full((1, 5), 0.2)).round(decimals=4) == 5
 
-# %% after: used-figure
-without, with_division = used.values()
-assert abs(without[0] - 12) < 0.5
-assert without[0] == with_division[0] and (without.diff() < 0).all() and without[-1] < 1.3
-
-# %% after: many-keys  numbers: 1,000
-assert abs(used["divided by √d_k"][1:] - 11).max() < 0.7
+# %% after: effective-by-hand
+assert torch.allclose(entropy.exp(), effective_keys(divided), atol=1e-4)
+assert (effective_keys(divided) > 4.5).sum() > 5 and (effective_keys(undivided) < 1.1).sum() == 9
+# of 16 keys about 11, for every number of features
+assert all(
+    abs(effective_keys((random_raw_scores(d_k) / d_k**0.5).softmax(dim=-1)).mean() - 11) < 0.7
+    for d_k in (4, 16, 64, 256, 1024)
+)
 
 # %% after: ask-many  numbers: 100
 
@@ -41,18 +42,24 @@ assert abs(share - math.exp(-0.5)) < 0.01
 # a key at +1 against one at -1, and how rare a score above 3 is
 assert math.exp(2) > 7 and (row > 3).double().mean() < 0.002
 
-# %% after: grows-with-n  numbers: 0.6, 0.61
+# %% after: grows-with-n  numbers: 0.6, 0.61, 0.95, 0.88
+import math
 
-# %% after: nine-slopes
+# the share e^(-variance / 2), for few keys and many
+for variance, expected in ((1, 0.61), (1 / 4, 0.88), (1 / 9, 0.95)):
+    for n_keys in (256, 4096):
+        row = torch.randn(200, n_keys, generator=torch.Generator().manual_seed(0)) * variance**0.5
+        share = effective_keys(row.softmax(dim=-1)).mean() / n_keys
+        assert abs(share - expected) < 0.02 and abs(share - math.exp(-variance / 2)) < 0.015
+
+# %% after: nine-derivatives
 from attnlab import softmax_jacobian
 
 assert torch.equal(softmax_jacobian(p), p.diag() - p.outer(p))
 winner = torch.tensor([0.998, 0.001, 0.001])
 assert abs(softmax_jacobian(winner)[0, 0] - 0.002) < 5e-5
-weights = torch.rand(1000, 7, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
-assert softmax_jacobian(weights).max() <= 0.25 == softmax_jacobian(torch.tensor([0.5, 0.5]))[0, 0]
 
-# %% after: two-forces  numbers: 0.998
+# %% after: two-forces  numbers: 0.998, 1,000
 first_row = (p.diag() - p.outer(p))[0]
 assert torch.allclose(first_row / 2, torch.tensor([0.125, -0.075, -0.05]))
 
@@ -67,25 +74,22 @@ weights = (key @ query / 8).softmax(dim=-1)
 p = weights.detach()
 three_steps = key.T @ (p.diag() - p.outer(p)) @ value[:, 0] / 8
 assert torch.allclose(query.grad, three_steps, atol=1e-5)
-assert torch.isclose(query.grad.norm(), query_gradients(64, 16, 8)[0], rtol=1e-4)
+assert torch.isclose(query.grad.norm(), query_gradients(64, 16, 8)[1][0], rtol=1e-4)
 
 # %% after: see-gradient
-median, uneven = {}, {}
-for case in cases:
-    raw, root = (torch.tensor(quantiles_of(*case, case[0] ** power)) for power in (0, 0.5))
-    median[case], uneven[case] = raw[1] / root[1], raw[2] / raw[0]
-    assert root[2] < 3 * root[0]
-assert abs(median[64, 256] - 12) < 1 and abs(median[64, 2048] - 36) < 2
-assert 12 < median[128, 2048] < 36 and 0.9e-3 < median[1024, 16] < 1.6e-3
-assert min(uneven.values()) > 30
-raw, root = (query_gradients(64, 256, c).median() for c in (1, 8))
-assert abs(raw - 1.2) < 0.06 and abs(root - 0.1) < 0.01  # the explanation
-best = random_raw_scores(64, 256).softmax(dim=-1).amax(dim=-1)
-assert abs(best.median() - 0.8) < 0.05
-# without the division, a few queries outweigh all others
-without, divided_root = (query_gradients(1024, 16, c).sort(descending=True).values for c in (1, 32))
-assert without[:100].sum() > 5 * without[100:].sum()
-assert divided_root[:100].sum() < 0.25 * divided_root[100:].sum()
+found = pd.DataFrame(rows, columns=columns).set_index(["d_k", "keys", "scores"])
+without = found.xs("not divided", level="scores")
+root = found.xs("divided by √d_k", level="scores")
+ratio = without.gradient / root.gradient
+assert abs(ratio[64, 256] - 12) < 1 and abs(ratio[64, 2048] - 36) < 2
+assert 12 < ratio[128, 2048] < 36 and 0.9e-3 < ratio[1024, 16] < 1.6e-3
+assert abs(without.gradient[64, 256] - 1.17) < 0.01 and abs(root.gradient[64, 256] - 0.09) < 0.01
+usual = [(64, 256), (64, 2048), (128, 2048)]
+assert without["largest weight"][usual].between(0.7, 0.9).all()
+assert root["largest weight"][usual].max() < 0.05
+assert without["longest tenth"].between(0.295, 0.845).all() and root["longest tenth"].max() < 0.2
+won = random_raw_scores(1024).softmax(dim=-1).amax(dim=-1) > 0.99
+assert won.float().mean() > 0.75 and without["longest tenth"][1024, 16] > 0.5
 
 
 def lengths_of(d_k, n_keys, divisor, seed, loss):
@@ -105,7 +109,9 @@ for seed in (1, 2, 3):
     assert 3e-4 < raw.median() / root.median() < 3e-3
     assert raw.quantile(0.9) > 7 * root.quantile(0.9)
 
-# %% after: half-true  numbers: 30, 512
+# %% after: gradient-figure  numbers: 1,000
+
+# %% after: half-true  numbers: 0.8, 8, 11, 100, 512, 1,000, 1,024
 
 # %% after: explore-scaling
 median = {
@@ -133,22 +139,9 @@ sure = torch.full((10,), 0.01 / 9)
 sure[0] = 0.99
 assert 6.7 < sure.log()[0] - sure.log()[1] < 7 and 4.5 < sure.log().var() < 5
 
-# %% after: trained-maps
-assert pair[0].amax() < 0.6 and pair[1].amax(dim=-1).min() > 0.99
+assert maps[0].amax() < 0.6 and maps[1].amax(dim=-1).min() > 0.99
 
 # %% after: after-trained  numbers: 2, 100, 1/2
-
-# %% after: the-answer  numbers: 1, 0
-generator = torch.Generator().manual_seed(0)
-tokens = torch.randn(2000, 512, generator=generator)
-for seed in range(4):
-    torch.manual_seed(seed)
-    with torch.no_grad():
-        linear = [torch.nn.Linear(512, 64)(tokens) for _ in range(2)]
-        heads = torch.nn.MultiheadAttention(512, num_heads=8)
-        q, k, _ = (tokens @ heads.in_proj_weight.T).chunk(3, dim=-1)
-    assert abs((linear[0] @ linear[1].T / 64**0.5).var() - 1 / 9) < 0.02
-    assert abs((q[:, :64] @ k[:, :64].T / 64**0.5).var() - 0.25) < 0.03
 
 # %% after: without-it
 trained = torch.cat([r.weights.amax(dim=-1) for r in readings], dim=-1) > 0.99
@@ -235,6 +228,18 @@ tokens = torch.randn(1, 6, 512, generator=torch.Generator().manual_seed(0))
 _, weights = layer(tokens, tokens, tokens, average_attn_weights=False)  # (N, H, L, S)
 heads = tokens.unflatten(-1, (8, 64)).transpose(1, 2)  # (N, H, L, head_dim)
 assert torch.allclose(weights, (heads @ heads.mT / 64**0.5).softmax(dim=-1), atol=1e-5)
+
+# %% after: torch-start
+generator = torch.Generator().manual_seed(0)
+tokens = torch.randn(2000, 512, generator=generator)
+for seed in range(4):
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        linear = [torch.nn.Linear(512, 64)(tokens) for _ in range(2)]
+        heads = torch.nn.MultiheadAttention(512, num_heads=8)
+        q, k, _ = (tokens @ heads.in_proj_weight.T).chunk(3, dim=-1)
+    assert abs((linear[0] @ linear[1].T / 64**0.5).var() - 1 / 9) < 0.02
+    assert abs((q[:, :64] @ k[:, :64].T / 64**0.5).var() - 0.25) < 0.03
 
 # %% after: sources  numbers: 4, 2017, 2020, 2022
 

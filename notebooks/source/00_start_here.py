@@ -6,15 +6,15 @@
 # sentence says. So how can the same word mean one thing here and another thing there?
 #
 # The answer is a step called **attention**. It compares each word with the words around it, and gives each word a new vector that depends on them. You will
-# first follow one word of a six-word sentence through this step. Then you will put *bat* into the two sentences above and compare the two vectors that
-# come out. Each word is described by five numbers, and the code is three lines long.
+# first follow one word of a six-word sentence through this step, which takes three lines of code. Then you will put *bat* into the two sentences above and
+# compare the two vectors that come out.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
-# **You will be able to:** compute attention, read a heatmap of its weights, say what it does to the vector of a word, and choose the lesson
-# that you want to read next. The [table of all lessons](#The-lessons) is at the end of the page.
+# **You will be able to:** compute attention, read a heatmap of its weights, and say what it does to the vector of a word. The
+# [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 50 minutes in class, or 60 on your own, with the exercise. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
+# **Time:** 50 minutes in class, or 70 on your own, with the exercises. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
 # the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
@@ -23,7 +23,7 @@ import torch.nn.functional as F
 
 from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
-from attnlab.exercises import check_new_vector, predict
+from attnlab.exercises import check_new_vector, check_third_sentence, predict
 from attnlab.plotting import plot_attention
 
 lesson_setup()
@@ -60,7 +60,7 @@ on, mat = x[3], x[5]
 # by the square root of the number of features, here $\sqrt{5}$, is called the [score](glossary.ipynb#score) of the pair. (Lesson 2 explains the division.)
 #
 # Before you see the scores, predict one thing about them. Run the next cell and choose an answer. The output of the cell
-# after it stays folded until you have answered.
+# after it stays folded until then.
 
 # %%
 predict("00/best-match-for-cat")
@@ -99,12 +99,11 @@ names = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 
 # %% reading-the-heatmap [markdown]
-# A dark cell means a large weight. Follow the row of `cat` with your finger. The word keeps 0.36 of its attention for
+# A dark cell means a large weight. In the row of `cat`, the word keeps 0.36 of its attention for
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
-# In this heatmap no word gives another word more than it keeps for itself. That is common if the query and the key of a word are the same row of the
-# table, because no row of the same length matches it better. But a longer row can win. In a
-# trained model the query and the key of a word differ, and it may attend mostly to others.
+# In this heatmap no word gives more to another word than it keeps for itself, though `The` and `the` tie. That is not a rule: in a trained model a
+# word may attend mostly to others.
 #
 # ## The new vector
 #
@@ -124,8 +123,8 @@ Table(["before", "after", "plain average"], features, three)
 # %% after-new-vector [markdown]
 # The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
 #
-# The last row of the table is the plain average of the six words, in which each of them has the same weight. It has even more `place`, 0.47, but a large
-# amount is not the aim. What the weights decide is how much comes from each word.
+# The last row of the table is the plain average, in which all six words have the same weight. It has even more `place`, 0.47, but more `place` is not the
+# goal. The weights let each word decide how much it takes from every other word.
 #
 # ## Which word gave what?
 #
@@ -183,20 +182,21 @@ both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word 
 Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% after-swapped [markdown]
-# The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and an average is a sum, whose
-# parts may come in any order. Neither step asks for the position of a word. Figure 0.1 has already shown it: the rows of `The` and `the` are equal, although
-# one of these words begins the sentence and the other comes fifth. If you apply any *permutation* to the rows of `x`, that is, put them in another order, the
-# new vectors come out in that order too, and are otherwise the same. A model has to be given the positions in some other way; lesson 11 shows how.
+# The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and the parts of a sum may come in any
+# order. Figure 0.1 has already shown it: the rows of `The` and `the` are equal, although one of these words begins the sentence and the other comes fifth.
+#
+# If you apply any *permutation* to the rows of `x`, that is, put them in another order, the new vectors come out in that order too, and are otherwise the
+# same. A model has to be given the positions in some other way; lesson 11 shows how.
 #
 # ## Try it yourself
 #
-# So far every word could attend to every other word. The picture below is Figure 0.1 with two controls. The control `causal` hides from each
-# word all words that come after it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word after another use this one;
-# lesson 3 explains why. The control `scale` is the number by which the dot products are multiplied. Until now that was $1/\sqrt{5}$, which is 0.4472. At 0 all
-# scores are equal, and a large scale exaggerates their differences.
+# So far every word could attend to every other word. The picture below shows the same weights as Figure 0.1, but it has two controls. The control `causal`,
+# which is on at first, hides from each word all words that come after it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word
+# after another use this one; lesson 3 explains why. The control `scale` is the number by which the dot products are multiplied. Until now that was
+# $1/\sqrt{5}$, which is 0.4472. At 0 all scores are equal, and a large scale exaggerates their differences.
 #
 # A line next to the picture says how many words `cat` spreads its attention over: 6 if all six have the same weight, 1 if a single word has
-# all of it. (Lesson 2 explains this number.)
+# all of it.
 #
 # Try to answer two questions. With `causal` on, all the weight of the first row is in one cell. Why? And if you switch `causal` off, can you find a
 # `scale` that does the same?
@@ -229,7 +229,7 @@ live(draw, start={"scale": 0.4472}, alt="Six-by-six heatmap of weights.", **cont
 # %% two-bats [markdown]
 # ## Two bats
 #
-# Now we can compute what the page began with. The next table holds the words of both sentences about a bat. Again we typed the numbers in by
+# We can now return to the two bats. The next table holds the words of both sentences about a bat. Again we typed the numbers in by
 # hand. The column `sport` has taken the place of `object`. The row of `bat` has 1 under `animal` and 1 under `sport`, because the word alone does
 # not say which bat is meant.
 
@@ -262,7 +262,7 @@ bats = {
     "plain average, cave": cave.mean(dim=0),
     "plain average, ball": ball.mean(dim=0),
 }
-Table([*bats], columns, torch.stack([*bats.values()]))
+Table(list(bats), columns, torch.stack(list(bats.values())))
 
 # %% two-heatmaps jupyter={"source_hidden": true}
 # %%answer 00/two-bats
@@ -286,23 +286,25 @@ for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
 show_figure(axes[0, 0], "0.3")
 
 # %% after-two-bats [markdown]
-# In the cave both numbers have fallen, and `sport` has fallen further: `bat` now has 0.48 of `animal` and only 0.27 of `sport`. With the ball it is the
+# In the cave both numbers of `bat` have fallen, and `sport` has fallen further: 0.48 of `animal` is left, but only 0.27 of `sport`. With the ball it is the
 # other way round, 0.25 of `animal` and 0.69 of `sport`. Figure 0.3 shows why. In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to
-# `hung`, which bring some `animal` along. In the second it gives 0.21 to `ball` and 0.14 to `hit`, which bring `sport`. Every other word of the two
-# sentences has nothing in common with `bat`, and gets less.
+# `hung`, and both add to its `animal`. In the second it gives 0.21 to `ball` and 0.14 to `hit`, which add to its `sport`. The other words have nothing in
+# common with `bat`, so they get less.
 #
 # Would a plain average do as well? The two plain averages differ too, because the sentences have different words. But a plain average is one vector for
 # the whole sentence, so *bat*, *hung* and *the* would all be given the same new vector. With attention each word makes an average of its own, in which the
-# words that match it count for more. For `bat` alone the difference is small: in the cave, `animal` leads `sport` by 0.21 with attention and by 0.20 in the
-# plain average. Most of what we see comes from which words are there (lesson 5).
+# words that match it count for more.
+#
+# How much this changes depends on the sentence. In the cave, the lead of `animal` over `sport` is about 0.2 with attention and in the plain average. With
+# the ball, attention makes the lead of `sport` larger by about 0.1, because `ball` has the most `sport` and also gets the most weight after `bat` itself.
 
 # %% the-answer [markdown]
 # So how can *bat* mean one thing here and another thing there? The table gives it the same vector in both sentences. Then attention mixes some of *cave* and
-# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. What attention hands on
-# is no longer *bat* in general, but a bat that is more an animal than a thing for sport, or the other way round.
+# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. In the cave the new vector describes more an animal than a piece of
+# sports equipment; with the ball it is the other way round.
 #
-# It worked here because we chose the numbers. A trained model learns what to compare and what to hand over; lesson 6 shows how. Whether attention
-# finds the correct meaning in a real model is a different question, which lesson 5 takes up.
+# It worked here because we chose the numbers. A trained model learns what to compare and what to hand over (lesson 6). Whether its attention finds the
+# correct meaning is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]
 # ## Further: where attention sits in a model
@@ -340,18 +342,16 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% [markdown]
 # ## Exercises
 #
-# ### Your own sentence ★★ (10 minutes)
+# ### 1 · Implement ★★ (10 minutes)
 #
-# The function `attend` computes the new vectors of all words at once. Write `new_vector(query, x)`, which computes only one of them. `query` is the row of the
-# word whose new vector is wanted, and `x` holds the rows of all words of the sentence. Fill in the function, run its cell, then run the check.
-#
-# When the check accepts your function, make up a third sentence with *bat* from the words of the second table. Guess first: will `bat` have more `animal` or more
-# `sport` in it? Then compute `new_vector(rows("bat")[0], rows("..."))`, with your sentence in place of the dots, in a cell of your own.
+# Which word makes the bat in the cave an animal? To find out, hide a word from `bat` and see what changes. Write `new_vector(query, x, hidden)`, which
+# returns the new vector of one word if it may not attend to the word at index `hidden`. The other words get all of its attention. `query` is the row of
+# the word whose new vector is wanted, and `x` holds the rows of all words of the sentence.
 
 
 # %% tags=["exercise"]
-def new_vector(query, x):
-    """Return the new vector of one word, shape (E,).
+def new_vector(query, x, hidden):
+    """Return the new vector of one word, shape (E,), without the word at index hidden.
 
     query: its row, shape (E,); x: the rows of all words of the sentence, shape (L, E).
     """
@@ -363,33 +363,70 @@ check_new_vector(new_vector)
 # %% hint [markdown]
 # <details><summary>Hint</summary>
 #
-# Keep the three steps of `attend`, but follow a single row through them. You need one score for each word of the sentence, so the scores have the shape
-# (L,). What must you multiply by `query` to get them? The weights have the same shape, and the last product turns them into a vector of E numbers.
+# Go back to the table with the rows `score`, `e^score` and `weight`. In which of these rows can you put a 0 for the hidden word, so that it gets no weight and the
+# weights still add up to 1? In the other two rows, a 0 would do something else.
 # </details>
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def new_vector_solution(query, x):
-    scores = x @ query / query.shape[-1] ** 0.5  # one score for each word
-    weights = scores.softmax(dim=-1)
-    return weights @ x
+def new_vector_solution(query, x, hidden):
+    powers = (x @ query / query.shape[-1] ** 0.5).exp()  # one for each word
+    powers[hidden] = 0  # no share for the hidden word
+    return powers / powers.sum() @ x
 
 
 check_new_vector(new_vector_solution)
 
+# %% one-hidden [markdown]
+# When the check accepts your function, hide the words of the first sentence one at a time: call it with `cave[-1]`, `cave` and each index from 0 to 5. Guess
+# first: without which word does `bat` have the least `animal`?
+
+# %% each-hidden tags=["solution"] jupyter={"source_hidden": true}
+without = [new_vector_solution(cave[-1], cave, hidden) for hidden in range(6)]
+labels = [f"“bat” without {word}" for word in "deep in the cave hung a".split()]
+Table(labels, columns, torch.stack(without))
+
+# %% which-word [markdown]
+# <details><summary>An answer</summary>
+#
+# Without `cave`. Its `animal` is larger than that of `hung`, and for that reason it also gets more weight. Without a word that has no `animal`, such as `deep`,
+# the new vector has more `animal` than before, because the weight of that word goes to the others.
+# </details>
+
+# %% [markdown]
+# ### 2 · Find ★★ (8 minutes)
+#
+# Make up a third sentence with the words of the second table. It must contain `bat` and `ball` once each, and still the new vector of `bat` must have more
+# `animal` than `sport`. Any other word may come more than once. Write down a guess first, and then compute the new vectors with `attend(rows("..."))`.
+
+
+# %% tags=["exercise"]
+def third_sentence():
+    """Return the sentence as a string."""
+
+
+# %%
+check_third_sentence(third_sentence)
+
+# %% hint-third [markdown]
+# <details><summary>Hint</summary>
+#
+# Two caves have as much `animal` as one ball has `sport`, but that is not enough. Does `bat` give each `cave` as much weight as it gives `ball`?
+# </details>
+
+
 # %% tags=["solution"] jupyter={"source_hidden": true}
-mine = "deep in the cave she hit a bat with a ball"
-new_bat = new_vector_solution(rows("bat")[0], rows(mine))
-Table(["“bat” in a third sentence"], columns, new_bat[None])
+def third_sentence_solution():
+    return "the ball hung in the cave a bat hung in the cave"
+
+
+check_third_sentence(third_sentence_solution)
 
 # %% in-torch [markdown]
 # ## In torch
 #
 # The attention on this page can be written in one line, `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the
 # output but not the weights. With `is_causal=True` it uses the causal mask. Then `cat` may attend only to `The` and to itself, so no `place` reaches it.
-#
-# PyTorch itself is not consistent about what True means in a mask. In the mask that `F.scaled_dot_product_attention` takes, as in all masks of
-# `attnlab`, True means *may attend*. In `nn.MultiheadAttention`, PyTorch's ready-made attention layer, True means *blocked*. Lesson 3 shows both.
 
 # %% torch-line
 masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -420,7 +457,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #
 # | | lesson | the question it answers | minutes in class / alone |
 # |---|---|---|---|
-# | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 60 |
+# | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 70 |
 # | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 50 / 75 |
 # | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict the next word at every position at once, without seeing the answers? | 50 / 90 |
@@ -446,15 +483,15 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # - **Common mistakes.** Where a mistake is common, the lesson runs the faulty code beside the correct code, so that you can see what it does to the numbers.
 # - **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong, a hint, and a solution, which you open by clicking its
 #   three dots.
-# - **Numbers you can trust.** Each result in the text is shown by a cell or checked by a test that is not on the page. `make test` runs all these
-#   cells and tests.
+# - **Numbers you can trust.** Every result in the text is either shown by a cell or checked by a test that is not on the page. `make test` runs all of them.
 #
 # There are three ways to use the series. Type the `make` commands into a terminal, in the project folder.
 #
-# - **Alone.** Take one lesson an evening. You work on a copy in `my_notebooks/`; `make fresh NB=01` sets your copy of lesson 1 aside and makes a new one.
-# - **In class.** Project a lesson, stop at each prediction and ask for a show of hands; `predict("00/place-of-cat", ask=False)` shows the explanation at
-#   once. The figures are in `figures/`, and `make student` writes copies to `student/` without the solutions or the teachers' notes.
-# - **Sliders only.** Run all cells and go from picture to picture. Next to each picture that has controls, a sentence says what you are looking at.
+# - **Alone.** Do one lesson in an evening. You work on a copy in `my_notebooks/`. If you want to start again, `make fresh NB=01` puts your copy of lesson 1
+#   aside and makes a new one.
+# - **In class.** Show a lesson on the projector, stop at each prediction and ask for a show of hands. `predict("00/place-of-cat", ask=False)` shows the
+#   explanation at once. The figures are in `figures/`, and `make student` writes copies to `student/` without the solutions or the teachers' notes.
+# - **Pictures only.** Run all cells and go from one picture with controls to the next. A sentence beside each of them says what it shows.
 
 # %% [markdown]
 # ### If a package is missing
@@ -477,7 +514,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # **50 minutes.** The table and the scores, with a show of hands: 10 minutes. The weights, with the heatmap read aloud row by row: 7. The new vector and where it
 # comes from: 8. The three lines and the drawing: 4. The swap: 5. The two controls: 6. The two bats and the answer: 10.
 #
-# If you have only 40 minutes, leave the controls and their two questions for home. The section “Further” and the exercise can be done at home too.
+# If you have only 40 minutes, leave the controls and their two questions for home. The section “Further” and the exercises can be done at home too.
 #
 # **Where a class gets stuck.** Rows and columns: say “`cat` looks at `sat`” with your finger on the cell. “What do the features mean?” What their names
 # say: we typed the numbers in to fit the names, and no model learned them. “Is the cat less of a cat now?” Yes, in the average; the plus of Figure 0.4
@@ -488,20 +525,20 @@ print("missing:", ", ".join(missing) or "nothing")
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** Who says *all 0* thinks that equal scores mean that no word is looked
-# at. Who says *a single 1* takes the softmax for a maximum.
+# **1.** All six scores of a row are equal. What are the weights? **A sixth each.** *All 0* comes from the idea that words with equal scores are not
+# attended to. *A single 1* confuses the softmax with a maximum.
 #
-# **2.** With a causal mask, which words may the first word attend to? **Only itself.** Who says *all later words* reads the mask the wrong way round. Who says
-# *no word* forgets that a word may attend to itself.
+# **2.** With a causal mask, which words may the first word attend to? **Only itself.** *All later words* reads the mask the wrong way round. *No word*
+# forgets that a word may attend to itself.
 #
-# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** Who says *all are 0* forgets that $e^0 = 1$. Who expects *an error* takes `scale`
-# for a divisor, but it is a factor.
+# **3.** `scale` is 0 and `causal` is off. What happens? **All weights are equal.** *All are 0* forgets that $e^0 = 1$. *An error* would come from dividing
+# by `scale`, but it is a factor.
 #
-# **4.** Without a mask and without positions, does attention notice the order of the words? **No.** Who says *yes, through the rows* or *yes, through the
-# columns* forgets that each output moves along with its word.
+# **4.** Without a mask and without positions, does attention notice the order of the words? **No.** *Yes, through the rows* and *yes, through the
+# columns* forget that each output moves along with its word.
 #
 # **5.** What is the output for a token? **A weighted average of the values of all tokens that it may attend to.** *The best value* would be a hard lookup
-# (lesson 1). Who says *its own vector, made sharper* forgets the other words.
+# (lesson 1). *Its own vector, made sharper* forgets the other words.
 # </details>
 
 # %% misconceptions [markdown] tags=["teacher"]

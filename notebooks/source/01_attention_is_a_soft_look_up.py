@@ -50,8 +50,8 @@ match = keys @ kitten
 match, legs[match.argmax()]
 
 # %% after-hard [markdown]
-# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: the two vectors are multiplied entry by entry, and the products
-# are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: the key and the query are multiplied entry by entry, and the
+# products are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
 # for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
 #
 # The last line of the cell picks the value of the key with the largest raw score and ignores the others. This is a [hard
@@ -137,22 +137,23 @@ show_figure(ax, "1.1")
 # shows it how to change the arrow?
 
 # %% two-slopes
-start = torch.tensor([0.5, 0.866]).requires_grad_()  # 60 degrees from cat, 30 from bird
-hard_answer = legs[(keys @ start).argmax()]
-soft_answer = soft_lookup(start)
-print(f"hard: {hard_answer:.2f} legs, has a slope: {hard_answer.requires_grad}")
-print(f"soft: {soft_answer:.2f} legs, has a slope: {soft_answer.requires_grad}")
+start = torch.tensor([0.5, 0.866])  # 60 degrees from cat, 30 from bird
+moved = start - torch.tensor([0.0, 0.1])  # a little down
+two_queries = torch.stack([start, moved])
+hard_answers = legs[(two_queries @ keys.T).argmax(dim=-1)]
+answers = torch.stack([hard_answers, soft_lookup(two_queries)])
+Table(["hard", "soft"], ["at the start", "moved a little"], answers)
 
 # %% after-two-slopes [markdown]
-# The hard lookup answers 2, which is wrong, and PyTorch has no slope for it: `argmax` returns a position in a list, which stays the same
-# when the query moves a little. A model can learn which key to choose in a hard lookup, but only with special methods. The soft
-# lookup answers 3.50. That is not correct either, but it has a slope for each of the two numbers of the query, and the slopes
-# together are its [gradient](glossary.ipynb#gradient). This is one reason why attention is soft.
+# The hard lookup answers 2, which is wrong, and the small move changes nothing: `argmax` returns a position in a list, and that position stays the same.
+# There is no slope to follow. (A model can learn which key to choose in a hard lookup, but only with special methods.) The soft lookup answers 3.50. That is
+# not correct either, but after the move it answers 3.57, which is closer to four. It has a slope for each of the two numbers of the query, and these slopes
+# together are its [gradient](glossary.ipynb#gradient), which PyTorch can compute. This is one reason why attention is soft.
 #
 # ## A dictionary that learns
 #
-# Now let the query follow the slope. The loss is the squared distance from the correct answer, and each step moves the query a
-# little in the direction in which the loss falls fastest.
+# Now let the query follow the slope. The loss is the square of the error, and each step moves the query a little in the direction in which
+# the loss falls fastest.
 
 
 # %% learn
@@ -180,24 +181,26 @@ weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last 
 Table(["before learning", "after learning"], animals, weights)
 
 # %% after-learned [markdown]
-# The query has learned to answer four legs, and *bird* still has the largest weight. It has lost some, because the slope led the query away from
-# *bird*, which held half of the weight and has too few legs. What it lost went to *spider*, and none of it to *cat*.
+# The query has learned to answer four legs, and *bird* still has the largest weight. The weight that *bird* has lost went to *spider*, and none of it to *cat*.
+#
+# Why to *spider*? The query cannot turn towards both, because their arrows point in opposite directions. How strongly a key pulls on the answer is its weight
+# times the distance of its value from the answer. At the start this is $0.13 \times 4.5$, or 0.59, for *spider*, but only $0.36 \times 0.5$, or 0.18, for
+# *cat*.
 #
 # How can the answer be correct with so much *bird*? Two birds and a spider have twelve legs between them, four each
-# on average. In the learned query, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told
-# how many legs to find, but not on which animal, and many mixtures have four.
+# on average. After learning, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told how many
+# legs to find but not on which animal, and many mixtures of the three animals have four.
 #
-# One number cannot tell these mixtures apart. Two numbers can. So let each value hold the legs and the wings. Two birds and a spider
-# still have four legs on average, but they also have wings, and a kitten has none. We let twelve queries learn, which start in twelve
-# directions around the circle: first from the legs alone, and then from both numbers. The table
-# shows, for each starting direction, the weight that *cat* has in the end.
+# One number cannot tell these mixtures apart, but two numbers can. So let each value hold the legs and the wings. Two birds and a spider
+# still have four legs on average, but they also have wings, and a kitten has none. Twelve queries, which start in twelve directions around
+# the circle, learn first from the legs alone and then from both numbers. The table shows the weight of *cat* at the end, for each starting direction.
 
 # %% twelve
 turn = torch.arange(0, 360, 30).deg2rad()
 names = [f"{degrees}°" for degrees in range(0, 360, 30)]
 around = torch.stack([turn.cos(), turn.sin()], dim=-1)  # (12, 2)
 legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
-from_legs = learn(around, legs, correct=4.0)  # (1000, 12, 2): the way of each query
+from_legs = learn(around, legs, correct=4.0)  # (1000, 12, 2): the path of each query
 from_both = learn(around, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
 of_cat = [(path[-1] @ keys.T).softmax(dim=-1)[:, 0] for path in (from_legs, from_both)]
 Table(names, ["cat, from legs", "cat, from both"], torch.stack(of_cat, dim=-1))
@@ -224,17 +227,19 @@ axes[1].set(title="legs and wings: all find “cat”")
 show_figure(axes[0].figure, "1.2")
 
 # %% after-twelve [markdown]
-# When the queries learn from the legs alone, all twelve arrive at four legs, but the weight of *cat* ends anywhere between 0.15 and 0.78,
+# When the queries learn from the legs alone, all twelve arrive at four legs, but *cat* ends with anything from 0.15 to 0.78 of the weight,
 # depending on where the query started. When they learn from legs and wings, all twelve head for the same place, and *cat* ends with
-# 0.97 of the weight. Nothing told them to choose *cat*. It is simply the only average with four legs and no wings. So a soft
-# lookup learns what its values can tell apart, and the values of a real model are vectors of many numbers.
+# 0.97. It does not reach 1, because the softmax leaves some weight to every key, but more steps bring it closer.
+#
+# Nothing told the queries to choose *cat*. It is simply the only average with four legs and no wings. A soft lookup can learn only
+# what its values tell apart, and the values of a real model are vectors of many numbers.
 #
 # ## A sentence looks up its own words
 #
 # In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and
 # it is the lookup that you have built: each word asks as a query, is found by its key, and hands over its
-# [value](glossary.ipynb#value). Here the same row of numbers plays all three parts. (In lesson 6 each token gets three different rows.) These
-# are the rows of six words, and below them their raw scores.
+# [value](glossary.ipynb#value). Here the same row of numbers plays all three parts. These are the
+# rows of six words, and below them their raw scores.
 
 # %% raw
 from IPython.display import display
@@ -245,8 +250,7 @@ raw = Q @ K.T  # (L, S): L queries, S keys
 display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores: row $i$ belongs to query $i$, and column $j$ to key $j$. We write L for the number
-# of queries and S for the number of keys; here both are 6.
+# One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
 #
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features, here 5. A raw score divided by
 # $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0. The first row below holds the weights of `on`. For the second row
@@ -260,9 +264,11 @@ Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 
 # %% after-longer [markdown]
 # At first `on` gives most weight to itself, 0.23. Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
-# cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar. Only if all keys have the
-# same length, as those of the animals do, does a larger dot product mean a closer key. The weights then fall with the distance along a bell
-# curve, and statisticians know the average as kernel regression (Nadaraya and Watson, under “Sources”).
+# cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar.
+#
+# If all keys have the same length, as those of the animals do, a larger dot product always means a closer key, because the squared distance is then a constant
+# minus twice the dot product. The softmax of the raw scores then gives each key a weight in proportion to $e^{-d^2/2}$, a bell curve of its distance $d$.
+# Statisticians know such an average as kernel regression (Nadaraya and Watson, under “Sources”).
 #
 # Written as one formula, attention is
 #
@@ -298,8 +304,8 @@ one_and_ten[0], one_and_ten[1:].sum()
 
 # %% after-zeros [markdown]
 # The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
-# 2.7, so the ten have 10 of the 12.7 parts. A zero on its own gets little, but many zeros add up. In exact arithmetic, only a
-# score of minus infinity gives a weight of exactly 0, and lesson 3 uses it to hide words.
+# 2.7, so the ten have 10 of the 12.7 parts. In exact arithmetic, only a score of minus infinity gives a weight of exactly 0, and
+# lesson 3 uses it to hide words.
 #
 # What counts is the *difference* between two scores. In a row with a 5, a zero is far behind; in a row with a $-5$, it is far ahead. So what
 # happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
@@ -331,7 +337,7 @@ display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 
 # %% after-axes [markdown]
 # With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
-# each key is shared out among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
+# the softmax shares out each key among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
 # `dim=-1`, and check that every row sums to 1.
 
 # %% the-answer [markdown]
@@ -389,8 +395,7 @@ RowExplorer(step=5)
 # - Attention is a lookup that answers with a weighted average of all values. In each feature, the answer lies within
 #   the range of the values.
 # - A soft answer has a slope, so training can move the query and the keys. A hard one gives them none.
-# - Training improves the answer, not the weights. Different weights can give the same answer, and the more numbers a value holds,
-#   the fewer of them do.
+# - Training improves the answer, not the weights. Different weights can give the same answer, unless the values can tell the mixtures apart.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
 # - The softmax sees only the differences between scores, and a score of 0 still gets some weight.
 # - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare your output with PyTorch's: correct row sums alone
@@ -532,7 +537,8 @@ check_attention_from_exp(attention_from_exp_solution)
 # Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings. The keys and the values stay as they are, and no key has six legs. Which weights
 # do you expect at the end, and will the twelve queries agree? Write down your guess, and then let them learn.
 #
-# <details><summary>An answer</summary>Close to half <em>cat</em> and half <em>spider</em>, with nearly nothing of <em>bird</em>: that is the only average with six legs and no wings. Use
+# <details><summary>An answer</summary>All twelve agree within 0.003. They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of <em>bird</em>: that is the only average
+# with six legs and no wings. Use
 # <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>, and take the softmax of the last queries times <code>keys.T</code>.</details>
 
 # %% in-torch [markdown]

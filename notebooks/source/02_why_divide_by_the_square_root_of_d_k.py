@@ -9,17 +9,16 @@
 #
 # The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
 # of the number of features, rather than by that number itself? The paper that introduced the formula gives the reason
-# for the root in a footnote. Why large dot products do harm, its authors could only suspect: they may push the softmax
+# for the root in a footnote. Its authors could only suspect why large dot products do harm: they may push the softmax
 # into regions where its gradients are extremely small.
 #
-# **You need:** lesson 1 (scores, weights, output, and the softmax along a row), and to know what a loss, a gradient, the
-# chain rule and a learning rate are.
+# **You need:** lesson 1 (scores, weights, output, and the softmax along a row), and the ideas of a loss, a gradient, the
+# chain rule and a learning rate.
 #
 # **You will be able to**
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
-# - predict how sharp the weights become without the division, and what the number of keys does,
-# - say what the division does for the gradients, and what it does not do,
-# - tell what it does in a trained layer, and what it cannot do.
+# - predict how sharp the weights become with the division and without it,
+# - say what the division does for the gradients, and what it cannot do in a trained layer.
 #
 # **Time:** 50 minutes in class, or 75 on your own with the exercises. “Further” takes another 15.
 
@@ -50,8 +49,8 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (On average over
-# many draws, this happens in about seven of the ten rows.) Attention is supposed to compute a weighted *average*, but
+# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (Over many
+# draws, it happens in seven rows on average.) Attention is supposed to compute a weighted *average*, but
 # here it has turned into a choice, and an arbitrary one. The map on the right comes from the same dot products, but in
 # it every query still averages over several keys.
 #
@@ -67,42 +66,50 @@ show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 #
 # For now we make three assumptions about the features. They have mean 0, they have variance 1, and they are
 # [**independent**](glossary.ipynb#independent): knowing one of them tells you nothing about the others. We draw 20,000
-# queries with 64 features each, and one key for each query. (`var` divides by the count minus one, not by the count,
-# which makes no difference for so many numbers.)
+# queries with 64 features each, and one key for each query.
 
 # %% one-product
 generator = torch.Generator().manual_seed(0)
 queries, keys = torch.randn(2, 20_000, 64, generator=generator)
 products = queries * keys  # (20000, 64): a row holds q_1 k_1, q_2 k_2, ...
-print(f"variance: features {queries.var():.2f}, products {products.var():.2f}")
-
-# %% ask-sum
-predict("02/variance-of-a-sum")
-
-# %% see-sum
-# %%answer 02/variance-of-a-sum
 raw_scores = products.sum(dim=-1)  # (20000,)
-print(f"variance {raw_scores.var():.1f}, standard deviation {raw_scores.std():.2f}")
+print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1f}")
 
 # %% variances-add [markdown]
 # ## Where the root comes from
 #
-# The sum of 64 products has a variance of about 64. To see why, take two of the products and call them $a$ and $b$. A
-# query is independent of its key, so the mean of $q_1 k_1$ is the mean of $q_1$ times the mean of $k_1$, which is 0. In
-# the same way, the mean of $b$ is 0, and so is that of $a + b$. The variance of this sum is therefore the mean of
+# A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take two of the
+# products, $a = q_1 k_1$ and $b = q_2 k_2$. Since $q_1$ and $k_1$ are independent, the mean of $a$ is the mean of $q_1$
+# times the mean of $k_1$, which is 0. The mean of $b$ is 0 as well, and so is the mean of $a + b$. The variance of
+# $a + b$ is therefore the mean of
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
-# The two products are independent too, so the mean of $ab$ is 0. What remains is the mean of $a^2$ plus the mean of
-# $b^2$, and these are the two variances. With more terms the argument is the same: **the variance of a sum of
-# independent terms is the sum of their variances.** A single term such as $q_1 k_1$ has the variance of $q_1$ times the
-# variance of $k_1$, because $q_1^2$ and $k_1^2$ are independent too. There are $d_k$ terms, so
+# The two products are independent of each other, so the mean of $ab$ is 0. What remains is the mean of $a^2$ plus the
+# mean of $b^2$, which are the two variances. The same holds for more terms: **the variance of a sum of independent terms
+# is the sum of their variances.**
+#
+# A single term $q_1 k_1$ has the variance of $q_1$ times the variance of $k_1$, because $q_1^2$ and $k_1^2$ are
+# independent too. There are $d_k$ terms, so
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
-# In our case both variances on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. If we divide all raw scores by $\sqrt{d_k}$, the standard deviation is 1 again, however many features
-# there are. Let us check this for other sizes, on 40 random sequences with 25 queries and 16 keys each.
+# Here, both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
+# $\sqrt{d_k}$. If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
+
+# %% ask-larger
+predict("02/features-of-variance-4")
+
+# %% see-larger
+# %%answer 02/features-of-variance-4
+scores_of_larger = ((2 * queries) * (2 * keys)).sum(dim=-1) / 64**0.5
+print(f"variance {scores_of_larger.var():.1f}")
+
+# %% other-sizes [markdown]
+# The variance is about 16, because queries and keys each contribute a factor of 4. The division makes up for the number
+# of features, not for their size.
+#
+# Does it do so for any $d_k$? We try six sizes, on 40 random sequences with 25 queries and 16 keys each.
 
 
 # %% random-sequences
@@ -132,27 +139,20 @@ show_figure(ax, "2.2")
 # If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is $e^8
 # \approx 2{,}981$ times as large.
 #
-# To describe by a single number how sharp a row of weights is, we count its [**effective
-# keys**](glossary.ipynb#effective-keys). If five keys share the weight equally, the number is 5, and if one key has all
-# of it, the number is 1. (It is the exponential of the entropy of the row, which is also called its *perplexity*.)
+# How sharp is a row of weights? We count its [**effective keys**](glossary.ipynb#effective-keys). If five keys share
+# the weight equally, the count is 5, and if one key has all of it, the count is 1. In general it is $e$ to the power of
+# the entropy, which is the sum of $-p \ln p$ over the weights $p$ of the row. (This number is also called the
+# *perplexity*.) Here it is for the ten rows of both maps in Figure 2.1.
 
-# %% used-figure jupyter={"source_hidden": true}
-raw = [random_raw_scores(d_k) for d_k in sizes]
-by_root = [scores / d_k**0.5 for scores, d_k in zip(raw, sizes, strict=True)]
-used = {
-    name: torch.stack([effective_keys(one.softmax(dim=-1)).mean() for one in scores])
-    for name, scores in (("not divided", raw), ("divided by √d_k", by_root))
-}
-ax = plot_sweep(sizes, used, xscale="log", xlabel="d_k", ylabel="effective keys")
-ax.set(title="How many of its 16 keys a query uses", ylim=(0, 16))
-ax.set_xticks(sizes, sizes.tolist())
-show_figure(ax, "2.3")
+# %% effective-by-hand
+entropy = -(divided * divided.log()).sum(dim=-1)  # (L,)
+print("divided, by hand:", entropy.exp())
+print("divided:         ", effective_keys(divided))
+print("not divided:     ", effective_keys(undivided))
 
 # %% many-keys [markdown]
-# Figure 2.3 counts the effective keys of the 1,000 random queries. With the division, a query uses about 11 of its 16
-# keys, whether it has 4 features or 1,024. Without it, it uses fewer and fewer, and in the end little more than one.
-#
-# But a text may have thousands of words. What does the division do about that?
+# With the division, most of these queries use about half of the ten keys or more. Without it, nine of them use
+# little more than one. But a text may have thousands of words. How many of them does a query use?
 
 # %% ask-many
 predict("02/four-thousand-keys")
@@ -161,27 +161,31 @@ predict("02/four-thousand-keys")
 # %%answer 02/four-thousand-keys
 counts = [16, 64, 256, 1024, 4096]
 table = pd.DataFrame(index=pd.Index(counts, name="keys"))
-for name, divisor in (("not divided", 1), ("divided by √64", 8)):
-    weights = [(random_raw_scores(64, n) / divisor).softmax(dim=-1) for n in counts]
-    table[name] = [effective_keys(one).mean().item() for one in weights]
+for n_keys in counts:
+    raw = random_raw_scores(64, n_keys)
+    for name, divisor in (("not divided", 1), ("divided by √64", 8)):
+        weights = (raw / divisor).softmax(dim=-1)
+        table.loc[n_keys, name] = effective_keys(weights).mean().item()
 table["share of all keys"] = table["divided by √64"] / table.index
 table.round(2)
 
 # %% grows-with-n [markdown]
-# With the division, a query uses about 0.6 of its keys, however many there are. Scores with a standard deviation of 1
-# spread the weight over a fixed *share* of the keys. (For normally distributed scores and many keys, this share is
-# $e^{-1/2} \approx 0.61$.) So $\sqrt{d_k}$ takes care of the number of features, and of nothing else. In a long text, an
-# untrained query averages over hundreds of words, and training has to make the scores larger before it can single out
-# one of them.
+# With the division, a query uses about 0.6 of its keys, however many there are. The same spread of scores spreads the
+# weight over the same *share* of the keys. For normally distributed scores of variance $\sigma^2$ and many keys, this
+# share is $e^{-\sigma^2/2}$, which is 0.61 if the variance is 1. (PyTorch's own layers begin with a variance of 1/9 or
+# 1/4, as “In torch” shows, so there the share is 0.95 or 0.88.)
+#
+# So $\sqrt{d_k}$ takes care of the number of features, and of nothing else. In a long text, an untrained query averages
+# over most of the words, and training has to make the scores larger before it can single out one of them.
 #
 # ## What the spread does to learning
 #
 # Now we turn to what the authors of the paper suspected. A model can learn from a score only if changing the score
-# changes the weights. The table that says how fast each weight moves when one of the scores moves is the
-# [**Jacobian**](glossary.ipynb#Jacobian) of the softmax. For three keys with the weights 0.5, 0.3 and 0.2 it has nine
-# entries, which we call **slopes**.
+# changes the weights. The [**Jacobian**](glossary.ipynb#Jacobian) of the softmax is the table of all partial
+# derivatives, of each weight with respect to each score. For three keys with the weights 0.5, 0.3 and 0.2 it has nine
+# entries.
 
-# %% nine-slopes
+# %% nine-derivatives
 p = torch.tensor([0.5, 0.3, 0.2])
 p.diag() - p.outer(p)
 
@@ -190,12 +194,11 @@ p.diag() - p.outer(p)
 # $p_i (1 - p_i)$, which is positive because the weight of a key rises with its own score. Everywhere else you find
 # $-p_i p_j$, which is negative because what one key gains, the others must lose.
 #
-# If one key has a weight of 0.998, its slope on the diagonal is $0.998 \cdot 0.002$, or about 0.002. Hardly anything
-# moves, and we say that the softmax is *saturated*. But if two keys are *tied* at 0.5, their slopes are 0.25, and no
-# slope is larger than that.
+# If one key has a weight of 0.998, its entry on the diagonal is $0.998 \cdot 0.002$, or about 0.002. Hardly anything
+# moves, and we say that the softmax is *saturated*.
 #
-# The division changes more than the slopes. Three steps lead from the loss back to the query. As an example, take the
-# three keys from above, and let the loss be the first weight.
+# The division changes more than these derivatives. Three steps lead from the loss back to the query. As an example,
+# take the three keys from above, and let the loss be the first weight.
 #
 # 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
 #    *score*: $(0.25, -0.15, -0.1)$.
@@ -205,82 +208,112 @@ p.diag() - p.outer(p)
 #    *query* is a sum of the keys: 0.125 times the first key, minus 0.075 times the second, minus 0.05 times the third.
 #
 # Leaving out the division changes two of these steps. In step 2, nothing is divided by $\sqrt{d_k}$ any more, which
-# makes the gradient longer. In step 1, the slopes become small if one key has won. What is the effect of both together?
-# We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its value, and the loss
-# is the sum of all outputs.
+# makes the gradient longer. In step 1, the derivatives become small if one key has won. What is the effect of both
+# together? We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its value,
+# and the loss is the sum of all outputs.
 
 
 # %% query-gradients
 def query_gradients(d_k, n_keys, divisor):
-    """Return the length of the gradient of each query."""
+    """Return the largest weight of each query, and the length of its gradient."""
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(40, 25, d_k, generator=generator).requires_grad_()
     key = torch.randn(40, n_keys, d_k, generator=generator)
     value = torch.randn(40, n_keys, 1, generator=generator)
     weights = (query @ key.mT / divisor).softmax(dim=-1)
     (weights @ value).sum().backward()
-    return query.grad.norm(dim=-1).flatten()  # (1000,)
+    largest = weights.detach().amax(dim=-1)
+    return largest.flatten(), query.grad.norm(dim=-1).flatten()  # (1000,) each
 
 
 # %% ask-gradient
 predict("02/gradient-of-a-query")
 
-
 # %% see-gradient
 # %%answer 02/gradient-of-a-query
-def quantiles_of(d_k, n_keys, divisor):
-    lengths = query_gradients(d_k, n_keys, divisor)
-    return lengths.quantile(torch.tensor([0.1, 0.5, 0.9])).tolist()
+rows, lengths = [], {}
+for d_k, n_keys in [(64, 256), (64, 2048), (128, 2048), (128, 16), (1024, 16)]:
+    for name, divisor in [("not divided", 1), ("divided by √d_k", d_k**0.5)]:
+        largest, gradients = query_gradients(d_k, n_keys, divisor)
+        longest_tenth = gradients.sort().values[-100:].sum() / gradients.sum()
+        medians = [largest.median().item(), gradients.median().item()]
+        rows.append([d_k, n_keys, name, *medians, longest_tenth.item()])
+        lengths[d_k, n_keys, name] = gradients
+columns = ["d_k", "keys", "scores", "largest weight", "gradient", "longest tenth"]
+pd.DataFrame(rows, columns=columns).round(4)
 
+# %% gradient-figure jupyter={"source_hidden": true}
+# %%answer 02/gradient-of-a-query
+import matplotlib.pyplot as plt
+import seaborn as sns
 
-cases = [(64, 256), (64, 2048), (128, 2048), (128, 16), (1024, 16)]
-columns = ["10% are below", "median", "10% are above"]
-pd.concat(
-    {
-        name: pd.DataFrame(
-            [quantiles_of(d_k, n, d_k**power) for d_k, n in cases], cases, columns
-        )
-        for name, power in (("not divided", 0), ("divided by √d_k", 0.5))
-    }
-).rename_axis(["", "(d_k, keys)"]).round(4)
+long = pd.concat(
+    pd.DataFrame(
+        {"case": f"{d_k:,} features\n{n:,} keys", "scores": name, "length": length}
+    )
+    for (d_k, n, name), length in lengths.items()
+)
+_, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
+colors = {"not divided": "#c8500a", "divided by √d_k": "#0b61a4"}
+sns.boxplot(
+    long,
+    x="length",
+    y="case",
+    hue="scores",
+    palette=colors,
+    whis=(10, 90),
+    showfliers=False,
+    ax=ax,
+)
+ax.set(xscale="log", xlabel="length of the gradient of a query", ylabel="")
+ticks = [0.0001, 0.001, 0.01, 0.1, 1, 10]
+ax.set_xticks(ticks, ["0.0001", "0.001", "0.01", "0.1", "1", "10"])
+ax.set_xlim(ticks[0], ticks[-1])
+ax.set_title("Without the division, gradients are uneven")
+sns.move_legend(ax, "upper left", title=None)
+show_figure(ax, "2.3")
 
 # %% half-true [markdown]
-# Without the division, the gradients do not simply vanish. The table shows three things:
+# In the first row, the median gradient is about twelve times as long as in the second, so the gradients do not simply
+# vanish. (*Longest tenth* is what the longest 100 gradients contribute to the sum of all lengths.)
 #
 # - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
-#   keys, the median is 12 to 36 times as long without the division as with it.
-# - **With many features and few keys, most of them vanish.** For 1,024 features and 16 keys, the median is about a
-#   thousandth of what it is with the division. Yet even there the longest tenth is far longer than with the division:
-#   it belongs to queries for which no key has clearly won.
-# - **With the division, the gradients are of similar length.** In each row the last number is less than three times the
-#   first. Without it, it is more than 30 times the first.
+#   keys, the median is 12 to 36 times as long without the division. A factor of $\sqrt{d_k}$, here 8 or 11, comes from
+#   step 2. The rest comes from step 1. Without the division, the largest weight is typically near 0.8, and its
+#   derivative near $0.8 \cdot 0.2 = 0.16$. With it, so many keys share the weight that every derivative is small.
+# - **With many features and few keys, most gradients vanish.** With 1,024 features and 16 keys, one key has won in most
+#   rows. The median is about a thousandth of what it is with the division.
+# - **Without the division, gradients are uneven.** The longest tenth contributes 30% to 84% of the total. With the
+#   division, it contributes less than a fifth.
 #
-# So the suspicion, which is about step 1 alone, is only half the truth. Longer gradients alone would do little harm,
-# since a smaller learning rate makes up for them. But none makes up for gradients that are *uneven*: all queries of a layer are made by one set of parameters (lesson 6), whose gradient is the sum of what the
-# queries contribute, so a few queries can outweigh all the others. (We measured this on random queries and keys.)
+# So the suspicion, which is about step 1 alone, is only half the truth. A smaller learning rate makes up for gradients
+# that are all too long, but not for gradients that are *uneven*. All queries of a layer are made by the same parameters
+# (lesson 6), whose gradient is a sum over the queries. With 1,024 features, one query in ten contributes more to this
+# sum than all the others.
 #
 # ## Why not divide by something else?
 #
-# Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$. Here $d_k$ is the number of features in *one
-# query*, and $d_{model}$ that of a token in the whole layer. A layer of width 512 is often split into 8
-# [heads](glossary.ipynb#head), small attention computations of their own whose queries have 64 features (lesson 7).
+# Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$, where $d_{model}$ is the number of features of a
+# token in the whole layer. A layer of width 512 is often split into 8 [heads](glossary.ipynb#head), small attention
+# computations of their own whose queries have $d_k = 64$ features (lesson 7).
 #
 # In the explorer, $d_{model}$ is always 1,024. Try the four divisors with a small and with a large $d_k$. Which of them
-# keeps the sharpness of the weights and the length of the gradient the same?
+# keeps both the number of effective keys and the length of the gradient nearly the same?
 
 # %% explore-scaling
 ScalingExplorer(d_k=256, divisor="d_k", ask=False)
 
 # %% only-the-root [markdown]
-# Only $\sqrt{d_k}$ keeps the variance near 1 for every $d_k$, and with it the median length of the gradient. If we divide
-# by $d_k$, the variance drops to $d_k/d_k^2 = 1/d_k$. In a large head, all scores of random keys are then nearly equal,
-# and the output is nearly a plain average. Dividing by $\sqrt{d_{model}}$ ignores that the sum has only as many terms as the *query* has features. In a layer of width 512 with
-# 8 heads, it leaves a variance of $64/512 = 1/8$.
+# From $d_k = 4$ on, only $\sqrt{d_k}$ does. If we divide by $d_k$, the variance drops to $d_k/d_k^2 = 1/d_k$. In a large head, all scores
+# of random keys are then nearly equal, and the output is nearly a plain average. If we divide by $\sqrt{d_{model}}$, we
+# ignore that the sum has only as many terms as the *query* has features. In a layer of width 512 with 8 heads, this
+# leaves a variance of $64/512 = 1/8$.
 #
 # ## Do trained scores still have a variance of 1?
 #
-# Training may move the features anywhere. Let us look at the first attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors. It has twelve heads with
-# $d_k = 32$ and reads 35 sentences for us. The model adds a token at each end, so eight words become ten tokens.
+# Training may change the features in any way. Let us look at the first attention layer of all-MiniLM-L6-v2, a small
+# model that turns English sentences into vectors. The layer has twelve heads with $d_k = 32$, and we let it read 35
+# sentences, to each of which the model adds two tokens.
 #
 # The layer returns weights. The logarithm of a weight is its score, up to a number that is the same in the whole row, so
 # the logarithms of the weights vary exactly as the scores do.
@@ -297,20 +330,17 @@ sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
 readings = [layer.read(sentence) for sentence in sentences]  # weights (H, L, S) each
 variances = [reading.weights.log().var(dim=-1) for reading in readings]  # (H, L) each
 of_heads = torch.cat(variances, dim=-1).mean(dim=-1)  # (H,)
-of_heads
-
-# %% trained-maps jupyter={"source_hidden": true}
-# %%answer 02/a-sharp-trained-head
-pair, words = readings[0].weights[[1, 2]], readings[0].tokens
-of_pair = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
-figure = plot_heads(pair, queries=words, keys=words, titles=of_pair)
-figure.set_figheight(3.4)
+print("mean variance in each head:", of_heads)
+words = readings[0].tokens
+titles = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
+maps = readings[0].weights[[1, 2]]
+figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown]
-# In head 2, which looks almost only at the token before, the variance is near 100. So the division does not keep the scores small: training has made them large in this head. Nine of the other heads have a mean variance
-# between 1/2 and 2 in these short sentences, but nothing forces them to. Some models rescale every
-# query and key to a fixed length first, as in exercise 4.
+# Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division does not
+# keep the scores small: in this head, training has made them large. Nine of the other heads have a mean variance between
+# 1/2 and 2 in these short sentences, but nothing keeps it there.
 
 # %% the-answer [markdown]
 # ## So why that number?
@@ -318,12 +348,10 @@ show_figure(figure, "2.4")
 # A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
 # is $\sqrt{d_k}$. Dividing by this number gives small and large heads the same sharpness before any training. Each query
 # then averages over several keys, and most queries get gradients of similar length. If we divided by $d_k$ instead, a
-# larger head would begin closer to a plain average. (With PyTorch's own parameters the variance begins at about 1/9, or
-# 1/4 in `nn.MultiheadAttention`, and not at 1. What counts is that it is the same for every size of head.)
+# larger head would begin closer to a plain average.
 #
 # A model can also learn without the division, because training can change the size of the scores by itself. Under
-# “Further” we train a small model with the optimiser Adam. It learns without the division too, but more slowly and at
-# fewer learning rates. In some of those runs, dividing by $d_k$ works better than the root.
+# “Further” we train a small model, which does so, but more slowly and at fewer learning rates.
 
 # %% further [markdown]
 # ## Further
@@ -357,9 +385,6 @@ names = {"raw": "not divided", "sqrt(d_k)": "divided by √d_k", "d_k": "divided
 race["divisor"] = race.divisor.map(names)
 
 # %% race-figure jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-import seaborn as sns
-
 _, ax = plt.subplots(layout="constrained")
 sns.lineplot(
     race[(race.learning_rate == 0.001) & (race.step <= 400)],
@@ -385,11 +410,13 @@ final = compared.groupby(["step", "divisor", "learning_rate"]).accuracy.mean()
 final.unstack("learning_rate").round(3)
 
 # %% race-reading [markdown]
-# After 400 steps, the model without the division is above 0.95 at two of the five rates, the one that divides by
-# $\sqrt{d_k}$ at four, and the one that divides by $d_k$ at three. At the lowest rate, more steps are all that is missing:
-# after 1,600 steps the counts are three, four and four. At the rate of 0.01 more steps do not help the model without the
-# division, and at 0.03 none of the three gets there. This is a single task at a single size, so it does not prove a
-# general law. Here, the division made learning faster, and the choice of the learning rate less critical.
+# After 400 steps, the accuracy is above 0.95 at two of the five rates without the division, at four with $\sqrt{d_k}$,
+# and at three with $d_k$. At the lowest rate, the two slower models only need more time: after 1,600 steps, the counts
+# are three, four and four. At the rate of 0.01, more time does not help the model without the division, and at 0.03 none
+# of the three reaches 0.95.
+#
+# This is one task at one size, so it does not prove a general law. Here, dividing by $\sqrt{d_k}$ made learning faster
+# than no division, and the choice of the learning rate less critical.
 #
 # ### Is the division needed at all?
 #
@@ -409,14 +436,14 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # smaller values, so the initial scores are as small as they would be with the division.
 #
 # The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
-# $\sqrt{d_k}$. The optimiser Adam takes steps of the same length whether the parameters are small or large, so relative to
-# their size it changes the small ones more. With plain gradient descent (SGD), the step is even longer without the
-# division than with it: the same scores now come from smaller parameters, so their gradient is larger by a factor of $\sqrt{d_k}$. We tried
-# this with $d_k = 64$ and the same learning rate for both versions.
-# Without the division, the first step with Adam moved the scores about 5 times as far as it did with the division, and
-# the first step with SGD moved them about 30 times as far. With a third optimiser, Adafactor, it makes no difference
-# where the factor is, because its steps are proportional to the size of the parameters (unless these are tiny). T5 was
-# trained with Adafactor.
+# $\sqrt{d_k}$. The optimiser Adam takes steps of the same length whether the parameters are small or large, so relative
+# to their size it changes the small ones more. With plain gradient descent (SGD), the step itself becomes longer,
+# because the gradient of the smaller parameters is larger by a factor of $\sqrt{d_k}$. We tried this with $d_k = 64$ and
+# the same learning rate for both versions. Without the division, the first step with Adam moved the scores about 5 times
+# as far, and the first step with SGD about 30 times as far.
+#
+# With a third optimiser, Adafactor, it makes no difference where the factor is, because its steps are proportional to
+# the size of the parameters (unless these are tiny). T5 was trained with Adafactor.
 
 # %% remember [markdown]
 # ## What to remember
@@ -425,10 +452,10 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 #   is $d_k$ and its standard deviation is $\sqrt{d_k}$.
 # - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. Here $d_k$ stands for the
 #   number of features in a query of one head, not for the width of the layer.
-# - Then an untrained query uses about 0.6 of its keys, however many there are. Without the division, a query with many
-#   features and few keys usually puts nearly all of its weight on one key.
-# - “The gradients vanish” is only half the truth. Without the division they are very uneven: in heads of the usual size
-#   most are longer, but with many more features and few keys most are close to 0.
+# - If the scores of a query have variance 1, it uses about 0.6 of its keys, however many there are. Without the
+#   division, a query with many features and few keys usually puts nearly all of its weight on one key.
+# - “The gradients vanish” is only half the truth. Without the division they are uneven: in heads of the usual size most
+#   are longer, but with many more features and few keys most are close to 0.
 # - The root makes the spread of the scores before training independent of $d_k$. Training may change the spread, and a
 #   model can learn without the root.
 
@@ -529,10 +556,10 @@ check_hundred_dice(hundred_dice_solution)
 
 # %% ten-tokens
 torch.manual_seed(42)
-w_query, w_key, _ = (torch.nn.Linear(8, 8) for _ in range(3))
+w_query, w_key = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
 tokens = torch.randn(10, 8) * 10.0
 scores = w_query(tokens) @ w_key(tokens).T / 8**0.5
-print(f"variance of the scores {scores.var():.1f}")
+print(f"variance of the scores {scores.var():.0f}")
 
 
 # %% tags=["exercise"]
@@ -546,7 +573,7 @@ check_good_factor(good_factor)
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 def good_factor_solution():
-    return 10 / 436.5**0.25  # the variance grows with the fourth power of the factor
+    return 10 / 1160**0.25  # the variance grows with the fourth power of the factor
 
 
 check_good_factor(good_factor_solution)
@@ -581,7 +608,7 @@ def normed_scores_solution(query, key):
     def rescaled(x):
         return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt()
 
-    return rescaled(query) @ rescaled(key).transpose(-2, -1) / query.shape[-1] ** 0.5
+    return rescaled(query) @ rescaled(key).mT / query.shape[-1] ** 0.5
 
 
 check_normed_scores(normed_scores_solution)
@@ -601,6 +628,23 @@ torch.manual_seed(0)
 x = torch.randn(1, 6, 64)  # (N, L, E), as query, key and value
 default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
+
+# %% start [markdown]
+# What variance do the scores have before training, after the division? For tokens of variance 1 it depends on how the
+# layer draws its parameters. `nn.Linear` begins with queries and keys of variance 1/3, and so with scores of variance
+# 1/9. In `nn.MultiheadAttention` it is 1/2, and so 1/4. Neither depends on the size of a head.
+
+# %% torch-start
+torch.manual_seed(0)
+x = torch.randn(2000, 512)
+w_query, w_key = torch.nn.Linear(512, 64), torch.nn.Linear(512, 64)
+from_linear = w_query(x) @ w_key(x).T / 64**0.5
+layer = torch.nn.MultiheadAttention(512, num_heads=8)
+query, key, value = (x @ layer.in_proj_weight.T).chunk(3, dim=-1)
+first_head = query[:, :64] @ key[:, :64].T / 64**0.5
+print(
+    f"nn.Linear {from_linear.var():.2f}, nn.MultiheadAttention {first_head.var():.2f}"
+)
 
 # %% sources [markdown]
 # ## Sources
@@ -630,7 +674,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # explorer: 6. The trained layer and the answer: 8.
 #
 # **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine slopes:* fill in one row together on the board. *The three steps back to the query:* follow the example with
+# *The nine derivatives:* fill in one row together on the board. *The three steps back to the query:* follow the example with
 # numbers on the board. *“The gradients vanish”:* ask them to name a model that they know, and to
 # find its row in the table.
 # </details>
@@ -641,8 +685,8 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # **1.** $d_k = 64$, and the features have mean 0 and variance 1 and are independent. What is the standard deviation of
 # a raw score? **8.** *64* is the variance. *1* is what we get after the division.
 #
-# **2.** The features of queries and keys have variance 4 instead of 1. What is the variance of the scores after
-# dividing by the root? **16.** *1* forgets the assumption. *4* counts only one of the two variances.
+# **2.** The features of the queries have variance 9, and those of the keys have variance 1. What is the standard
+# deviation of the scores after dividing by the root? **3.** *1* forgets the assumption. *9* is the variance.
 #
 # **3.** A layer has width 512 and 8 heads. What goes under the root? **64.** *512* is the width of the layer. *8* is
 # the number of heads.
@@ -652,6 +696,6 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 # comes closer to 1:* that happens when the scores are multiplied.
 #
 # **5.** The scores are not divided, $d_k$ is 64, and there are 256 keys. What happens to the gradients of the queries? **They become uneven, and most
-# become longer.** *All vanish:* this answer considers only the slopes, and only those of keys that have won. *All
-# become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the slopes.
+# become longer.** *All vanish:* this answer considers only the softmax, and only rows in which one key has won. *All
+# become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the softmax.
 # </details>

@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 
-from attnlab import causal_mask, load_table, sequence_mask, sliding_window_mask
+from attnlab import causal_mask, load_table, sequence_mask
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import MaskExplorer
@@ -56,10 +56,10 @@ show_figure(ax, "3.1")
 # %% read-mask [markdown]
 # Read the picture row by row. The row of *cat* has to guess *sat*, whose cell is marked with a question mark. So it may attend to *The* and to
 # *cat* itself, but not to *sat* or to anything later. The diagonal is open because no word has to guess itself: *cat* is what the row of *The* has
-# to guess. The last row has nothing to guess, which leaves five exercises.
+# to guess.
 #
 # A mask in which no word sees a later one is called a [**causal mask**](glossary.ipynb#causal-mask). Throughout this series, `True` means “may
-# attend”. Some libraries use the opposite convention.
+# attend”.
 #
 # ## What a mask does to the scores
 #
@@ -84,8 +84,8 @@ for ax in axes[1:]:
 show_figure(axes[0], "3.2")
 
 # %% leak-test [markdown]
-# Without the mask, *cat* gave more than half of its weight to the four later words. Now *The* and *cat* have this weight. Both have grown by the
-# same factor, since their scores are as before, and the row still adds up to 1.
+# Without the mask, *cat* gave more than half of its weight to the four later words. With the mask, *The* and *cat* share all of it. Their scores
+# have not changed, so both weights have grown by the same factor, and the row adds up to 1 again.
 #
 # ## The leak test
 #
@@ -105,22 +105,23 @@ def causal(x):
 
 
 # %% moved
-def moved(attend, x, place):
+def moved(attend, x, place, tolerance=1e-5):
     """Change the tokens at `place`; return 1 for each output that moves, else 0."""
     changed = x.clone()
     changed[place] += torch.linspace(0.5, 1, x.shape[-1])  # each feature differently
-    same = torch.isclose(attend(changed), attend(x), atol=1e-5, equal_nan=True)
-    return (~same).any(dim=-1).int()  # equal_nan: what stays NaN has not moved
+    difference = (attend(changed) - attend(x)).abs()
+    return (difference > tolerance).any(dim=-1).int()
 
 
 print("“mat” changes:", moved(causal, x, place=5))
 print("“The” changes:", moved(causal, x, place=0))
 
 # %% two-halves [markdown]
-# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First change a word on which some outputs must not depend. When
-# *mat* changes, only its own output moves; if an earlier one moved, the mask would leak. But a test that sees nothing at all would also find no
-# leak. So then change a word on which some outputs should depend. When *The* changes, all six move; if one of them stayed, either the mask would
-# block too much or the test could not see the change.
+# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First, change a word on which some outputs must not depend. When
+# *mat* changes, only its own output moves. If an earlier output moved too, the mask would leak.
+#
+# But a test that notices nothing at all would also find no leak. So, second, change a word on which the outputs must depend. When *The* changes,
+# all six move. If one of them stayed the same, either the mask would block too much, or the test could not notice the change.
 #
 # ### A mask that leaks
 #
@@ -155,25 +156,29 @@ def without_mask(x):
     return F.scaled_dot_product_attention(x, x, x)
 
 
+def count_moved(draws, place, tolerance):
+    reports = [moved(without_mask, draw, place, tolerance) for draw in draws]
+    return torch.stack(reports).sum(dim=0).tolist()  # for each of the six outputs
+
+
 generator = torch.Generator().manual_seed(0)
-drawn = torch.randn(50, 6, 256, generator=generator)  # 50 times six tokens
-for size in (1, 0.1):
-    reports = [moved(without_mask, size * sample, place=5) for sample in drawn]
-    moved_in = torch.stack(reports).sum(dim=0).tolist()
-    print(f"size {size}: the six outputs moved in {moved_in} of 50 draws")
+draws = torch.randn(50, 6, 256, generator=generator)  # 50 times six tokens
+print("last token changes:         ", count_moved(draws, 5, 1e-5))
+print("first token changes:        ", count_moved(draws, 0, 1e-5))
+print("last token changes, float64:", count_moved(draws.double(), 5, 1e-12))
 
 # %% blind-read [markdown]
 # In nearly all draws the test says that only the last output has moved, as if the mask were perfect. Yet there is no mask. A token of 256 such
-# numbers scores about $256/\sqrt{256} = 16$ with itself and not far from 0 with the others. Since $e^{16}$ is about nine million, each token keeps
-# nearly all of its own weight, and what it takes from the others is too little for the test, which ignores changes as small as 0.00001. Only the
-# second half of the test gives the alarm: when the first token changes, the later outputs hardly ever move, and they should.
+# numbers has a score of about $256/\sqrt{256} = 16$ with itself and scores near 0 with the others. Since $e^{16}$ is about nine million, each token
+# gives itself nearly all of its weight. What it takes from the others is too little for the test, which ignores changes up to 0.00001. Only the
+# second half of the test raises the alarm: when the first token changes, the later outputs hardly ever move, and they should.
 #
-# The second line shows the cure. With tokens a tenth of the size, all scores are near 0, all weights are nearly equal, and no leak is missed. So
-# when you test a mask, use small numbers, such as `0.1 * x`.
+# The third line shows the cure: in float64 we can count every change above $10^{-12}$, and no leak is missed. (The wider the tokens, the smaller the
+# changes: at 1,024 features even this test misses most leaks. So always run both halves.)
 #
 # ## A short sentence in a batch with a longer one
 #
-# Masks have a second use. To put *The cat sat* in the same tensor as *The cat sat on the mat*, we append three rows of zeros. Such filler is called
+# To put *The cat sat* in the same tensor as *The cat sat on the mat*, we append three rows of zeros. Such filler is called
 # [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`.
 
 # %% padded-batch
@@ -194,16 +199,17 @@ print("its weights there: ", (batch[1] @ batch[1].T / math.sqrt(5)).softmax(dim=
 
 # %% keys-of-padding [markdown]
 # All the numbers have shrunk by the same factor. The score of each `<pad>` is 0, which is a score like any other. So the three of them take 28% of
-# the weight, and they contribute nothing but zeros. They must not be seen at all.
+# the weight, and they contribute nothing but zeros. The words must not see them at all.
 #
 # ### The padding mask
 #
-# A padding mask says which *keys* are real, and it is the same for every query. `sequence_mask` makes it from the lengths of the sentences. It has
-# the shape (N, S), with one row per sentence, and `real[:, None, :]` adds a dimension of size 1, which PyTorch repeats for all queries. With heads
+# A padding mask says which *keys* are real: those whose position is smaller than the length of their sentence. It has the shape (N, S), with one row
+# per sentence, and is the same for every query. So `real[:, None, :]` adds a dimension of size 1, which PyTorch repeats for all queries. With heads
 # (lesson 7) the scores have the shape (N, H, L, S). Shapes are matched from the right, so the mask then needs the shape (N, 1, 1, S).
 
 # %% padding-mask
-real = sequence_mask([6, 3])  # (N, S)
+lengths = torch.tensor([6, 3])
+real = torch.arange(6) < lengths[:, None]  # (N, S), the same as sequence_mask(lengths)
 output = masked_attention(batch, batch, batch, real[:, None, :])  # mask: (N, 1, S)
 print("“sat” on its own:  ", alone[2])
 print("“sat” in the batch:", output[1, 2])
@@ -216,19 +222,21 @@ def padded(x):
 print("<pad> changes:", moved(padded, batch[1], place=[3, 4, 5]))
 
 # %% padding-is-a-query [markdown]
-# With the mask, *sat* has the same output in the batch as on its own. When all three `<pad>` tokens change, the words do not move. The outputs of
-# `<pad>` do, as they should: the mask hides the keys of `<pad>`, not its queries. Leave these outputs *out* when you average over tokens or compute
-# a loss. But do not mask their rows. In this layer it would change nothing for the words, and it would make rows that may attend to nothing.
+# With the mask, *sat* has the same output in the batch as on its own. When all three `<pad>` tokens change, the outputs of the words stay the same.
+# The outputs of `<pad>` move, as they should, because the mask hides the keys of `<pad>` and not its queries.
+#
+# Leave these outputs out when you average over tokens or compute a loss, but do not mask their rows. In this layer, masking them would change
+# nothing for the words, and it would make rows that may attend to nothing.
 #
 # ## Masks combine with *and*
 #
-# If several rules must hold at once, a cell is open only if every rule leaves it open. So masks of True and False are combined with `&`, as in
-# `may_attend & window`. A [**sliding window**](glossary.ipynb#sliding-window) saves work in long texts: `sliding_window_mask(6, window=3)` keeps
-# the keys that are fewer than three positions away, on both sides. Together with the causal mask it becomes a causal window, which holds a word and
-# the two before it. In the last mask, the first two tokens are `<pad>`.
+# If several rules must hold at once, a cell is open only if every rule leaves it open. So we combine masks with `&`, as in
+# `may_attend & window`. A [**sliding window**](glossary.ipynb#sliding-window) keeps the keys that are fewer than three positions away, on both sides.
+# It can save work in long texts, if the program skips the blocked cells. Together with the causal mask it becomes a causal window, which holds a
+# word and the two before it.
 
-# %% combined jupyter={"source_hidden": true}
-window = sliding_window_mask(6, window=3)
+# %% combined
+window = (i - j).abs() < 3
 from_left = torch.arange(6) >= 2  # the first two tokens are <pad>
 panels = {
     "causal": may_attend,
@@ -244,12 +252,14 @@ show_figure(axes[0], "3.3")
 # %% empty-rows [markdown]
 # ## A row that may attend to nothing
 #
-# In the last mask, the first two rows have no open cell. This is not a mistake: when a model continues several texts at once, padding is often put
-# on the left. Then all the texts end at the same position, and the next word can be appended to each of them there.
+# In the last mask, the first two rows have no open cell. This is not a mistake. When a model continues several texts at once, padding is often put
+# on the left, so that all the texts end at the same position, where the next word is appended to each.
 #
-# Padding on the left needs one more precaution. If the model adds a vector for each position (lesson 11), count the positions from the first word,
-# for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`, and not from the first `<pad>`. No mask does that for you, and the leak test cannot see it. Now to the
-# empty row, in “`<pad>` The cat sat”:
+# Padding on the left needs one more precaution. If the model adds a vector for each position (lesson 11), count the positions from the first word
+# and not from the first `<pad>`, for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`. No mask does that for you, and the leak test does not
+# notice if it is forgotten.
+#
+# What happens in an empty row? We try it with “`<pad>` The cat sat”.
 
 # %% left-padding
 left = torch.cat([torch.zeros(1, 5), short])  # <pad> The cat sat
@@ -261,8 +271,8 @@ left_mask.int(), first_layer
 # The first row is NaN, “not a number”. The softmax divides each exponential by the sum of the exponentials in its row. Here all of them are 0, and
 # 0 divided by 0 has no value.
 #
-# Nobody uses the output of `<pad>`, so is its row harmless? Models have many layers. Let us give this output to a second layer, under the same
-# mask.
+# Nobody uses the output of `<pad>`, so is its row harmless? Models have many layers. Let us give this output to a second layer, under the
+# same mask.
 
 # %% ask-nan
 predict("03/nan-in-the-second-layer")
@@ -278,9 +288,9 @@ masked_attention(first_layer, first_layer, first_layer, left_mask)
 # ### Your experiment: what should a blocked score become?
 #
 # So minus infinity is safe only if no row is empty. The mask editor draws the weights of a sentence that begins with two `<pad>` tokens, which it
-# writes `pad`, under a causal mask. Its scores are random. “Blocked score” offers five rules. Three of them replace the score, by $-\infty$, by
-# -1e9 or by 0. One leaves the scores alone and sets the weights to 0 after the softmax. The last is attnlab's own. Try all five: which rows still
-# add up to 1, and where does a blocked key get some weight?
+# writes `pad`, under a causal mask. Its scores are random. “Blocked score” offers five rules. Three of them replace the blocked scores by $-\infty$,
+# by -1e9 or by 0. The fourth leaves the scores alone and sets the weights to 0 after the softmax. The fifth is attnlab's own. Try all five: which
+# rows add up to 1, and where does a blocked key get some weight?
 
 # %% explore-masks
 MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=False)
@@ -345,8 +355,8 @@ print("“sat”, if the sentence ends there:", alone[2])
 print("“sat”, in the whole sentence:     ", causal(x)[2])
 
 # %% the-ending [markdown]
-# The word *on* stands in the input, but the output of *sat* does not depend on it. So its guess is honest, and so are the other four, although all
-# five come from a single pass.
+# The word *on* is in the input, but the output of *sat* does not depend on it. So the model has to guess *on* without having seen it. The same is
+# true of the other four guesses, and all five come from a single pass.
 
 # %% further [markdown]
 # ## Further
@@ -356,10 +366,11 @@ print("“sat”, in the whole sentence:     ", causal(x)[2])
 # ### What peeking does to a model
 #
 # We trained small models to guess the next word in a made-up language of eight words. After each word, one of three words follows, with the
-# probabilities 0.6, 0.3 and 0.1. The loss is the average of $-\ln p$, where $p$ is the probability that the model gives to the correct word. Without
-# peeking, no model can reach an average loss below 0.90, and a model that guesses at random has a loss of $\ln 8$, which is 2.08. Four models had a causal
-# mask and four had none (`data/make_peek_at_the_future.py`). The loss was measured in two ways: with the whole sentence as input, as in training, and with only
-# the words so far, as in use. Compare the two curves, move the slider through the training, and then put the mask back.
+# probabilities 0.6, 0.3 and 0.1. The loss is the average of $-\ln p$, where $p$ is the probability that the model gives to the correct word. The best
+# possible model that does not peek has an average loss of 0.90, and a model that guesses at random has a loss of $\ln 8$, which is 2.08.
+#
+# We trained four models with a causal mask and four without one (`data/make_peek_at_the_future.py`). We measured the loss in two ways: given the
+# whole sentence, as in training, and given only the words so far, as in use. Compare the two curves. Then put the mask back.
 
 # %% explore-peek
 from attnlab.explorers import PeekExplorer
@@ -367,16 +378,16 @@ from attnlab.explorers import PeekExplorer
 PeekExplorer(causal=False, step=50, ask=False)
 
 # %% peek-reading [markdown]
-# With the whole sentence in sight, the models without a mask end far below the best possible loss, because they have learned to copy the next word.
-# (Their loss does not reach 0, because there is nothing to copy for the last guess.) With only the words so far, their loss falls for a while and
-# then rises again, as copying takes over. In the end, three of the four do worse than guessing at random. The models with the mask end close to the
-# best possible loss, whichever way it is measured.
+# Given the whole sentence, the models without a mask end far below the loss of an honest model, because they have learned to copy the next word.
+# (Their loss does not reach 0, because there is nothing to copy for the last guess.) Given only the words so far, their average loss falls at first.
+# Then it rises to about 2.9, as copying takes over, and from there it falls slowly. In the end, three of the four still do worse than guessing at
+# random. The models with the mask end close to the best possible loss, whichever way it is measured.
 #
 # ### Fewer queries than keys
 #
 # When a model writes a text word by word, it keeps the keys and values of all words so far in a [**cache**](glossary.ipynb#cache). Suppose that the
-# two newest words, *the* and *mat*, arrive together. Then two queries meet six keys: $L = 2$ and $S = 6$. With `is_causal=True`, PyTorch builds the
-# causal mask itself.
+# two newest words, *the* and *mat*, arrive together. Then two queries meet six keys: $L = 2$ and $S = 6$. With `is_causal=True`, PyTorch makes the
+# causal mask `j <= i` itself, where `i` counts the queries that it is given and `j` counts the keys, both from 0.
 
 # %% ask-cache
 predict("03/is-causal-with-a-cache")
@@ -401,7 +412,7 @@ show_figure(axes[0], "3.4")
 # %% corners-reading [markdown]
 # With `is_causal=True`, *mat* has seen only *The* and *cat*, and no error was raised. PyTorch counts from the upper left corner of the mask, where
 # query 0 belongs to key 0. With a cache, the last query belongs to the last key, so the mask has to be aligned with the lower right corner. You can
-# always build such a mask yourself and pass it. A single new query needs no mask at all, since it may attend to every key.
+# always build such a mask yourself and pass it. A single new query needs no causal mask, since no key comes after it.
 #
 # ### A large negative number in 16 bits
 #
@@ -412,8 +423,9 @@ half = torch.zeros(4, 4, dtype=torch.float16)  # scores
 half.masked_fill(~left_mask, -1e9)  # this line is meant to fail
 
 # %% half-reading [markdown]
-# Other ways of writing the same thing raise no error. Here is the first row of “`<pad>` The cat sat” again, the one without a key. First -1e9 is
-# *added* to the scores, and then they are filled with the lowest number of the type. The last line adds two such masks.
+# Other ways to block a score raise no error. We try three of them on the first row of “`<pad>` The cat sat”, which has no key. The first *adds*
+# -1e9 to the blocked scores. The second fills them with the lowest number of the type. The third adds this number twice, as happens when a causal
+# mask and a padding mask are both added to the scores.
 
 # %% half-silent
 added = half + (~left_mask).half() * -1e9
@@ -423,20 +435,21 @@ print("lowest number:  ", lowest.softmax(dim=-1)[0])
 print("lowest + lowest:", (lowest + lowest)[0])
 
 # %% half-why [markdown]
-# Float16 cannot hold -1e9, so the number became $-\infty$ on the way, and that brings back the NaN which it was meant to avoid. The lowest number
-# of the type gives the silent average, in every precision. But take care when you add two such masks, one for the future and one for padding: where
-# both block, the sum is below the lowest number and becomes $-\infty$ after all. The other 16-bit type, bfloat16, can hold -1e9 and gives the
-# silent average.
+# Float16 cannot hold -1e9, so the number became $-\infty$, and the row is NaN again. The lowest number of the type avoids NaN in every precision, and
+# the empty row becomes an average over all keys. But where two such masks both block a key, their sum lies below the lowest number, and it becomes
+# $-\infty$ after all. The other 16-bit type, bfloat16, can hold -1e9, and the row becomes an average too.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - A mask says which keys a query may attend to. It acts on the scores, before the softmax: forbidden scores become $-\infty$. A score of 0 blocks nothing.
-# - A causal mask hides later words. Row $i$ has to guess word $i + 1$, so it may see itself. This makes it possible to train on all next words in one pass.
+# - A causal mask hides later words. Row $i$ has to guess word $i + 1$, so it may attend to word $i$ itself. With this mask, a model can train on all
+#   next words in one pass.
 # - A padding mask hides keys, not queries, so it has the shape (N, 1, S) and is the same for every query. With heads it has the shape (N, 1, 1, S).
 #   Leave the rows of `<pad>` out of averages and losses.
-# - The leak test: change a token and see which outputs move. Some must, and some must not. Use small numbers, since tokens of many features can hide a leak.
-# - A row without any key can come out as NaN, as 0, or as an average over keys that it must not see. Decide which of these you want.
+# - The leak test changes a token and checks which outputs move. Check both those that must move and those that must not. Test in float64, since
+#   tokens of many features can hide a leak.
+# - The output of a row without any key can be NaN, 0, or an average over keys that it must not see. Decide which of these you want.
 # - In attnlab and in `F.scaled_dot_product_attention`, True means “may attend”, and a mask of floats is added to the scores. In other places True can mean
 #   “blocked”. If you mix them up, you often get no error.
 
@@ -453,9 +466,9 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # - otherwise `"too tight"` if some output $i$ stays the same when one of the tokens 0 to $i$ changes,
 # - otherwise `"correct"`.
 #
-# Use `moved`. The tokens in `x` are small enough for that. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first: it
-# sets randomly chosen numbers to 0, so outputs move even if no token changes. `moved` changes each feature by another amount, because a layer
-# norm would undo a change that is the same for all.)
+# Use `moved`, whose tolerance is right for the tokens in `x`. (If you test a model of your own, switch off [dropout](glossary.ipynb#dropout) first:
+# it sets randomly chosen numbers to 0, so outputs move even if no token changes. `moved` changes each feature by a different amount, because a layer
+# norm would undo a change that is the same for all features.)
 #
 # <details><summary>Hint</summary>
 #

@@ -197,7 +197,7 @@
 #
 # ### Jacobian
 #
-# All slopes of a function with several inputs and outputs, as a matrix. For the [softmax](#softmax) of a row it says how weight
+# All partial derivatives of a function with several inputs and outputs, as a matrix. For the [softmax](#softmax) of a row it says how weight
 # $i$ moves with score $j$. Shape (S, S). [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% [markdown]

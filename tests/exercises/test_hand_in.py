@@ -13,7 +13,7 @@ from attnlab.exercises._verdict import latest
 from tools.grade._submissions import lesson_of, read_submissions
 
 SOURCES = [
-    "def new_vector(query, x):\n    return query",
+    "def new_vector(query, x, hidden):\n    return query",
     "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)",
 ]
 

@@ -1,4 +1,4 @@
-"""The check of lesson 0: what it accepts, and what it says of wrong answers that are not slips."""
+"""The checks of lesson 0: what they accept, and what they say of other wrong answers."""
 
 import torch
 import torch.nn.functional as F
@@ -6,29 +6,67 @@ import torch.nn.functional as F
 from tests.exercises.verdicts import accepts, names
 
 
-def by_hand(query, x):
-    powers = torch.tensor([float(row @ query / len(query) ** 0.5) for row in x]).exp()
-    return sum(power * row for power, row in zip(powers / powers.sum(), x, strict=True))
+def by_hand(query, x, hidden):
+    seen = [row for place, row in enumerate(x) if place != hidden]
+    powers = torch.tensor([float(row @ query / len(query) ** 0.5) for row in seen]).exp()
+    return sum(power * row for power, row in zip(powers / powers.sum(), seen, strict=True))
+
+
+def by_infinity(query, x, hidden):
+    scores = x @ query / len(query) ** 0.5
+    scores[hidden] = -torch.inf
+    return scores.softmax(dim=-1) @ x
+
+
+def by_mask(query, x, hidden):
+    may_attend = torch.arange(len(x))[None] != hidden
+    return F.scaled_dot_product_attention(query[None], x, x, attn_mask=may_attend)[0]
+
+
+def shared_again(query, x, hidden):
+    weights = (x @ query / len(query) ** 0.5).softmax(dim=-1)
+    weights[hidden] = 0
+    return weights @ x / weights.sum()
 
 
 test_accepts = accepts({
-    "check_new_vector": [
-        by_hand,
-        lambda query, x: F.scaled_dot_product_attention(query[None], x, x)[0],
-        lambda query, x: (query @ x.mT / x.shape[-1] ** 0.5).softmax(-1) @ x,
-    ]
+    "check_new_vector": [by_hand, by_infinity, by_mask, shared_again],
+    "check_third_sentence": [
+        "the ball hung in the cave a bat hung in the cave",
+        lambda: "cave cave cave bat ball",
+    ],
 })  # fmt: skip
+
+
+def spoils(query, x, hidden):
+    x[hidden] = 0
+    return x.mean(dim=0)
+
 
 test_names_the_mistake = names({
     "check_new_vector": {
         ("x (7, 5)", "has the shape (7,) instead of (5,). You returned one number for each word"): (
-            lambda query, x: (x @ query / len(query) ** 0.5).softmax(-1)
+            lambda query, x, hidden: (x @ query / len(query) ** 0.5).softmax(-1)
         ),
         ("x (3, 11)", "divided, but not by the square root"): (
-            lambda query, x: (x @ query / 5**0.5).softmax(-1) @ x
+            lambda query, x, hidden: by_hand(query * len(query) ** 0.5 / 5**0.5, x, hidden)
         ),
-        "is `weights @ x`": lambda query, x: (x @ query).softmax(0) * x,
-        "a single vector": lambda query, x: F.scaled_dot_product_attention(query[None], x, x),
-        "One of three steps is wrong": lambda query, x: x.amax(dim=0),
-    }
+        "is `weights @ x`": lambda query, x, hidden: (x @ query).softmax(0) * x,
+        "leave out its row of x as well": lambda query, x, hidden: (
+            (x @ query)[torch.arange(len(x)) != hidden].softmax(0) @ x
+        ),
+        "a single vector": lambda query, x, hidden: by_mask(query, x, hidden)[None],
+        "One of four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
+        "changes its arguments": spoils,
+    },
+    "check_third_sentence": {
+        "Your answer is an integer": 3,
+        ("“Bat” is not in the table", "deep, in, the", "without capital letters"): "Bat and ball",
+        "has no “ball”. It needs exactly one.": "deep in the cave hung a bat",
+        "has 2 “bat”. It needs exactly one.": "bat bat ball",
+        ("0.352 of animal and 0.365 of sport", "by 0.267 to 0.217", "matches it better"): (
+            "a bat hung in the cave with a ball in the cave"
+        ),
+        "Add more of the words that have some animal.": "she hit the ball with a bat",
+    },
 })  # fmt: skip

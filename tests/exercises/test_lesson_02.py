@@ -22,7 +22,7 @@ test_accepts = accepts({
         lambda c: (MEAN / c, VARIANCE / c**2),
         lambda c: (torch.tensor(MEAN / c), torch.tensor(VARIANCE) / c**2),
     ],
-    "check_good_factor": [lambda: 10 / 436.5**0.25, 2.1, lambda: torch.tensor([2.0])],
+    "check_good_factor": [lambda: 10 / 1160**0.25, 1.75, lambda: torch.tensor([1.7])],
     "check_normed_scores": [
         lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
         lambda q, k: normed(q.double(), k.double()),
@@ -36,7 +36,7 @@ test_names_the_mistake = names({
         "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
-    "check_good_factor": {"436.5, which is too large.": 10, "too small": 0},
+    "check_good_factor": {"1160, which is too large.": 10, "too small": 0},
     "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,

@@ -144,7 +144,7 @@ def peek(explorer: Explorer) -> Truth:
     return Truth(
         {"whole_sentence": runs[explorer.causal][0], "words_so_far": runs[explorer.causal][1]}
         | {"best_possible": best, "guessing": guessing},
-        [explorer.step, whole, other[0], so_far, other[1]]
+        [explorer.step, whole, so_far, other[0], other[1]]
         + [best] * bool(whole < best - 0.05)
         + [guessing] * lost,
         reads={"board.body": itertools.chain(*board)},

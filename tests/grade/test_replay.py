@@ -37,7 +37,7 @@ ANSWERS = [
     *((SCORES, given, "not yet") for given in (raises, exit, nn.Linear(2, 2), b"B", 3)),
     (SCORES, lambda *inputs: object(), "not yet"),
     (SCORES, changes_its_input, "not yet"),  # which only the process of the answer sees
-    ("check_new_vector", lambda query, x: None, "missing"),
+    ("check_new_vector", lambda query, x, hidden: None, "missing"),
     (SCORES, lambda query, key: time.sleep(60), "failed to run"),  # cut short, and not wrong
 ]
 
