@@ -73,8 +73,8 @@ def tell_nan(subject: Subject, results: Results) -> None:
     results.found(
         "nan",
         f"The output is NaN or infinite at ordinary scores: with {subject.shapes}.",
-        advice="look for a row whose keys are all blocked, or a softmax over an axis of which "
-        "a whole line is blocked.",
+        advice="look for a row whose keys are all blocked, a softmax over an axis of which "
+        "a whole line is blocked, or minus infinity that is subtracted.",
     )
 
 

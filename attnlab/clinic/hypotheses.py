@@ -141,6 +141,8 @@ SCALES = (
     _law("scale-length", "are divided by the root of S, the keys", lambda size: size.S**-0.5),
     _law("scale-length", "are divided by S, the number of keys", lambda size: 1 / size.S),
     _law("scale-model", "are divided by the width of the model", lambda size: 1 / size.model),
+    _law("scale-other", "are divided by the root of Ev, the features of a value",
+         lambda size: size.Ev**-0.5),
 )  # fmt: skip
 
 

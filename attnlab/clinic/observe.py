@@ -255,18 +255,16 @@ def _factor(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None, 
     view, None that it cannot be told.
     """
     part = unrepeated(part).double()
-    norms = part.transpose(1, 2).flatten(2).norm(dim=-1)
-    elsewhere: tuple = (None, None)
+    moved, elsewhere = part.transpose(1, 2).flatten(2), None
     for rows in pieces(projected, part):
-        ratio = norms / rows.norm(dim=-1)
-        if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
-            return float(ratio.mean()), True
-        total = norms.norm() / rows.norm()  # the same numbers at other places
+        for one, other, right in ((moved, rows, True), (part, rows.reshape(part.shape), False)):
+            ratio = one.norm(dim=-1) / other.norm(dim=-1)
+            if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
+                return float(ratio.mean()), right
+        total = part.norm() / rows.norm()
         if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
-            apart = (part.flatten(1) - total * rows.flatten(1)).abs().max()
-            viewed = apart < 1e-5 * part.abs().max()
-            elsewhere = float(total), False if viewed else elsewhere[1]
-    return elsewhere
+            elsewhere = float(total)  # the same numbers at other places
+    return elsewhere, None
 
 
 def unrepeated(part: Tensor) -> Tensor:

@@ -195,6 +195,12 @@ class Subject:
             parts["value"] = parts["key"]
         return {side: part.to(self.dtype) for side, part in parts.items()}
 
+    def louder(self, factor: float, **how: int | None) -> dict:
+        """Return inputs whose scores are those of ``inputs`` times the square of a factor."""
+        kept = ("value",) if not self.followed else ()
+        parts = self.inputs(**how)
+        return {side: part if side in kept else factor * part for side, part in parts.items()}
+
     def rest(self, parts: dict, masks: dict, causal: bool) -> dict:
         """Return what is given beside the tokens, by name."""
         query, key = parts["query"], parts["key"]
