@@ -20,7 +20,7 @@ from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, expla
 from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned, strain
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
 from attnlab.clinic.names import numbers_of
-from attnlab.clinic.observe import Core, find_order, observe
+from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import DEMANDS, Subject
 from attnlab.clinic.unnamed import causal_missing, examine_pattern, measured_recipe, unexplained
 
@@ -36,8 +36,6 @@ def examine(subject: Subject, results: Results) -> None:
     if not subject.find_call():
         no_call(subject, results)
         return
-    if subject.followed and not subject.large:
-        find_order(subject)
     if steady(subject, results):
         _attention(subject, results)
     results.sizes = subject.shapes
@@ -54,14 +52,10 @@ def examine(subject: Subject, results: Results) -> None:
 
 
 def untried(subject: Subject) -> tuple[str, ...]:
-    """Return the arguments that no call was given."""
-    if subject.options.call is not None:
-        return ()
-    return tuple(
-        one.name
-        for one in subject.known
-        if one.name not in subject.given and one.name not in subject.sides
-    )
+    """Return the arguments that no call was given, and the mode of a layer that was left out."""
+    used = {one.name for one in subject.known} if subject.options.call else subject.given
+    left = [one.name for one in subject.known if one.name not in used | subject.sides.keys()]
+    return (*left, *(["train mode"] if subject.module is not None else []))
 
 
 def _attention(subject: Subject, results: Results) -> None:

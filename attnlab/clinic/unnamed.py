@@ -97,8 +97,8 @@ def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: 
     """
     table = recipe.order.compute(*sample.products.shape[-2:])
     if table.dtype != torch.bool:
-        sentence = "Something that depends on the positions alone is added to the scores"
-        results.note("positions", f"{sentence}{_favours(table)}.")
+        sentence = "Something that depends on the positions alone is added to the scores."
+        results.note("positions", sentence)
     weights = recipe.weights(sample)
     seen, evidence = _seen(weights), hy.weights_table("Weights of the first sequence:", weights)
     (queries, keys), lost, ahead = seen.shape, ~seen.any(dim=0), seen.triu(1)
@@ -130,18 +130,6 @@ def examine_pattern(recipe: Recipe, sample: Sample, results: Results, *, meant: 
         i, j = (~seen).nonzero()[0].tolist()
         words = f"Some keys are never seen by some queries, such as key {j} by query {i}."
         results.note("window", words)
-
-
-def _favours(added: Tensor) -> str:
-    """Return in words whether what is added, (H, L, S), grows or falls with the distance."""
-    seen, (queries, keys) = added.isfinite(), added.shape[-2:]
-    distance = (torch.arange(queries)[:, None] - torch.arange(keys)).abs() * seen
-    distance = (distance - distance.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)) * seen
-    alike = torch.cosine_similarity(distance.flatten(1), added.nan_to_num(neginf=0.0).flatten(1))
-    for sign, which in ((1, "far"), (-1, "near")):
-        if (sign * alike > 0.9).all():
-            return f", and favours {which} keys"
-    return ""
 
 
 def _blocks(way: Way, seen: Tensor) -> bool:

@@ -75,15 +75,6 @@ def test_a_bias_that_is_subtracted_is_told_of_as_such():
     assert report.findings[0].fix == "add it: scores + bias."
 
 
-@pytest.mark.parametrize(("sign", "which"), [(1, "near"), (-1, "far")])
-def test_a_note_says_which_keys_a_bias_of_the_distance_favours(sign, which):
-    def alibi(q, k, v):
-        distance = (torch.arange(q.shape[-2])[:, None] - torch.arange(k.shape[-2])).abs()
-        return (scored(q, k) - sign * distance.to(q)).softmax(-1) @ v
-
-    assert f"favours {which} keys" in " ".join(diagnose(alibi).notes)
-
-
 def test_a_divisor_of_the_width_of_value_is_a_scale():
     report = diagnose(lambda q, k, v: (q @ k.mT / v.shape[-1] ** 0.5).softmax(-1) @ v)
     assert names(report) == ["scale-other"]
