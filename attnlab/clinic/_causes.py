@@ -62,7 +62,6 @@ _FIXES = {  # of one or several causes, by lessons
             "let query i see key j only where j <= i: before the softmax, scores = "
             "scores.masked_fill(torch.ones_like(scores).tril() == 0, -torch.inf)."
         ),
-        "train-eval": "only dropout depends on self.training; a mask never does.",
     },
     "04_reading_heatmaps_honestly": {
         "random": (

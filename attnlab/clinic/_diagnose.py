@@ -25,7 +25,7 @@ from attnlab.clinic._report import Report
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.examine import examine
 from attnlab.clinic.names import arguments
-from attnlab.clinic.pieces import examine_merge, examine_pair, examine_softmax, examine_split
+from attnlab.clinic.pieces import examine_merge, examine_pair, examine_split
 from attnlab.clinic.subject import Subject, converted, copy_of
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -35,10 +35,10 @@ def _whole(target: object, options: Options, results: Results) -> None:
     examine(Subject(target, options), results)
 
 
-def _no_mask(target: object, options: Options, results: Results) -> None:
+def _too_small(target: object, options: Options, results: Results) -> None:
     results.unexamined(
-        "A function that builds a mask is not examined.",
-        remedy="Print the mask, or use the check of lesson 3.",
+        "A softmax by itself and a function that builds a mask are not examined.",
+        remedy="Print what it gives, or use the checks of lesson 1 and lesson 3.",
     )
 
 
@@ -48,8 +48,8 @@ KINDS: dict[str, tuple[str, Callable]] = {
     "heads": ("pair (split, merge)", examine_pair),
     "split": ("head split", examine_split),
     "merge": ("head merge", examine_merge),
-    "mask": ("mask builder", _no_mask),
-    "softmax": ("softmax", examine_softmax),
+    "mask": ("mask builder", _too_small),
+    "softmax": ("softmax", _too_small),
 }
 MASK_OPTIONS = ("allowed", "blocked", "additive")
 NAMED = (("softmax", "softmax"), ("merge", "merge|combine|join|unsplit|concat"), ("split", "split"))
@@ -91,7 +91,7 @@ def diagnose(
     ----------
     target : callable, torch.nn.Module or tuple of two callables
         An attention function of (query, key, value) with or without a mask argument, a layer, a
-        head split or merge or both as a pair, or a softmax.
+        head split or merge, or both as a pair.
     kind : {"attention", "module", "heads", "split", "merge", "mask", "softmax"}, optional
         What it is; told from its arguments and its name if not given.
     mask : {"allowed", "blocked", "additive"}, optional
@@ -150,15 +150,7 @@ def diagnose(
     if unknown := sorted(meant - CAUSES.keys()):
         raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")
     options = Options(
-        mask,
-        causal,
-        batch_first,
-        num_heads,
-        embed_dim,
-        call,
-        self_attention,
-        time_limit,
-        meant,
+        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, time_limit, meant
     )
     results = Results(meant=meant)
     wake_torch()
@@ -169,16 +161,9 @@ def diagnose(
             torch.default_generator.manual_seed(0)
             words, probe = KINDS[kind or kind_of(target)]
             _examine(probe, target, options, results)
-    return Report(
-        name_of(target),
-        words,
-        results.arranged(),
-        tuple(results.notes),
-        tuple(results.properties),
-        results.gap,
-        results.sizes,
-        results.untried,
-    )
+    found, said = results.arranged(), (tuple(results.notes), tuple(results.properties))
+    looked = results.gap, results.sizes, results.untried
+    return Report(name_of(target), words, found, *said, *looked)
 
 
 def _unwrapped(target: object) -> object:
@@ -190,7 +175,7 @@ def _unwrapped(target: object) -> object:
 
 def _examine(probe: Callable, target: object, options: Options, results: Results) -> None:
     """Examine a copy; what ends the examination early becomes a gap."""
-    limit = Limit(IN_ALL * options.time_limit)
+    limit, threads = Limit(IN_ALL * options.time_limit), torch.get_num_threads()
     try:
         own = set_aside(target) if isinstance(target, nn.Module) else target
         if own is None:
@@ -212,6 +197,8 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
         results.unexamined(f"The examination was stopped after {spent}.", remedy=remedy)
     except Exception as error:
         results.failed(error, "The clinic itself failed here, so not all was checked")
+    finally:
+        torch.set_num_threads(threads)
 
 
 def set_aside(module: nn.Module) -> nn.Module | None:

@@ -75,14 +75,6 @@ def says_allowed(code: object, mask: str = "") -> bool:
     return bool(named or (ALLOWED.search(words) and not BLOCKED.search(words)))
 
 
-def words_around(code: object) -> str:
-    """Return the code with its words, and the names of the modules that it uses."""
-    used = getattr(_own(code), "__globals__", {})
-    names = getattr(getattr(_own(code), "__code__", None), "co_names", ())
-    modules = [getattr(used.get(name), "__name__", "") for name in names]
-    return f"{text_of(code)} {' '.join(map(str, modules))}"
-
-
 def _says(pattern: str) -> Callable[[object], bool]:
     """Return a function that tells whether code speaks of something in its name or its words."""
     compiled = re.compile(pattern, re.IGNORECASE)

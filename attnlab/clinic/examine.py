@@ -17,10 +17,10 @@ from attnlab.clinic.heads import (
     examine_sides,
 )
 from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
-from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned
+from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned, strain
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
 from attnlab.clinic.names import numbers_of
-from attnlab.clinic.observe import Core, find_order, observe
+from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import DEMANDS, Subject
 from attnlab.clinic.unnamed import causal_missing, examine_pattern, measured_recipe, unexplained
 
@@ -36,8 +36,6 @@ def examine(subject: Subject, results: Results) -> None:
     if not subject.find_call():
         no_call(subject, results)
         return
-    if subject.followed and not subject.large:
-        find_order(subject)
     if steady(subject, results):
         _attention(subject, results)
     results.sizes = subject.shapes
@@ -54,14 +52,10 @@ def examine(subject: Subject, results: Results) -> None:
 
 
 def untried(subject: Subject) -> tuple[str, ...]:
-    """Return the arguments that no call was given."""
-    if subject.options.call is not None:
-        return ()
-    return tuple(
-        one.name
-        for one in subject.known
-        if one.name not in subject.given and one.name not in subject.sides
-    )
+    """Return the arguments that no call was given, and the mode of a layer that was left out."""
+    used = {one.name for one in subject.known} if subject.options.call else subject.given
+    left = [one.name for one in subject.known if one.name not in used | subject.sides.keys()]
+    return (*left, *(["train mode"] if subject.module is not None else []))
 
 
 def _attention(subject: Subject, results: Results) -> None:
@@ -87,6 +81,9 @@ def _attention(subject: Subject, results: Results) -> None:
             "about 3 digits are right.",
         )
     large_scores(subject, found, results)
+    for place, recipe in enumerate(found):
+        if not results.findings and recipe is not None and recipe.order is not DENSE:
+            strain(subject, recipe, place, "later keys", results)
     if subject.followed:
         examine_positions(subject, results)
     elif found[0] is not None and not found[0].slips:
@@ -148,7 +145,8 @@ def best(subject: Subject, cores: list[Core], results: Results) -> Recipe | None
             if other and not other.slips:
                 _ask_layout(name, layout, says(subject.target), results)
                 return other
-    for demand in DEMANDS[2:] if subject.demand in DEMANDS[:2] else ():
+    only_scaled = recipe is not None and recipe.slips == (recipe.scale,)
+    for demand in DEMANDS[2:] if subject.demand in DEMANDS[:2] and not only_scaled else ():
         other = _other(
             subject,
             {"demand": demand},
@@ -274,11 +272,7 @@ def large_scores(subject: Subject, found: list[Recipe | None], results: Results)
     """Ask about scores that are scaled dot products only where they are small."""
     if results.findings or results.gap or None in found or subject.large or subject.rough:
         return
-    parts = {
-        side: 3 * part if side != "value" or subject.followed else part
-        for side, part in subject.inputs().items()
-    }
-    cores = observe(subject, parts=parts)
+    cores = observe(subject, parts=subject.louder(3.0))
     for core, recipe in zip(cores, found, strict=False):
         if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
             continue

@@ -85,6 +85,12 @@ def pattern(form: Form, N: int, H: int, L: int, S: int, seed: int = 3) -> Tensor
     return allowed.expand(N, H, L, S)
 
 
+def single(form: Form, N: int, H: int, L: int, S: int) -> Tensor:
+    """Return a mask (N, H, L, S) that leaves every query one key."""
+    own = torch.zeros(1) if form.per_key else torch.arange(L)[:, None] % S
+    return (torch.arange(S) == own).expand(N, H, L, S)
+
+
 def reads_mask(adapter: Callable) -> bool:
     """Return whether an adapter does something with its last argument, the mask."""
     code = getattr(adapter, "__code__", None)

@@ -141,6 +141,8 @@ SCALES = (
     _law("scale-length", "are divided by the root of S, the keys", lambda size: size.S**-0.5),
     _law("scale-length", "are divided by S, the number of keys", lambda size: 1 / size.S),
     _law("scale-model", "are divided by the width of the model", lambda size: 1 / size.model),
+    _law("scale-other", "are divided by the root of Ev, the features of a value",
+         lambda size: size.Ev**-0.5),
 )  # fmt: skip
 
 
@@ -564,7 +566,8 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
         words = "With {the_mask} the weights of a query sum to {sums} instead of 1."
         return _measured("not-normalised", words)
     if taken.abs().max() < 1e-7:
-        return _lost_keys(scores, weights, allowed)
+        words = "{Keys} get nothing, but allowed keys lose weight too: a row sums to {sums}."
+        return _measured("mask-leak", words)
     implied = _implied(scores, weights, allowed)
     for what, moved in (("set to", implied), ("moved by", implied - scores)):
         at = moved[~allowed.expand_as(moved) & (weights > 1e-9)]
@@ -583,20 +586,6 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
 
 def _measured(cause: str, words: str) -> Way:
     return Way(cause, words, lambda *given: None)
-
-
-def _lost_keys(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
-    """Nothing leaks and yet the weights are not right: allowed keys are lost or unequal."""
-    if ((weights.sum(dim=-1) - 1).abs() > 2e-3).any():
-        words = "{Keys} get nothing, but the weights of a query sum to {sums} instead of 1."
-        return _measured("mask-after-softmax", words)
-    right = scores.masked_fill(~allowed, -math.inf).softmax(dim=-1)
-    lost = float(right.masked_fill(weights > 1e-9, 0).sum(dim=-1).max())
-    words = (
-        "{Keys} get nothing, but allowed keys lose weight too: up to "
-        f"{lost:.2f} of a query's weight."
-    )
-    return _measured("mask-leak", words)
 
 
 def _implied(scores: Tensor, weights: Tensor, allowed: Tensor) -> Tensor:

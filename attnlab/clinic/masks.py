@@ -11,12 +11,20 @@ from torch import Tensor
 
 from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
-from attnlab.clinic.forms import Form, pattern
-from attnlab.clinic.hypotheses import DENSE, SURE, Recipe, explain, measured_masking
+from attnlab.clinic.forms import Form, pattern, single
+from attnlab.clinic.hypotheses import DENSE, SURE, Recipe, Sample, explain, measured_masking
 from attnlab.clinic.names import Argument
 from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import Subject
 
+LOW = -1000.0  # scores below it are above no fill of some hundreds
+SUBTRACTED = hy.Way(
+    "mask-inverted",
+    "{The_mask} is subtracted from the scores instead of added: keys for which it holds -3 gain, "
+    "and take {taken} of a query's weight.",
+    lambda scores, allowed, softmax: softmax(scores + 3.0 * ~allowed),
+    "add it: scores + bias.",
+)
 MEANINGS = {
     "allowed": 'True means “may attend” (mask="allowed")',
     "blocked": 'True means “blocked” (mask="blocked")',
@@ -54,6 +62,11 @@ def examine_masks(subject: Subject, found: list[Recipe | None], results: Results
             _second(subject, mask, clean, results)
             _hold(subject, mask, clean, results)
             _empty_row(subject, mask, clean, results)
+            size = _size(clean.core.sample)
+            few = single(clean.form, *size)
+            masks = {mask.name: clean.form(few, subject.dtype)}
+            blocked = f"keys that {mask.name} blocks"
+            strain(subject, clean.base, clean.place, blocked, results, masks=masks, allowed=few)
         elif tries:
             _accuse(subject, mask, found, tries, results)
         else:
@@ -110,6 +123,10 @@ def _sizes(subject: Subject) -> list[tuple[int, int, int, int]]:
     L, S = query.shape[-2], key.shape[-2]
     several = [(L, S), (L, L), (S, S)] if subject.followed and L != S else [(L, S)]
     return [(N, H, *one) for one in several]
+
+
+def _size(sample: Sample) -> tuple[int, ...]:
+    return tuple(getattr(sample.sizes, name) for name in "NHLS")
 
 
 def given(
@@ -224,14 +241,24 @@ def _accuse(
             advice="positions < lengths[:, None] may be seen.",
         )
         return
-    recipe = one.recipe
+    recipe, core = _subtracted(subject, mask, one) or (one.recipe, one.core)
     hy.report(
         Recipe(masking=recipe.masking, softmax=recipe.softmax),
-        [one.core.sample],
+        [core.sample],
         results,
-        weights=one.core.weights,
+        weights=core.weights,
         mask=f"the mask {mask.name}",
     )
+
+
+def _subtracted(subject: Subject, mask: Argument, one: Try) -> tuple[Recipe, Core] | None:
+    """Return what shows that an additive mask is subtracted: minus infinity only gives NaN."""
+    if one.recipe.masking.cause != "nan" or one.form.kind != "additive":
+        return None
+    masks, allowed = {mask.name: one.given.clamp_min(-3)}, one.core.sample.allowed
+    recipe = replace(one.base, masking=SUBTRACTED)
+    cores = observe(subject, masks=masks, allowed=allowed)[one.place :]
+    return (recipe, cores[0]) if cores and recipe.gives(cores[0].sample) else None
 
 
 def _padding(subject: Subject, mask: Argument, one: Try, results: Results) -> None:
@@ -262,9 +289,7 @@ def _second(subject: Subject, mask: Argument, one: Try, results: Results) -> Non
     """Give another mask of the same shape: the first must not stay; nor must a causal order go."""
     if subject.large:
         return
-    sizes = one.core.sample.sizes
-    size = tuple(getattr(sizes, name) for name in "NHLS")
-    cores = given(subject, mask.name, one.form, size, seed=4)
+    cores = given(subject, mask.name, one.form, _size(one.core.sample), seed=4)
     if len(cores) <= one.place or cores[one.place].sample.allowed is None:
         return
     if judged(one.base, cores[one.place]).masking.cause:
@@ -302,7 +327,7 @@ def _both(
     if found[0].gives(sample):
         results.held("both-masks", f"{one} and {other} work together")
         return
-    size = sample.sizes.N, sample.sizes.H, sample.sizes.L, sample.sizes.S
+    size = _size(sample)
     for kept, lost, allowed in (
         (one, other, pattern(form, *size)),
         (other, one, pattern(beside, *size, seed=4)),
@@ -327,6 +352,55 @@ def _empty_row(subject: Subject, mask: Argument, one: Try, results: Results) -> 
         results.held("empty-row", "a query whose keys are all blocked gives 0")
     else:
         results.note("empty-row", "A row with no allowed key averages the values.")
+
+
+def strain(
+    subject: Subject, base: Recipe, place: int, blocked: str, results: Results, **given: object
+) -> None:
+    """Let all scores of some query fall below ``LOW``: a finite fill does not block them then."""
+    if subject.large or subject.rough:
+        return
+    N = None if given.get("allowed") is None else 3
+    for seed in range(8):
+        factor = 1.0
+        for _ in range(2):  # at ordinary scores, and with the lowest at twice that
+            parts = subject.louder(factor, seed=seed, N=N)
+            cores = observe(subject, parts=parts, **given)[place:]
+            scores = base.scores(cores[0].sample) if cores else None
+            if scores is None:
+                return
+            allowed = _allowed(base, cores[0].sample).expand_as(scores)
+            best = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1)
+            lowest = float(best[allowed.any(dim=-1)].min())
+            factor = (2 * LOW / min(lowest, -0.2 * float(scores.abs().max()))) ** 0.5
+        if lowest < LOW:
+            _tell_strained(cores[0].weights, allowed, lowest, blocked, results)
+            return
+
+
+def _allowed(recipe: Recipe, sample: Sample) -> Tensor:
+    """Return which keys a query may see by its mask and by the order of its recipe."""
+    size = sample.products.shape[-2:]
+    own, order = sample.allowed, recipe.order.compute(*size)
+    allowed = torch.ones(size, dtype=torch.bool) if own is None else own
+    if order is None:
+        return allowed
+    return allowed & (order if order.dtype == torch.bool else order.isfinite())
+
+
+def _tell_strained(
+    weights: Tensor, allowed: Tensor, lowest: float, blocked: str, results: Results
+) -> None:
+    taken = weights.masked_fill(allowed, 0).sum(dim=-1)[allowed.any(dim=-1)]
+    where = f"Where the best score of a query falls to {lowest:.0f}"
+    if not taken.isfinite().all():
+        results.note("large-scores", f"{where}, its output is NaN.")
+    elif taken.max() > SURE:
+        results.note(
+            "mask-finite",
+            f"{where}, {blocked} take up to {taken.max():.2g} of its weight: they were filled "
+            "with a finite number, and -torch.inf is safe.",
+        )
 
 
 def returned(cores: list[Core], results: Results) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from attnlab.clinic.hypotheses import Sample, Sizes, fit_scores, measured_weights
+from attnlab.clinic.hypotheses import Sample, Sizes, measured_weights
 from attnlab.clinic.subject import LARGE, SIZES, Reply, Subject
 
 PRODUCTS = {"bmm": 0, "mm": 0, "baddbmm": 1, "addmm": 1}  # where the factors begin
@@ -51,11 +51,6 @@ class Recorder(TorchDispatchMode):
         """Run an operation, and keep it if it is a product."""
         result = operation(*args, **(kwargs or {}))
         place = PRODUCTS.get(operation.overloadpacket.__name__)
-        if operation.overloadpacket.__name__ == "convolution":  # a projection of each place
-            image, weight = args[0].flatten(2).mT, args[1].flatten(1)
-            if len(image) and result.flatten(2).shape[-1] == image.shape[1]:
-                whole = result.flatten(2).mT.detach().clone()
-                self.products.append((image.detach().clone(), weight.detach().clone(), whole))
         if operation.overloadpacket.__name__ in NORMS:  # it gives what is cut, too
             kept = args[0].detach().clone(), torch.zeros(1, 1), result[0].detach().clone()
             self.products.append(kept)
@@ -202,12 +197,6 @@ def _core(
     if weights.shape != (*query.shape[:-1], key.shape[-2]) or len(query) % N:
         return None
     parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
-    if parts[0].shape[2] > subject.length == parts[1].shape[2] and subject.alone:
-        parts = _ungrouped(parts, projected, subject)
-        if parts is None:
-            return None
-    if subject.heads_first:
-        parts = [p.flatten(0, 1).unflatten(0, (-1, N)).transpose(0, 1) for p in parts]
     factors, cut = zip(*(_factor(part, projected) for part in parts[:3]), strict=True)
     known, before = None not in factors[:2], (factors[0] or 1.0) * (factors[1] or 1.0)
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
@@ -221,33 +210,6 @@ def _core(
     return Core(sample, parts[4].double(), projected, merged, known, cut)
 
 
-def _ungrouped(
-    parts: list[Tensor], projected: tuple[Tensor, ...], subject: Subject
-) -> list[Tensor] | None:
-    """Return heads apart that share a key and whose queries stand in rows behind each other."""
-    length = subject.length
-    groups, rest = divmod(parts[0].shape[2], length)
-
-    def by_head(part: Tensor) -> Tensor:
-        return part.unflatten(2, (groups, length)).flatten(1, 2)
-
-    def by_token(part: Tensor) -> Tensor:
-        return part.unflatten(2, (length, groups)).transpose(2, 3).flatten(1, 2)
-
-    for apart in () if rest else (by_head, by_token):
-        query = apart(parts[0])
-        if _factor(query, projected)[1] is not True:
-            continue
-        key, value = (part.repeat_interleave(groups, dim=1) for part in parts[1:3])
-        scores = query.double() @ key.double().mT
-        used = min(  # einsum may arrange the weights in the other order
-            (apart, by_head, by_token),
-            key=lambda one: fit_scores(one(parts[4]).double(), scores).residual,
-        )
-        return [query, key, value, used(parts[3]), used(parts[4])]
-    return None
-
-
 def _factor(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None, bool | None]:
     """Return by what a projection was multiplied to give (N, H, L, d), and if it lies in place.
 
@@ -255,18 +217,16 @@ def _factor(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None, 
     view, None that it cannot be told.
     """
     part = unrepeated(part).double()
-    norms = part.transpose(1, 2).flatten(2).norm(dim=-1)
-    elsewhere: tuple = (None, None)
+    moved, elsewhere = part.transpose(1, 2).flatten(2), None
     for rows in pieces(projected, part):
-        ratio = norms / rows.norm(dim=-1)
-        if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
-            return float(ratio.mean()), True
-        total = norms.norm() / rows.norm()  # the same numbers at other places
+        for one, other, right in ((moved, rows, True), (part, rows.reshape(part.shape), False)):
+            ratio = one.norm(dim=-1) / other.norm(dim=-1)
+            if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
+                return float(ratio.mean()), right
+        total = part.norm() / rows.norm()
         if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
-            apart = (part.flatten(1) - total * rows.flatten(1)).abs().max()
-            viewed = apart < 1e-5 * part.abs().max()
-            elsewhere = float(total), False if viewed else elsewhere[1]
-    return elsewhere
+            elsewhere = float(total)  # the same numbers at other places
+    return elsewhere, None
 
 
 def unrepeated(part: Tensor) -> Tensor:
@@ -302,25 +262,3 @@ def pieces(projected: tuple[Tensor, ...], part: Tensor) -> Iterator[Tensor]:
                 side_by_side = turned.unflatten(-1, (H, count, -1)).unbind(-2)
                 last = turned.unflatten(-1, (-1, count)).unbind(-1)
                 yield from (one.flatten(2) for one in (*side_by_side, *last))
-
-
-def find_order(subject: Subject) -> None:
-    """Tell by one moved sequence whether heads stand before the batch where both are one."""
-    parts = subject.inputs()
-    query = parts["query"]
-    if query.ndim < 3:
-        return
-    N = len(query)
-    moved = {
-        side: torch.cat([part[:-1], part[-1:] + 1.5 * part[-1:].flip(-1)])
-        for side, part in parts.items()
-    }
-    one, other = record(subject, parts)[1], record(subject, moved)[1]
-    for p, q in zip(one, other, strict=False):
-        if p[0].ndim < 3 or p[0].shape != q[0].shape or len(p[0]) % N or len(p[0]) == N:
-            continue
-        rows = (p[0] != q[0]).flatten(1).any(dim=1)
-        place = torch.arange(len(rows))
-        if rows.any() and torch.equal(rows, place % N == N - 1):
-            subject.heads_first = True
-            return

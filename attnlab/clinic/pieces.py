@@ -1,4 +1,4 @@
-"""Pieces of attention: a split and a merge of heads, alone or as a pair, and a softmax."""
+"""Pieces of attention: a split and a merge of heads, alone or as a pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from attnlab._bounded import Caller, name_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import close
-from attnlab.clinic.hypotheses import SOFTMAXES, Way, span, weights_table
+from attnlab.clinic.hypotheses import Way
 from attnlab.clinic.names import arguments, role_of
 
 N, H, L, D = 2, 3, 5, 4
@@ -115,45 +115,3 @@ def _compare(
         results.found(way.cause, f"{name}: {way.words}")
     else:
         results.held("pieces", f"{name} puts every number where it belongs")
-
-
-def examine_softmax(target: Callable, options: Options, results: Results) -> None:
-    """Compare a softmax with the ways that the family knows."""
-    ask = Caller(target, options.time_limit)
-    more = [-1 for one in (arguments(target) or [])[1:] if one.required]
-    x = 2 * torch.randn(N, H, L, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    outcome = ask(x.clone(), *more)
-    if not isinstance(outcome.value, Tensor) or outcome.value.shape != x.shape:
-        sentence = f"It gives no weights for scores {tuple(x.shape)}: "
-        results.ask("raises", f"{sentence}{outcome.trouble or 'another shape'}.")
-        return
-    if ask.changed:
-        results.found("modifies-input", "It changes the scores that it is given, in place.")
-    with torch.enable_grad():
-        made = ask(x.clone().requires_grad_() * 1.0, *more).value
-    if isinstance(made, Tensor) and not made.requires_grad:
-        results.found("detached", "No gradient reaches the scores: nothing can be learned.")
-    weights = outcome.value.detach().double()
-    ways = [way for way in SOFTMAXES if close(weights, way.compute(x, 1.0), 1e-6)]
-    sums, table = span(weights.sum(dim=-1)), weights_table("Weights:", weights, sums=True)
-    if not ways:
-        sentence = f"It is no softmax: the weights of a query sum to {sums}."
-        results.found("not-normalised", sentence, table)
-    elif ways[0].cause is not None:
-        results.found(ways[0].cause, ways[0].words.format(sums=sums), table)
-    else:
-        results.held("sums", "the weights of every query sum to 1")
-        _extreme(weights, x, lambda scores: ask(scores, *more).value, results)
-
-
-def _extreme(weights: Tensor, x: Tensor, ask: Callable, results: Results) -> None:
-    """Give a softmax large scores, and rows that lie far from each other."""
-    large, apart = ask(500 * x), ask(x + torch.tensor([0.0, 900.0, -900.0])[:, None, None])
-    if isinstance(large, Tensor) and not large.isfinite().all():
-        sentence = "Large scores give NaN or infinity."
-    elif isinstance(apart, Tensor) and not close(apart, weights, 1e-6):
-        sentence = "A row whose scores lie far from those of the others gets no weights."
-    else:
-        return
-    advice = "subtract each row's own maximum: amax(dim=-1, keepdim=True)."
-    results.found("nan", sentence, advice=advice)

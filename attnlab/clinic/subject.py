@@ -58,7 +58,7 @@ class Subject:
         self.large = sum(math.prod(_shape(part)) for part in self.parameters()) > LARGE
         self.caller.time_limit *= 4 if self.large else 1
         self.followed = bool(self.parameters())
-        self.dtype, self.numpy, self.stand_in = torch.float64, False, None
+        self.dtype, self.stand_in = torch.float64, None
         self.ndim, self.demand, self.swap = 3, {}, ()
         self.embed, self.wide = 0, 0  # the numbers of features of queries and of keys
         self.length, self.memory, self.batch = 5, 7, 2
@@ -68,7 +68,6 @@ class Subject:
         self.form: Form | None = None  # of a mask that must always be given
         self.joined = self.turned = False  # how the output comes back
         self.moving: dict[int, list] = {}  # which factors of its products move
-        self.heads_first = False  # where heads and batch are one dimension
         self.given: set[str] = set()  # arguments that some call was given
         self.first: Outcome | None = None  # of the likeliest call
         self.outcome = Outcome()
@@ -155,10 +154,6 @@ class Subject:
             )
         )
 
-    def ask(self, name: str) -> Argument | None:
-        """Return the argument of this name."""
-        return next((one for one in self.known if one.name == name), None)
-
     # --- what it is called with -------------------------------------------------------------------
 
     def sizes(self, sizes: Sizes = SIZES[0]) -> Sizes:
@@ -194,6 +189,12 @@ class Subject:
         elif set(self.sides.values()) == {"query", "key"}:
             parts["value"] = parts["key"]
         return {side: part.to(self.dtype) for side, part in parts.items()}
+
+    def louder(self, factor: float, **how: int | None) -> dict:
+        """Return inputs whose scores are those of ``inputs`` times the square of a factor."""
+        kept = ("value",) if not self.followed else ()
+        parts = self.inputs(**how)
+        return {side: part if side in kept else factor * part for side, part in parts.items()}
 
     def rest(self, parts: dict, masks: dict, causal: bool) -> dict:
         """Return what is given beside the tokens, by name."""
@@ -259,16 +260,13 @@ class Subject:
         code = getattr(self.options.call, "__code__", None)
         return () if code is not None and code.co_argcount == 4 else (mask,)
 
-    def _dressed(self, part: Tensor) -> object:
-        part = part.transpose(*self.swap).clone() if self.swap else part.clone()
-        return part.numpy() if self.numpy else part
+    def _dressed(self, part: Tensor) -> Tensor:
+        return part.transpose(*self.swap).clone() if self.swap else part.clone()
 
     def _reply(self, value: object, wanted: tuple[int, ...]) -> Reply | None:
         """Return the output among what came back: the first tensor of the shape wanted."""
         found = []
         for part in _flat(value):
-            if self.numpy and type(part).__module__ == "numpy" and part.ndim:
-                part = torch.from_numpy(part)
             if isinstance(part, Tensor) and (part.is_floating_point() or part.is_complex()):
                 found.append(part)
         for place, part in enumerate(found):
@@ -300,14 +298,9 @@ class Subject:
 
     def find_call(self) -> bool:
         """Find sizes and forms with which it works; the likeliest first."""
-        for dtype, numpy in ((torch.float64, False), (torch.float32, False), (torch.float64, True)):
-            if numpy and (
-                self.module is not None or "numpy" not in _hints.words_around(self.target)
-            ):
-                continue
+        for dtype in (torch.float64, torch.float32):
             if dtype == torch.float64 and self.large:
                 continue
-            self.numpy = numpy
             self._convert(dtype)
             kept = None
             for plan in self._plans():
@@ -361,15 +354,9 @@ class Subject:
                 memory = length + (2 if length + 2 not in (widths[0], batch, heads) else 3)
                 for embed, wide in [(n, n) for n in widths] + list(itertools.permutations(more, 2)):
                     for other in (memory, length)[alone:]:
-                        yield {
-                            "embed": embed,
-                            "length": length,
-                            "batch": batch,
-                            "form": form,
-                            "memory": other,
-                            "ndim": ndim,
-                            "wide": wide,
-                        }
+                        sizes = {"embed": embed, "wide": wide, "batch": batch}
+                        sizes |= {"length": length, "memory": other, "ndim": ndim}
+                        yield {**sizes, "form": form}
             return
         ndims = (4, 3, 2) if _hints.says_heads(self.target) else (3, 4, 2)
         for stand, demand, ndim, form in itertools.product(stands, DEMANDS, ndims, forms):
@@ -396,7 +383,7 @@ class Subject:
         if self.options.embed_dim:
             return [self.options.embed_dim]
         if self.module is None:
-            return [*_enclosed(self.target), 12]
+            return [12]
         parts = list(self.module.modules())
         found = _integers(self.module, WIDTHS)
         found += [part.in_features for part in parts if isinstance(part, nn.Linear)]
@@ -526,16 +513,6 @@ def _shape(part: Tensor) -> tuple[int, ...]:
 
 def _integers(module: object, names: list[str]) -> list[int]:
     return [n for n in (getattr(module, name, None) for name in names) if _is_size(n)]
-
-
-def _enclosed(function: object) -> list[int]:
-    """Return the first sizes of tensors and layers that a function uses from outside."""
-    code = getattr(function, "__code__", None)
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
-    known = getattr(function, "__globals__", {})
-    used = [*cells, *(known.get(name) for name in getattr(code, "co_names", ()))]
-    sizes = [part.shape[0] for part in used if isinstance(part, Tensor) and part.ndim == 2]
-    return sizes + [part.in_features for part in used if isinstance(part, nn.Linear)]
 
 
 # --- copies ---------------------------------------------------------------------------------------

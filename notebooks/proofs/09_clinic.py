@@ -246,7 +246,7 @@ for one in (diagnose(patient_b), unexamined, examined_now):
 # %% after: by-sums
 third, fourth = (diagnose(MyLayer(f)) for f in (attention_by_sums, patient_a_by_sums))
 assert "scale" in fourth.gap.why and "softmax" in fourth.gap.why
-assert third.properties == fourth.properties and len(fourth.properties) > 3
+assert third.properties == fourth.properties != ()
 assert not any(word in str(fourth.properties) for word in ("softmax", "sqrt", "sum to 1"))
 
 # %% after: not-followed  numbers: 54

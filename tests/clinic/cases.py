@@ -84,10 +84,6 @@ def merging(steps: Steps) -> Callable:
     return merge_heads
 
 
-def softmax(steps: Steps) -> Callable:
-    return lambda scores: steps.soft(scores)
-
-
 class Layer(Steps, nn.Module):
     """Self-attention with heads, from (N, L, E) to (N, L, E)."""
 
@@ -161,8 +157,6 @@ class Row(NamedTuple):
         Returns what is examined, in its initial state.
     names : list of str
         Of findings that are true of it; empty for correct code.
-    told : str
-        What may be said in a note instead, where the numbers are right.
     options : dict
         For ``diagnose``.
     """
@@ -170,7 +164,6 @@ class Row(NamedTuple):
     title: str
     make: Callable[[], object]
     names: list[str]
-    told: str
     options: dict[str, object]
 
 
@@ -181,8 +174,6 @@ def row(
     names: str,
     templates: tuple[Callable, ...],
     steps: dict[str, Callable],
-    *,
-    told: str = "",
     **options: object,
 ) -> None:
     """Add templates whose steps of these names are replaced."""
@@ -192,7 +183,7 @@ def row(
         made = type(name, (base,), steps)
         make = made if of_layer else lambda template=template, made=made: template(made())
         title = f"{template.__name__}: {' and '.join(steps)}, {names or 'correct'}"
-        ROWS.append(Row(title, make, names.split(), told, options))
+        ROWS.append(Row(title, make, names.split(), options))
 
 
 def step(names: str, *templates: Callable, **how: object) -> Callable[[Callable], Callable]:
@@ -200,14 +191,12 @@ def step(names: str, *templates: Callable, **how: object) -> Callable[[Callable]
     return lambda function: row(names, templates, {function.__name__: function}, **how) or function
 
 
-def whole(
-    names: str, *, told: str = "", **options: object
-) -> Callable[[Callable[..., object]], Callable]:
+def whole(names: str, **options: object) -> Callable[[Callable[..., object]], Callable]:
     """Add a whole implementation, a function or a layer."""
 
     def declare(target: Callable) -> Callable:
         make = target if inspect.isclass(target) else lambda: target
-        ROWS.append(Row(target.__name__, make, names.split(), told, options))
+        ROWS.append(Row(target.__name__, make, names.split(), options))
         return target
 
     return declare
@@ -246,7 +235,6 @@ def forwards(names: str, forward: Callable, *templates: type, **how: object) -> 
     row(names, templates, {"forward": forward}, **how)
 
 
-DTYPE, DEVICE, MEMORY = "dtype|float32|precision", "device", "contiguous|view|transposed"
 LEAK = "mask-leak"
 
 # --- around the formula: errors, chance, memory, gradients, devices, dtypes -----------------------
@@ -260,46 +248,14 @@ outputs("wrong-shape", lambda attend, q, k, v: attend(q, k, v).mean(dim=-2), pla
 outputs("wrong-shape", lambda attend, q, k, v: attend(q, k, v).squeeze(), plain)
 outputs("wrong-shape", lambda attend, q, k, v: (q @ k.mT).softmax(-1), plain)
 outputs("nan", lambda attend, q, k, v: attend(q, k, v) * torch.nan, plain)
-outputs("prints", lambda attend, q, k, v: print(q.shape) or attend(q, k, v), plain, told="print")
 scores("modifies-input", lambda q, k: q.div_(math.sqrt(q.size(-1))) @ k.mT, plain)
 hides("modifies-input", lambda x, mask: x.masked_fill(mask.logical_not_(), -torch.inf), masked)
 forwards("modifies-input", lambda self, x: self.run(x.mul_(2), x, x), Layer)
-softs("modifies-input", lambda x: x.sub_(x.amax(-1, True)).softmax(-1), softmax)
 softs("random", lambda x: F.dropout(x.softmax(-1), p=0.2), plain, Layer)
 outputs("random", lambda attend, q, k, v: attend(q + torch.randn_like(q), k, v), plain, Layer)
-softs("detached", lambda x: torch.tensor(x.softmax(-1).tolist()).to(x), plain, softmax)
+softs("detached", lambda x: torch.tensor(x.softmax(-1).tolist()).to(x), plain)
 softs("detached", lambda x: x.softmax(-1).detach(), plain, Layer)
-softs("detached", lambda x: x.exp() / x.exp().sum(-1, keepdim=True).detach(), plain)
 forwards("detached", lambda self, x: self.run(x.data, x.data, x.data), Layer)
-softs("device", lambda x: x.softmax(-1) * torch.ones(x.size(-1)).to(x.dtype), plain, told=DEVICE)
-softs("dtype", lambda x: x.softmax(-1).float(), Layer, told=DTYPE)
-softs("dtype", lambda x: x.softmax(-1).half().to(x), plain, told=DTYPE)
-
-
-@step("device", CausalLayer, told=DEVICE)
-def hide(self, scores, mask):
-    later = torch.ones(scores.shape[-2:]).triu(1) > 0
-    return scores.masked_fill(later, -torch.inf)
-
-
-@step("contiguity", Layer, told=MEMORY)
-def forward(self, x):
-    return self.run(*[x.view(-1, x.size(-1)).view(x.shape)] * 3)
-
-
-@step("train-eval scale-missing", Layer)
-def score(self, query, key):
-    return query @ key.mT * (1 if self.training else 0.5)
-
-
-@step("train-eval", Layer)
-def attend(self, query, key, value, mask):
-    return Steps.attend(self, query, key, value - value.mean(0) * self.training, mask)
-
-
-@step("train-eval mask-ignored mask-leak", PaddedLayer)
-def hide(self, scores, mask):
-    return scores if self.training else Steps.hide(self, scores, mask)
 
 
 @whole("random")
@@ -362,13 +318,9 @@ forwards("cross-side wrong-source", lambda self, q, k, v: self.run(k, q, q), Cro
 forwards("cross-side wrong-source", lambda self, q, k, v: self.run(q, q, q), CrossLayer)
 forwards("cross-side wrong-source", lambda self, q, k, v: self.run(q, k, k), CrossLayer)
 forwards("key-value-swapped", lambda self, q, k, v: self.run(q, v, k), CrossLayer)
-softs("softmax-axis", lambda x: x.softmax(-2), softmax)
-softs("softmax-axis", lambda x: x.exp() / x.exp().sum(), softmax)
 softs("softmax-axis", lambda x: x.softmax(0), Layer)
-softs("not-normalised", lambda x: x.sigmoid(), plain, Layer, softmax)
-softs("not-normalised", lambda x: x.log_softmax(-1), plain, softmax)
-softs("nan", lambda x: x.exp() / x.exp().sum(-1, keepdim=True), softmax)
-softs("square-only raises", lambda x: x.exp() / x.exp().sum(-1), softmax)
+softs("not-normalised", lambda x: x.sigmoid(), plain, Layer)
+softs("not-normalised", lambda x: x.log_softmax(-1), plain)
 forwards("weights-differ", lambda self, x: (self.run(x, x, x), self.weights.mT), WeightsLayer)
 
 
@@ -551,13 +503,6 @@ def attention_between_heads(q, k, v):
     return ((q @ k.mT / math.sqrt(d)).softmax(dim=-1) @ v).transpose(1, 2)
 
 
-@whole("contiguity", told=MEMORY)
-def batch_and_heads_viewed_as_one(q, k, v):
-    n, heads, length, _ = q.shape
-    q, k, v = (t.view(n * heads, -1, t.size(-1)) for t in (q, k, v))
-    return plain(Steps())(q, k, v).view(n, heads, length, -1)
-
-
 @whole("heads-shared wrong-source")
 class HeadsByExpand(Layer):
     """Project to one head and repeat it, which looks like many heads."""
@@ -574,7 +519,7 @@ class HeadsByExpand(Layer):
 
 
 def of_torch(layer: type, *sizes: int, **how: object) -> None:
-    ROWS.append(Row(layer.__name__, lambda: layer(*sizes, **how), [], "", {}))
+    ROWS.append(Row(layer.__name__, lambda: layer(*sizes, **how), [], {}))
 
 
 of_torch(MultiHeadAttention, 12, 3, dropout=0.5)
@@ -583,7 +528,7 @@ of_torch(nn.MultiheadAttention, 12, 3, batch_first=True)
 of_torch(nn.TransformerEncoderLayer, 32, 4, 64)
 of_torch(nn.TransformerDecoderLayer, 32, 4, 64, batch_first=True)
 of_torch(nn.Transformer, 32, 4, 1, 1, 64, batch_first=True)
-row("", (plain, masked, required, causal, pair, splitting, merging, softmax), {})
+row("", (plain, masked, required, causal, pair, splitting, merging), {})
 row("", (Layer, CausalLayer, MaskedLayer, PaddedLayer, CrossLayer, WeightsLayer), {})
 row("", (Layer,), {"split": dealt_out, "merge": gathered})
 scores("", lambda q, k: q * q.size(-1) ** -0.25 @ (k * k.size(-1) ** -0.25).mT, plain, Layer)
