@@ -40,7 +40,7 @@ two_banks
 
 # %% banks-map
 bank_weights = (x @ x.T / 4**0.5).softmax(dim=-1)  # (L, S)
-title = "Only one weight is far from 0.25"
+title = "One weight stands out"
 ax = plot_attention(
     bank_weights, queries=tokens, keys=tokens, colorbar=True, title=title
 )
@@ -254,7 +254,7 @@ def clue_shares(query_words):
 
 
 by_bank = clue_shares(["bank"])[:, :, 0]  # (25, H)
-lines = ["mean over the sentences", "below 1 in this part of them"]
+lines = ["mean over the sentences", "part of them below 1"]
 both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
 Table(lines, [f"head {head}" for head in range(12)], both)
 
@@ -305,7 +305,7 @@ show_figure(fig, "5.4")
 # %% two-groups [markdown]
 # In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. (It also comes first if any one
 # of the sentences is left out.) In each of the other heads it ranks 72nd or worse. In head 3, on the right of the figure, “bank” also gives the clue
-# more than two uniform shares, but so does the median word. So head 4 selects, and what it selects depends on the word that asks.
+# more than two uniform shares, but so do half of the words. So head 4 selects, and what it selects depends on the word that asks.
 #
 # ## One query for two meanings
 #
