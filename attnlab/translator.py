@@ -225,7 +225,7 @@ def load_translator(name: str = "first") -> Translator:
     check_choice("name", name, STORED)
     start = f"{name}."
     stored = load_tensors("toy_translator.safetensors").items()
-    own = {key.removeprefix(start): one for key, one in stored if key.startswith(start)}
+    own = {key.removeprefix(start): one.float() for key, one in stored if key.startswith(start)}
     return load_model(Translator, own)
 
 

@@ -2,18 +2,17 @@
 # # 5 · What does “bank” mean here?
 #
 # “She sat on the bank of the river.” “She walked to the bank to deposit the money.” You know at once which bank is meant, because you also read the
-# other words. Attention uses the other words too: it gives “bank” a new vector, which is a weighted average of the words of its sentence. So people often
-# say that attention finds out what a word means. Does it?
+# other words. Attention uses the other words too: it gives “bank” a new vector, which is a weighted average of the words of its sentence. So people
+# often say that attention finds out what a word means. Does it?
 #
-# To answer this, we have to keep three things apart. In any average, a word gets **mixed** with its sentence. It takes more to **select**, that
-# is, to give large weights to certain words because of what they are. And whether the selected words are those that show the meaning is a
-# further question.
+# To answer this, we have to keep three things apart. In any average, a word gets **mixed** with its sentence. It takes more to **select**, that is, to
+# give large weights to certain words because of what they are. And whether the selected words are those that show the meaning is a further question.
 #
-# **You need:** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and, from lesson 4, uniform
-# attention and the idea of comparing a pattern with chance.
+# **You need:** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and, from lesson 4, uniform attention
+# and comparing a pattern with chance.
 #
 # **You will be able to:** design a control for an experiment on attention, tell selecting from mixing, test whether what a head does depends on the
-# word that asks, and say what a score in the first layer of a model can depend on, and what it cannot.
+# word that asks, and say what a score in a first layer can depend on.
 #
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 15.
 
@@ -41,16 +40,19 @@ two_banks
 
 # %% banks-map
 bank_weights = (x @ x.T / 4**0.5).softmax(dim=-1)  # (L, S)
-ax = plot_attention(bank_weights, queries=tokens, keys=tokens, colorbar=True)
+title = "One weight stands out"
+ax = plot_attention(
+    bank_weights, queries=tokens, keys=tokens, colorbar=True, title=title
+)
 show_figure(ax, "5.1")
 
 # %% read-map [markdown]
-# The bottom row belongs to the river bank. Apart from itself, it attends most to River. But
-# [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four tokens, and 0.28 is hardly more than that.
+# The bottom row belongs to the river bank. Apart from itself, it attends most to “river”. But [uniform attention](glossary.ipynb#uniform-attention)
+# would give 0.25 to each of the four tokens, and 0.28 is hardly more than that. (“River” gives more to the river bank, 0.30, than to itself, 0.28.)
 #
 # What does that do to the vectors? We compare the two banks by the **cosine** of the angle between them. It is 1 for two vectors that point in the same
-# direction, and 0 for two at right angles. The last column is the cosine before attention. The others are for the outputs of attention, with all
-# scores multiplied by a factor; our heatmap has the factor 1.
+# direction, and 0 for two at right angles. The last column is the cosine before attention. The others are for the outputs of attention, with all scores
+# multiplied by a factor; our heatmap has the factor 1.
 
 
 # %% factors
@@ -63,38 +65,42 @@ for factor in factors:
     output = (factor * x @ x.T / 4**0.5).softmax(dim=-1) @ x
     alike.append(cosine(output[2], output[3]))
 alike.append(cosine(x[2], x[3]))
-columns = [*(f"factor {factor}" for factor in factors), "before attention"]
-Table(["cosine of the banks"], columns, torch.stack(alike)[None])
+stages = [*(f"factor {factor}" for factor in factors), "before attention"]
+Table(["cosine of the banks"], stages, torch.stack(alike)[None])
 
 # %% fair-test [markdown]
-# With the factor 1 the cosine rises from 0.06 to 0.74: the two banks have become much more alike. Each output is an average of the same four vectors, so
-# each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**, and the cosine is 1. So
-# attention mixes less than a plain average does, and how much less depends on how far apart the scores are.
+# With the factor 1 the cosine rises from 0.06 to 0.74: the two banks have become much more alike. Each output is an average of the same four vectors,
+# so each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**, and the cosine is
+# 1.
+#
+# With the factor 8, each bank attends almost only to itself, and almost nothing is mixed. Here large scores keep the banks apart, because each has its
+# largest score with itself. (If both gave all their weight to the same word, they would come out equal.)
 #
 # But this cannot show that attention finds a meaning: the two banks went in as different vectors, already separated by the person who typed the table.
 #
 # ## A fair test
 #
 # A model looks each word up in a table, so at the start “bank” has the same vector in every sentence (apart from the effect of its position). We
-# therefore give it a single vector and let attention move it.
+# therefore give it a single vector and let attention move it. (The last three words and the last column come in later.)
 
 # %% one-bank
-names, columns, rows = load_table("bank_words.csv")
+word_table = load_table("bank_words.csv")
 
 
 def vectors(words):
     """Return one row per word, (S, 5); a word that is not in the table gets zeros."""
-    typed = dict(zip(names, rows, strict=True))
+    typed = dict(zip(word_table.tokens, word_table.values, strict=True))
     return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
 
 
-five = ["bank", "river", "water", "money", "loan"]
-Table(five, columns[:4], vectors(five)[:, :4])
+some = ["bank", "river", "water", "money", "loan", "thief", "sailed", "gold"]
+Table(some, word_table.features, vectors(some))
 
 # %% the-control [markdown]
-# First “bank” attends to “river”, “water” and itself, and then to “money”, “loan” and itself. If its vector moves towards the correct bank each time, the
-# weights may have done it, or something else may. To find out, an experiment needs a [**control**](glossary.ipynb#control): the same experiment without
-# the ingredient that is thought to cause the effect. Ours is the weights, so the control is a plain average of the same three vectors.
+# First “bank” attends to “river”, “water” and itself, and then to “money”, “loan” and itself. If its vector moves towards the correct bank each time,
+# the weights may have done it, or merely the words that it was averaged with. To find out, an experiment needs a [**control**](glossary.ipynb#control):
+# the same experiment without the ingredient that is thought to cause the effect. Ours is the weights, so the control is a plain average of the same
+# three vectors.
 
 # %% ask-average
 predict("05/the-plain-average")
@@ -102,21 +108,21 @@ predict("05/the-plain-average")
 
 # %% see-average
 # %%answer 05/the-plain-average
-def new_vectors(context):
-    """Return "bank" after attention and after a plain average: (2, 4)."""
+def new_vector(context, factor):
+    """Return "bank" after attention whose scores are multiplied by a factor, (4,)."""
     words = vectors([*context, "bank"])[:, :4]  # (S, 4)
-    weights = (words[-1] @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
-    return torch.stack([weights @ words, words.mean(dim=0)])
+    weights = (factor * words[-1] @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
+    return weights @ words
 
 
-moved = torch.cat([new_vectors(["river", "water"]), new_vectors(["money", "loan"])])
-ways = [
-    "river, water: attention",
-    "plain average",
-    "money, loan: attention",
-    "plain average",
-]
-Table(ways, ["cosine with money bank", "with shore"], cosine(moved[:, None], x[2:]))
+measured = [cosine(vectors(["bank"])[:, :4], x[[3, 2]])]
+for factor in (0, 1, 4, 16):
+    by_river = cosine(new_vector(["river", "water"], factor), x[3])
+    by_money = cosine(new_vector(["money", "loan"], factor), x[2])
+    measured.append(torch.stack([by_river, by_money]))
+lines = ["before", "plain average", "attention", "scores times 4", "scores times 16"]
+pairs = ["river, water: with the river bank", "money, loan: with the money bank"]
+Table(lines, pairs, torch.stack(measured))
 
 # %% draw-average jupyter={"source_hidden": true}
 # %%answer 05/the-plain-average
@@ -132,7 +138,8 @@ look = {
     "color": "#777",
 }
 for context, dy in ((["river", "water"], 0.05), (["money", "loan"], -0.09)):
-    attended, plain = new_vectors(context)[:, :2]  # finance and nature
+    attended = new_vector(context, 1)[:2]  # finance and nature
+    plain = new_vector(context, 0)[:2]
     ax.quiver(*bank[:2], *(attended - bank[:2]), **look)
     ax.scatter(*attended, s=150, color="#0b61a4", zorder=3, edgecolor="white")
     ax.scatter(*plain, s=70, color="#c8500a", marker="D", zorder=4, edgecolor="white")
@@ -147,17 +154,17 @@ ax.legend(loc="upper right")
 show_figure(ax, "5.2")
 
 # %% disagree [markdown]
-# The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. The words next to “bank” decide where it
-# goes, and the weights, which are nearly equal here, add next to nothing. This experiment shows mixing and no selection.
+# The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. Sharper weights do not help, because
+# “bank” has its largest score with itself and stays closer to where it was. So the words next to “bank” decide where it goes, and the weights add
+# nothing. This experiment shows mixing and no selection.
 #
 # ## When the words disagree
 #
-# In these two examples all the words point the same way. Real sentences are not so kind: “The thief sailed to the bank with the gold.” “Thief” and “gold”
-# go with money, but this is a river bank, because the thief *sailed* to it. Such a word is the **clue** of its sentence. The table has a fifth
-# feature, which is 1 for some words that make good clues, and 0 for all the others.
+# In these two examples all the words point the same way. Real sentences are not so kind: “The thief sailed to the bank with the gold.” “Thief” and
+# “gold” go with money, but this is a river bank, because the thief *sailed* to it. Such a word is the **clue** of its sentence. The fifth column of the
+# table is 1 for some words that make good clues, and 0 for all the others. Words such as “the”, which are not in the table, get zeros.
 #
-# A query that asks for this feature alone should find the clue. So we type in such a query and let it ask in place of “bank”. The number
-# `strength` sets how strongly it asks.
+# A query that asks for this feature alone should find the clue. So we type in such a query, with a `strength`, and let it ask in place of “bank”.
 
 
 # %% ask-for-clue
@@ -173,29 +180,28 @@ def ask_for_clue(sentence, clue, strength):
 
 thief = "the thief sailed to the bank with the gold"
 asked = torch.stack([ask_for_clue(thief, "sailed", strength) for strength in (0, 4, 8)])
-measured = ["weight of “sailed”", "cosine with money bank", "with shore"]
-Table(["strength 0", "strength 4", "strength 8"], measured, asked)
+columns = ["weight of “sailed”", "cosine with the money bank", "with the river bank"]
+Table(["strength 0", "strength 4", "strength 8"], columns, asked)
 
 # %% selecting [markdown]
-# With strength 0 all weights are equal, so this row is the control. It is closer to the *wrong* bank. The more strongly the query asks, the more weight the
-# clue gets, and “bank” moves to the correct side. Here the weights do what the plain average cannot: they select. But we typed in the query and the
-# column of clues by hand, knowing what they had to work for.
+# With strength 0 all weights are equal, so this row is the control, and it is slightly closer to the *wrong* bank. The more strongly the query asks,
+# the more weight the clue gets, and “bank” moves to the correct side. Here the weights do what the plain average cannot: they select. But we typed in
+# the query and the column of clues by hand, knowing what they had to work for.
 #
-# ### Your experiment: drag a meaning
+# ### Your experiment: drag a word
 #
-# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. “River” and “loan” are mirror images of each
-# other, so “bank” ends up in the middle. The shaded areas are called nature, undecided and money. Drag “river” **straight down**. Then
-# put it back and push it to the right, past the middle. After which of the two moves do attention and the plain average end up in different areas?
+# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. The hollow circle is “bank” before attention.
+# “River” and “loan” began as mirror images of each other. Then we dragged “river” **straight down**, and attention and the plain average came to lie in
+# different areas. Drag it back up and then to the right, past the middle. Do they end up in different areas again?
 
 # %% explore-bank
-BankExplorer()
+BankExplorer(moved=[("river", -3, -1.3)])
 
 # %% trained-layer [markdown]
 # <details><summary>The answer</summary>
 #
-# After the first. When you drag “river” straight down, it gets little weight, so attention turns to “loan”. The plain average moves down too, but not to
-# the right: it stays between nature and money. In this move the weights decide. Pushed past the middle, “river” takes the plain average
-# along, so mixing is enough.
+# No. Further down, “river” gets little weight, so attention turns to “loan”, while the plain average only moves down: there the weights decide. Pushed past the
+# middle, “river” takes the plain average along, so mixing is enough.
 # </details>
 #
 # ## A trained layer
@@ -214,13 +220,13 @@ ax.set_ylabel("head")
 show_figure(ax, "5.3")
 
 # %% who-asks [markdown]
-# In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64. In seven heads it attends most to `[CLS]`, which is not a word of the
-# sentence at all; lesson 10 shows what that is good for.
+# In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64.
 #
 # ## Does it matter which word asks?
 #
-# Of any twelve maps, one is nearly sure to look convincing. So we test all twelve heads on fresh sentences. We wrote 35 sentences with “bank” and named the
-# clue of each before the layer read it, except for three that we had used to explore the layer. We leave these out, and seven others with the same clues.
+# If you may choose from twelve maps, one of them is likely to look convincing by chance (“Further” measures how likely). So we test all twelve heads on
+# fresh sentences. We wrote 35 sentences with “bank” and named the clue of each before the layer read it, except for three that we had used to explore
+# the layer. We leave out these three, and seven others with the same clues, so 25 remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -247,13 +253,17 @@ def clue_shares(query_words):
     return torch.stack(found)
 
 
-clue_shares(["bank"]).mean(dim=0)[:, 0]  # (H,)
+by_bank = clue_shares(["bank"])[:, :, 0]  # (25, H)
+lines = ["mean over the sentences", "part of them below 1"]
+both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
+Table(lines, [f"head {head}" for head in range(12)], both)
 
 # %% many-askers [markdown]
-# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. (The sentences differ widely: in
-# seven of them the clue gets less than one uniform share.) But is “bank” the reason? Perhaps this
-# head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first 5,000 in the
-# layer's vocabulary with at least three letters, which are roughly the most common ones.
+# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. In 18 of the 25 sentences no other
+# word gets more. But in more than a quarter of them, it gets less than one uniform share.
+#
+# But is “bank” the reason? Perhaps this head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first
+# 5,000 in the layer's vocabulary with at least three letters, roughly the most common ones.
 
 # %% ask-rank
 predict("05/rank-of-bank")
@@ -263,8 +273,15 @@ predict("05/rank-of-bank")
 query_words = layer.common_words(5000)
 shares = clue_shares(query_words)  # (25, H, W)
 mean, at_bank = shares.mean(dim=0), query_words.index("bank")
-# one rank per head; 1 is the largest share
-1 + (mean > mean[:, at_bank, None]).sum(dim=1)
+others = mean.clone()
+others[:, at_bank] = 0
+results = {
+    "rank of “bank”": 1 + (mean > mean[:, at_bank, None]).sum(dim=1),
+    "its share": mean[:, at_bank],
+    "best other word": others.amax(dim=1),
+    "median word": mean.median(dim=1).values,
+}
+pd.DataFrame(results).rename_axis("head").round(1)
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 05/rank-of-bank
@@ -274,21 +291,21 @@ fig, axes = plt.subplots(
     1, 2, figsize=(7.4, 3), layout="constrained", sharex=True, sharey=True
 )
 for ax, head in zip(axes, (4, 3), strict=True):
-    sns.histplot(mean[head].numpy(), bins=40, binrange=(0, 4), color="#c6dcef", ax=ax)
+    sns.histplot(mean[head].numpy(), bins=45, binrange=(0, 4.5), color="#c6dcef", ax=ax)
     of_this = mean[head, at_bank].item()
     ax.axvline(of_this, color="#c8500a", lw=2)
     ax.text(of_this, 560, f"“bank”, {of_this:.1f} ", color="#a03f08", ha="right")
     ax.set(
         title=f"head {head}",
         xlabel="uniform shares given to the clue",
-        ylabel="query words",
+        ylabel="number of query words",
     )
 show_figure(fig, "5.4")
 
 # %% two-groups [markdown]
-# In head 4 “bank” comes first: no other query word gives the clue as much, on average over the 25 sentences. In each of the other heads it ranks 72nd or
-# worse. Head 3, on the right of the figure, gives the clue nearly as much, but it does so for most words that ask. So head 4 selects, and what it selects
-# depends on the word that asks.
+# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. (It also comes first if any one
+# of the sentences is left out.) In each of the other heads it ranks 72nd or worse. In head 3, on the right of the figure, “bank” also gives the clue
+# more than two uniform shares, but so do half of the words. So head 4 selects, and what it selects depends on the word that asks.
 #
 # ## One query for two meanings
 #
@@ -300,75 +317,104 @@ predict("05/each-meaning-by-itself")
 # %% see-groups
 # %%answer 05/each-meaning-by-itself
 is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
-# (11, W) and (14, W)
-groups = {"river": shares[is_river, 4], "money": shares[~is_river, 4]}
-for meaning, group in groups.items():
-    best = group.mean(dim=0).argsort(descending=True).tolist()
-    print(f"{meaning}: “bank” is number {best.index(at_bank) + 1} of", len(best))
-    print("   the first ten:", ", ".join(query_words[i] for i in best[:10]))
+means = torch.stack([shares[is_river, 4].mean(dim=0), shares[~is_river, 4].mean(dim=0)])
+ranks = 1 + means.argsort(descending=True).argsort()  # (2, W)
+for meaning, rank in zip(("river", "money"), ranks, strict=True):
+    best = rank.argsort()[:10].tolist()
+    print(f"{meaning}: “bank” is number {rank[at_bank]};", end=" ")
+    print("the first ten:", ", ".join(query_words[i] for i in best))
+worse_rank = ranks.amax(dim=0)
+on_both = worse_rank.argsort()[:5]
+names = [query_words[i] for i in on_both]
+pd.DataFrame(ranks[:, on_both].T, names, ["rank for river", "rank for money"])
 
 # %% why-first [markdown]
-# “Bank” comes first in neither group. Seven words give the clue more in the river sentences, and two in the money sentences. But none of the words that
-# beat it on one kind is among the first 180 on the other. “Bank” is the only word among the first fifty of both, and that is why it wins on average. (In single sentences
-# it is far from first: its median rank over the 25 is 219.)
+# “Bank” comes first in neither group: it is number 8 in the river sentences and number 3 in the money sentences. But the words that beat it in one
+# group are far behind in the other. The table shows the five words that come closest to the front in both, and the second, “courses”, is already 59th
+# and 50th. This is how “bank” can win on average.
 #
-# The keys tell the same story. Below, “bank” asks from position 5 of a sentence, and 5,000 words offer themselves at position 3. These are the twenty with
-# the highest scores in head 4.
+# Which keys does “bank” prefer? Below, it asks from position 5 of a sentence, and each of the 5,000 words is placed at position 3 as a key. These are
+# the twenty with the highest scores in head 4 and, as a control, those of three other query words.
 
 # %% favourite-keys
-in_head_4 = slice(4 * 32, 5 * 32)
-query = layer.attention.q_proj(layer.embed(["bank"], positions=[5]))[0, 0, in_head_4]
-scores = []
-for start in range(0, 5000, 500):
-    offered = layer.embed(query_words[start : start + 500], positions=[3] * 500)
-    scores.append(layer.attention.k_proj(offered)[0, :, in_head_4] @ query)
-favourites = torch.cat(scores).argsort(descending=True)[:20]
-print(", ".join(query_words[i] for i in favourites))
+in_head_4 = slice(4 * 32, 5 * 32)  # its 32 of the 384 columns
+keys = []
+for start in range(0, 5000, 500):  # the layer takes at most 512 tokens at a time
+    words = layer.embed(query_words[start : start + 500], positions=[3] * 500)
+    keys.append(layer.attention.k_proj(words)[0, :, in_head_4])  # (500, 32)
+askers = ["bank", "river", "money", "chair"]
+asking = layer.embed(askers, positions=[5] * len(askers))
+queries = layer.attention.q_proj(asking)[0, :, in_head_4]  # (4, 32)
+for asker, scores in zip(askers, queries @ torch.cat(keys).T, strict=True):
+    favourites = scores.argsort(descending=True)[:20]
+    print(f"{asker}:", ", ".join(query_words[i] for i in favourites))
 
 # %% which-meaning [markdown]
-# About half of them have to do with water or with money: “lakes”, “harbor” and “ocean” stand side by side with “account” and “commerce”. The others,
-# such as “grade” and “restaurants”, have little to do with either. In this layer “bank” has the same query in every sentence, apart from the effect of its
-# position. So whatever it asks for, it asks for in every sentence, and it cannot ask only for what fits the one at hand. Nor does it always find the clue:
-# in “the money went from the bank to the restaurants”, it gives 0.76 to “restaurants” and 0.01 to “money”.
+# Nearly half of the favourites of “bank” have to do with water or with money: “lakes”, “harbor” and “ocean” stand side by side with “account” and
+# “commerce”. The others, such as “grade” and “restaurants”, have little to do with either. The other query words prefer quite different keys.
+#
+# In this layer “bank” has the same query in every sentence, apart from the effect of its position. So whatever it asks for, it asks for in every
+# sentence, and it cannot ask only for what fits the one at hand. Here is what it does in two sentences about money.
+
+# %% two-sentences
+from IPython.display import display
+
+deposit = "she walked to the bank to deposit the money"
+restaurants = "the money went from the bank to the restaurants"
+for reading in (layer.read(deposit), layer.read(restaurants)):
+    row = reading.weights[4, reading.tokens.index("bank")]
+    display(Table(["“bank” in head 4"], reading.tokens, row[None]))
 
 # %% thief [markdown]
-# ## Can a score depend on a third word?
+# Head 4 finds “deposit” in the first sentence. In the second it gives 0.76 to “restaurants” and only 0.01 to “money”.
 #
-# “The thief saw the bank by the river” can be about a river bank. If we replace “saw” with “robbed”, it must be about a money bank, and “river” only says
-# where that bank stands. What happens to the score of “bank” for “river”?
+# ## “Robbed” instead of “saw”
 #
-# The layer gives us weights. The logarithm of a weight is its score minus a number that is the same in the whole row (lesson 2), so only differences of
-# scores can be read off a row. We take the score for “river” minus the score that “bank” gives to itself.
-
-# %% ask-robbed
-predict("05/robbed-instead-of-saw")
+# “The thief saw the bank by the river” can be about a river bank. If we replace “saw” with “robbed”, it must be about a money bank, and “river” only
+# says where that bank stands. Does the score of “bank” for “river” change?
+#
+# The layer gives us weights. The logarithm of a weight is its score minus a number that is the same in the whole row (lesson 2), so we compare
+# differences: the score for “river” minus the score that “bank” gives to itself.
 
 # %% see-robbed
-# %%answer 05/robbed-instead-of-saw
-compared = {}
+scores, to_river = [], []
 for verb in ("saw", "robbed"):
     reading = layer.read(f"the thief {verb} the bank by the river")
     at, river = reading.tokens.index("bank"), reading.tokens.index("river")
     row = reading.weights[:, at]  # (H, S)
-    compared[verb, "score: river - bank"] = (row[:, river] / row[:, at]).log()
-    compared[verb, "weight of river"] = row[:, river]
-pd.DataFrame(compared).rename_axis("head").round(2)
+    scores.append((row[:, river] / row[:, at]).log())
+    to_river.append(row[:, river])
+lines = ["scores, saw", "scores, robbed", "weight of “river”, saw", "weight, robbed"]
+heads = [f"head {head}" for head in range(12)]
+Table(lines, heads, torch.stack(scores + to_river))
 
 # %% the-answer [markdown]
-# The difference of the scores is the same in all twelve heads. A score of a first layer is computed from the vectors of two words at their positions, and
-# neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10 the weight of “river” falls from 0.54
-# to 0.23.
+# In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of two
+# words at their positions, and neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10
+# the weight of “river” falls from 0.54 to 0.23.
 #
+# Now the 5,000 words ask in the sentence with which we began.
+
+# %% ask-river
+at, river = sat.tokens.index("bank"), sat.tokens.index("river")
+to_river = layer.attend_as(query_words, sat.tokens, at)[4, :, river]  # (W,)
+larger = (to_river > to_river[at_bank]).sum()
+print(f"“bank”: {to_river[at_bank]:.2f}, median of all words: {to_river.median():.2f}")
+print(f"query words that give more to “river” than “bank” does: {larger}")
+
+# %% the-meaning [markdown]
 # ## So does attention find the meaning?
 #
-# In this layer it does not, as far as we could see. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”, and it does so because the word
-# “bank” asks: that is selection, and it was learned. But “bank” asks for lakes, accounts and restaurants alike, whatever its sentence is about. And what
-# “river” tells us about the bank depends on a third word, “saw” or “robbed”, on which the score of “bank” for “river” cannot depend in this
-# layer.
+# Not in this layer, as far as we could tell. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”; if another word asks, it is usually
+# about 0.03. That is selection, and it was learned. In “she walked to the bank to deposit the money” it selects “deposit”. But “bank” asks for lakes,
+# accounts and restaurants alike, whatever its sentence is about.
 #
-# From the second layer on, the vectors that are compared are mixtures themselves, so there a score can depend on any word of the sentence. Lesson 10 asks
-# the same of other words with two meanings, and lesson 14 follows these 35 sentences through all six layers
-# of the model.
+# Whether “river” tells us which bank is meant depends on a third word, “saw” or “robbed”. In this layer the score of “bank” for “river” cannot take
+# that word into account. Nor did the output of “bank” know the meaning better than a plain average: in the sentences whose words disagree, both are
+# right about 53 of 64 pairs (“Further”).
+#
+# From the second layer on, the vectors that are compared are mixtures themselves, so there a score can depend on any word of the sentence. Lesson 10
+# asks the same of other words with two meanings, and lesson 14 follows these 35 sentences through all six layers of the model.
 
 # %% further [markdown]
 # ## Further
@@ -376,9 +422,8 @@ pd.DataFrame(compared).rename_axis("head").round(2)
 # ### Does the output know more than a plain average?
 #
 # The score of “bank” for “river” does not depend on whether the river matters, but the output collects the values of the whole sentence, “robbed” included. (In the whole model the output
-# is then *added* to the vector of “bank”.) Does it lean to the correct side? We choose twelve water words and ten money words, none of which occurs
-# in our sentences. The mean value of the first, minus the mean value of the second, is a direction from money to water in each head. The dot product of
-# an output with it says how far the output leans to water; we add up the twelve heads.
+# is then *added* to the vector of “bank”.) Does it lean towards the correct side? We choose twelve water words and ten money words, none of which occurs
+# in our sentences. The mean value of the first, minus the mean value of the second, is a direction from money to water in each head. The dot product of an output with it says how far the output leans towards water; we add up the twelve heads.
 
 # %% direction
 from attnlab import split_heads
@@ -401,7 +446,7 @@ direction = mean_value(water) - mean_value(money)
 
 # %% leans
 def leans(sentence):
-    """Return how far “bank” leans to water, by attention and by plain average."""
+    """Return how far “bank” leans towards water, by attention and by plain average."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
     row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
@@ -414,9 +459,11 @@ ways = ["attention", "plain average"]
 Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
 
 # %% pairs-told [markdown]
-# A pair of a river sentence and a money sentence counts as correct if “bank” lies further towards water in the river sentence. This one is not: the
-# output leans further to water with “robbed”, whose sentence contains “river”, than with “sailed”, in both columns. Besides the three known sentences we have 16 **clear** ones, with words of one
-# kind only, and 16 **mixed** ones. Half of each kind are about a river, which makes 8 × 8 = 64 pairs of each kind.
+# A pair of a river sentence and a money sentence counts as correct if “bank” leans further towards water in the river sentence. Our two thieves are not
+# a correct pair: in both columns the output leans further towards water with “robbed”, whose sentence contains “river”, than with “sailed”.
+#
+# Besides the three known sentences we have 16 **clear** ones, with words of one kind only, and 16 **mixed** ones. Half of each kind are about a river,
+# which makes 8 × 8 = 64 pairs of each kind.
 
 # %% count-pairs
 correct = []
@@ -431,15 +478,15 @@ ways = ["attention", "plain average"]
 pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
 
 # %% pairs-read [markdown]
-# In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences
-# are few: if we draw them again at random from themselves 10,000 times, the difference between the two stays within about ten pairs either way in
-# 95% of the cases. So an advantage of up to about ten pairs would not have shown.
+# In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences are few.
+# To see how much chance does, we draw eight sentences of each meaning from the eight with replacement, 10,000 times (a *bootstrap*): in 95% of the
+# draws, the two differ by no more than about ten pairs either way. So an advantage of up to about ten pairs would not have shown.
 #
 # ### Would a random head do it?
 #
-# Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained ones, we shuffle the
-# numbers inside each of the parameters that make queries and keys. The vectors of the words stay as they are. We do this 300 times, let “bank” ask in all
-# 25 sentences, and keep the best of the twelve heads each time.
+# Lesson 4 taught you to ask what chance would do. To make random heads that still have all the numbers of the trained ones, we shuffle the numbers
+# inside each of the parameters that make queries and keys. The vectors of the words stay as they are. We do this 300 times, let “bank” ask in all 25
+# sentences, and keep the best of the twelve heads each time.
 
 # %% read-once
 inputs = []  # for each sentence its vectors and the positions of "bank" and of the clue
@@ -478,10 +525,9 @@ by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes, and how strongly it does so depends on how far apart the scores are. With our typed vectors, two banks with a cosine of 0.06 came out with
-#   one of 0.74; a plain average would have made them equal.
+# - Attention mixes. With our typed vectors, it raised the cosine of two banks from 0.06 to 0.74; a plain average would have made them equal.
 # - Compare every experiment on attention with a plain average of the same values.
-# - To select is to give large weights to certain words because of what they are. A plain average cannot do that.
+# - A head selects if it gives large weights to certain words because of what they are. A plain average cannot do that.
 # - Test whether the weights depend on the word that asks: put many other words in its place. In one of the twelve heads, none of 4,999 other words gives
 #   the clue as much weight as “bank” does, on average over our sentences.
 # - In a first layer a word has one query for all its meanings. It cannot ask only for words that fit the meaning in
@@ -564,17 +610,16 @@ check_plain_average(plain_average_solution)
 # A report says: “One head gives the clue many uniform shares.” Its author looked for the best head on the very
 # sentences that the report is about. A result found in this way looks better than it is, either by luck or because a
 # head happens to favour these particular words. On our three known sentences, for example, head 10 is the best of the
-# twelve, with 5.7 uniform shares. On the seven other sentences with the same clues it gets 5.8, but on the 25 fresh
-# ones, which have other clues, only 1.8.
+# twelve. On the seven other sentences with the same clues it gives the clue as much, but on the 25 fresh ones, which
+# have other clues, it gives less than a third of that.
 #
-# Repair the report: choose the head on `known_shares`, and measure it on `fresh_shares`. Both hold one row for each
-# head and one column for each sentence. (This is what to do if you want to report on a single head. In the lesson we
-# showed all twelve instead.)
+# Find out what is wrong with `broken_report`, and write a function that reports on a single head without this mistake.
+# `known_shares` and `fresh_shares` hold one row for each head and one column for each sentence.
 #
 # <details><summary>Hint</summary>
 #
-# You need two means: one over the known sentences to choose the head, and one over the fresh sentences to report. The
-# fresh sentences must not take part in the choice.
+# The fresh sentences must not take part in the choice of the head. So you need two means: one to choose the head, and
+# one to report. Over which sentences does each of them go?
 # </details>
 
 
@@ -598,18 +643,18 @@ def tested_head_solution(known_shares, fresh_shares):
     return head.item(), fresh_shares[head].mean().item()
 
 
-torch.manual_seed(0)
-luck = 2 * torch.rand(500, 12, 6)  # 1 on average in every head: nothing to find
-broken = torch.tensor([broken_report(one[:, :3], one[:, 3:])[1] for one in luck])
-mended = torch.tensor([tested_head_solution(one[:, :3], one[:, 3:])[1] for one in luck])
-print(f"with luck alone: broken {broken.mean():.1f}, repaired {mended.mean():.1f}")
+# shares that are 1 on average in every head, so that there is nothing to find
+by_luck = 2 * torch.rand(500, 12, 6, generator=torch.Generator().manual_seed(0))
+known_ones, fresh_ones = by_luck[:, :, :3], by_luck[:, :, 3:]
+for report in (broken_report, tested_head_solution):
+    reported = [report(*both)[1] for both in zip(known_ones, fresh_ones, strict=True)]
+    print(f"{report.__name__}: {sum(reported) / 500:.1f} uniform shares by luck alone")
 check_tested_head(tested_head_solution)
 
 # %% exercise-4 [markdown]
 # ### 4 · Build ★★ (10 minutes)
 #
-# When “robbed” took the place of “saw”, the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and
-# “robbed” got more than that. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
+# When “robbed” took the place of “saw”, the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and “robbed” got 0.59. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
 # differ in **one** word only. The first must be about a river bank and the second about a money bank, but in both of
 # them “bank” must attend most to the same **water word** in head 10. The check measures the weights. The meaning is for
 # you to judge.
@@ -640,7 +685,7 @@ def minimal_pair_solution():
     return "they sailed to the bank for a swim", "they sailed to the bank for a loan"
 
 
-check_minimal_pair(minimal_pair_solution).ok  # so that our sentences are not printed
+check_minimal_pair(minimal_pair_solution)
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
@@ -668,8 +713,12 @@ check_minimal_pair(minimal_pair_solution).ok  # so that our sentences are not pr
 import torch.nn.functional as F
 
 z = sat.embedded[None]  # (N, L, E)
-control = F.scaled_dot_product_attention(torch.zeros_like(z), z, z)
-assert torch.allclose(control, z.mean(dim=1, keepdim=True).expand_as(z), atol=1e-5)
+allowed = torch.arange(z.shape[1]) < 5  # every query may attend to the first five keys
+zeros = torch.zeros_like(z)
+control = F.scaled_dot_product_attention(zeros, z, z)
+masked = F.scaled_dot_product_attention(zeros, z, z, attn_mask=allowed[None])
+assert torch.allclose(control[0, 0], z[0].mean(dim=0), atol=1e-5)
+assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 
 # %% sources [markdown]
 # ## Sources
