@@ -143,6 +143,7 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: combine_masks(SQUARE, SQUARE[:2]), ValueError, r"masks .* got \(3, 3\) and \(2, 3\)"),
     (lambda: combine_masks(SQUARE, SQUARE.to("meta")), ValueError, r"mask 0 and mask 1 .* device"),
     (lambda: from_key_padding_mask(SQUARE.int()), TypeError, r"key_.* \(True = padding\), got tor"),
+    (lambda: from_key_padding_mask([True]), TypeError, r"key_padding_mask must be a torch.Tensor"),
     (lambda: from_key_padding_mask(SQUARE[0]), ValueError, r"key_.* \(N, S\), .*; give one row pe"),
     (lambda: to_key_padding_mask(FOUR), ValueError, r"attn_mask .* \(N, 1, 1, S\) .*; no such"),
     (lambda: to_key_padding_mask(FOUR.mT[:, :1]), ValueError, r"attn_mask .* got \(2, 1, 5, 1\)"),

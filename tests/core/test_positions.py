@@ -135,6 +135,8 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: rotate(X[..., :7]), ValueError, r"the number of features of x .* even, .* got 7"),
     (lambda: rotate(X[0, 0, 0]), ValueError, r"x must have at least 2 dimensions \(L, E\), got"),
     (lambda: rotate(X.int()), TypeError, r"x must be a floating-point tensor, got torch.int32"),
+    (lambda: rotate(X, [0, 1]), TypeError, r"positions must be a torch.Tensor, got list"),
+    (lambda: rotate(X, base="10"), TypeError, r"base must be a number, got str '10'"),
     (lambda: rotate(X, FLAGS), TypeError, r"positions must be numbers, got torch.bool"),
     (lambda: rotate(X, FLAGS.int()[:3]), ValueError, r"positions .* \(2, 3, 5\), got \(3,\)"),
     (lambda: rotate(X, X[None, ..., 0]), ValueError, r"positions .* got \(1, 2, 3, 5\)"),

@@ -230,6 +230,7 @@ BAD = [  # the arguments of a call that differ, the kind of error, and how its s
     ({"attn_mask": MASK.float()}, TypeError, r"attn_mask must be a bool .* from_key_padding_mask"),
     ({"attn_mask": MASK[:3]}, ValueError, r"attn_mask must broadcast .* \(2, 3, 13, 17\), got"),
     ({"attn_mask": MASK.to("meta")}, ValueError, r"query and attn_mask .* same device"),
+    ({"scale": "big"}, TypeError, r"scale must be a number, got str 'big'"),
     ({"is_causal": 1}, TypeError, r"is_causal must be True or False, got int 1"),
     ({"align": "left"}, ValueError, r"align must be 'upper_left' or 'lower_right', got 'left'"),
     ({"window": 0}, ValueError, r"window must be at least 1, got 0"),
