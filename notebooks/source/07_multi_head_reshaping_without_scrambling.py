@@ -14,7 +14,7 @@
 # One step, cutting the features into heads, often goes wrong without raising an error.
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb), in which trained matrices compute the queries, keys and
-# values, and for one test the causal mask from lesson 3. You should know what a loss, an optimizer and ReLU are.
+# values, and for one test the causal mask from lesson 3. You should know what a loss, an optimizer and an MLP are.
 #
 # **You will be able to:** explain what several heads are good for, write multi-head attention and show that it gives
 # the same output as PyTorch’s layer, follow a number through the split and the merge, and catch scrambled heads with
@@ -169,7 +169,9 @@ def mean_weights(layer):
 looks = torch.cat([mean_weights(one_head), mean_weights(two_heads)])
 heads = ["the single head", "head 0 of two", "head 1 of two"]
 columns = ["first animal", "second animal", "all others"]
-show_figure(plot_attention(looks, queries=heads, keys=columns), "7.1")
+ax = plot_attention(looks, queries=heads, keys=columns)
+ax.set(xlabel="", ylabel="")
+show_figure(ax, "7.1")
 
 # %% what-for [markdown]
 # The single head looks at both animals and returns a mixture of their two numbers. It looks more at the first, so the
