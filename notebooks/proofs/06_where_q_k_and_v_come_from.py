@@ -87,7 +87,7 @@ assert order(two) != order(another) and accuracy(another).min() > 0.99
 # %% after: product-map
 assert torch.equal((each_day @ M @ each_day.T).argmax(dim=-1), torch.arange(1, 8) % 7)
 
-# %% after: the-answer
+# %% after: read-the-product
 assert M.numel() == 144 and trained_Q.numel() + trained_K.numel() == 48
 torch.manual_seed(0)  # one matrix M, with the tokens themselves as keys
 large = SelfAttention(12, 12, 5)
@@ -141,6 +141,8 @@ assert torch.allclose(reversed_axes, mixed, atol=1e-5)
 assert not torch.allclose(reversed_axes, four_queries @ four_keys.mT, atol=0.1)
 
 # %% after: exercise-1  numbers: 12, 7, 5, 9
+
+# %% after: exercise-4  numbers: 0.001
 
 # %% after: same-scores-solution
 tokens = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
