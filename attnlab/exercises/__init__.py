@@ -39,9 +39,9 @@ from attnlab.exercises.lesson_05 import (
 )
 from attnlab.exercises.lesson_06 import (
     check_fitting_keys,
-    check_layer_test,
     check_linear_from,
     check_parameter_count,
+    check_same_scores,
 )
 from attnlab.exercises.lesson_07 import (
     check_by_letters,

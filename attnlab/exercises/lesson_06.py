@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnlab._checks import shape
@@ -37,7 +38,7 @@ COUNT = MATRICES + OUTPUTS
             Either(9 * COUNT, 9 * MATRICES)
         ),
     },
-    verified="The number is the same for a sentence of any length.",
+    verified="The matrices have 228 entries and the biases 19, for a sentence of any length.",
     otherwise="Count the parameters of each projection, which are inputs times outputs, and add "
     "one bias for each output.",
 )
@@ -191,82 +192,83 @@ def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
         yield f"three matrices {d_in, d_k}", (query, key, query @ change)
 
 
-# --- a test for layers ----------------------------------------------------------------------------
-
-
-class Layer(nn.Module):
-    """Self-attention (..., L, 8) -> (..., L, 4).
-
-    Some of its matrices may be zero, and ``alone`` replaces attention by a function of the values.
-    """
-
-    def __init__(
-        self, *zero: str, seed: int = 0, alone: Callable[[Tensor], Tensor] | None = None
-    ) -> None:
-        super().__init__()
-        matrices = randoms(*3 * [(8, 4)], seed=seed)
-        for name, matrix in zip(("W_query", "W_key", "W_value"), matrices, strict=True):
-            setattr(self, name, nn.Parameter(matrix / 8**0.5 * (name not in zero)))
-        self.alone = alone
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the output."""
-        query, key, value = x @ self.W_query, x @ self.W_key, x @ self.W_value
-        if self.alone:
-            return self.alone(value)
-        return (query @ key.transpose(-2, -1) / 2).softmax(dim=-1) @ value
-
-
-WORKS = (
-    "Is your threshold too strict, or did the layer get the same tokens twice? (After "
-    "`changed = x`, both names mean one tensor.)"
-)
+# --- the same scores ------------------------------------------------------------------------------
 
 
 @Opinion(
-    verified="It returns True for two working layers and False for five broken ones.",
+    verified="It compares what decides the scores, whatever the numbers in the matrices are.",
+    slips={
+        "The numbers of the matrices need not be equal. Compare their products.": (
+            lambda *layers: all(
+                one.shape == other.shape and torch.allclose(one, other, atol=1e-3)
+                for one, other in zip(layers[:2], layers[2:], strict=True)
+            )
+        ),
+        "You compared W_query @ W_key.T. Divide each product by the root of its own d_k as well.": (
+            lambda query, key, other_query, other_key: torch.allclose(
+                query @ key.T, other_query @ other_key.T, atol=1e-3
+            )
+        ),
+    },
 )
-def check_layer_test() -> Iterator[Case]:
-    """Check a test that separates a working self-attention from five broken ones.
+def check_same_scores() -> Iterator[Case]:
+    """Check a function that says whether two layers have the same scores for all tokens.
 
-    Verified: True for two working layers, False for five in which two tokens get the same output
-    or no token receives anything from another. Not verified: layers that mix tokens in another way
-    than attention does, such as a mean of all values; two such comparisons cannot catch them.
+    Verified: True for two pairs of layers with the same scores, one of them with another d_k, and
+    False for five pairs without.
 
     Parameters
     ----------
     answer
-        A function of a layer, which maps (N, L, 8) to (N, L, 4), that returns a bool.
+        A function of (W_query, W_key, other_query, other_key) that returns a bool.
 
     See Also
     --------
-    attnlab.clinic.diagnose : such tests, and many more.
+    attnlab.attention_scores : they depend on the product only.
     """
-    for seed, name in enumerate(("a working layer", "another working layer")):
-        yield Case(name, (Layer(seed=seed),), True, WORKS)
-    for fault, layer, why in (
+    query, key, change = randoms((8, 4), (8, 4), (4, 4))
+    change = change + 3 * torch.eye(4)
+    inverse = change.inverse()
+    last = query.clone()
+    last[-1, -1] += 1
+    wide_query, wide_key = (F.pad(matrix, (0, 12)) for matrix in (query, key))  # d_k = 16
+    for name, others, truth, why in (
         (
-            "all three matrices are zero",
-            Layer("W_query", "W_key", "W_value"),
-            "Every output is 0 there.",
-        ),
-        ("W_value is zero", Layer("W_value"), "Every output is 0 there."),
-        (
-            "W_query and W_key are zero",
-            Layer("W_query", "W_key"),
-            "Every token gets the same average there.",
-        ),
-        (
-            "each token gets its own value",
-            Layer(alone=lambda value: value),
-            "In that layer, no token receives anything from another. Test whether an output "
-            "changes when another token does.",
+            "times A and the transpose of its inverse",
+            (query @ change, key @ inverse.T),
+            True,
+            "The matrices differ, but W_query @ W_key.T does not. Is your tolerance too strict?",
         ),
         (
-            "each token passes through a small network of its own",
-            Layer(alone=lambda value: (value + 1).relu()),
-            "In that layer, no token receives anything from another. Test whether an output "
-            "changes when another token does.",
+            "with d_k = 16 and twice the product",
+            (2 * wide_query, wide_key),
+            True,
+            "The product is twice as large, and so is the root of d_k.",
+        ),
+        (
+            "with d_k = 16 and the same product",
+            (wide_query, wide_key),
+            False,
+            "The products are equal, but one is divided by 2 and the other by 4.",
+        ),
+        (
+            "times A and its inverse, not transposed",
+            (query @ change, key @ inverse),
+            False,
+            "A cancels its inverse only if the inverse is transposed.",
+        ),
+        (
+            "with W_query and W_key swapped",
+            (key, query),
+            False,
+            "The scores are transposed: what token i had for token j, token j has for token i.",
+        ),
+        ("with -W_query", (-query, key), False, "All scores have the opposite sign."),
+        (
+            "with one entry of W_query changed",
+            (last, key),
+            False,
+            "Only tokens with the last feature notice it. Compare all rows of the product.",
         ),
     ):
-        yield Case(f"a layer in which {fault}", (layer,), False, why)
+        yield Case(f"a layer and the same layer {name}", (query, key, *others), truth, why)

@@ -28,18 +28,23 @@ assert parameters == 108 and table.numel() == 10_000 * 49 and 700 == 100 * 7
 assert accuracy(two).min() > 0.99
 
 # %% after: see-one-matrix
-right = (shares > 0.95).sum(dim=-1)
-assert right.tolist() == [0, 6, 7, 2] and shares[1].argmin() == 5 and shares[1, 5] < 0.25
-assert abs(shares[0].mean() - 0.41) < 0.005
+full, *tied, plain = (accuracy(layer) for layer in layers.values())
+assert full.min() > 0.99
+neighbours = torch.arange(7)
+for seed, share in enumerate(
+    tied
+):  # one day guesses; in some runs a second is lost, wholly or partly
+    assert (share > 0.99).sum() == (5 if seed == 3 else 6) and share.min() < 0.25
+    table = layers[f"one for both, start {seed}"](test_weeks)[1]
+    before, after = (table[:, neighbours, (neighbours + step) % 7] for step in (-1, 1))
+    assert (before >= after).any(dim=-1).all()  # in every week
+assert abs(plain.mean() - 0.41) < 0.005
 commonest = test_weeks[:, :, 7:].sum(dim=1).argmax(dim=-1)[:, None]
 assert ((commonest == test_answers).float().mean() - 0.41).abs() < 0.01
-for seed in range(1, 5):  # other starts, and for one of them more training
-    torch.manual_seed(seed)
-    one, thin = SelfAttention(12, 2, 5), SelfAttention(12, 1, 5)
-    one.W_key = one.W_query
-    share = accuracy(train(one, 300 if seed > 1 else 900))
-    assert (share > 0.5).sum() == 6 and share.min() < 0.25
-    assert (accuracy(train(thin)) > 0.95).sum() == 2
+torch.manual_seed(1)  # longer training does not help
+one = SelfAttention(12, 2, 5)
+one.W_key = one.W_query
+assert accuracy(train(one, 1500)).min() < 0.25
 
 # %% after: neighbours
 chain = [symmetric[i - 1, i].item() for i in range(7)]
@@ -52,7 +57,7 @@ for matrix in (two.W_query, two.W_key):  # the five rows of the numbers are near
     assert (matrix[7:] - matrix[7:].mean(dim=0)).norm(dim=-1).max() < 0.05
 share, largest = accuracy(stages[60]), stages[60](week)[1].amax(dim=-1)
 lengths = (each_day @ stages[60].W_query).norm(dim=-1)
-assert lengths[6] < 0.6 and lengths[:6].min() > 1
+assert 0.35 < lengths[6] < 0.6 and lengths[:6].min() > 1
 assert share[6] < 0.7 and share[:6].min() > 0.8 and largest.argmin() == 6
 assert accuracy(stages[80]).min() > 0.99
 spread = [(each_day @ stages[step].W_key).norm(dim=-1).mean() for step in (0, 60, 100, 200, 300)]
@@ -79,10 +84,10 @@ for layer in (two, another):
     assert order(layer) != list(range(7))
 assert order(two) != order(another) and accuracy(another).min() > 0.99
 
-# %% after: another-pair
+# %% after: product-map
 assert torch.equal((each_day @ M @ each_day.T).argmax(dim=-1), torch.arange(1, 8) % 7)
 
-# %% after: the-answer
+# %% after: read-the-product
 assert M.numel() == 144 and trained_Q.numel() + trained_K.numel() == 48
 torch.manual_seed(0)  # one matrix M, with the tokens themselves as keys
 large = SelfAttention(12, 12, 5)
@@ -103,13 +108,20 @@ biased = (rotated(query) @ rotated(key + b).T).softmax(dim=-1)
 assert (biased - unbiased).abs().max() > 0.1
 
 # %% after: untrained-text  numbers: 2, 1000, 8, 4, 0, 1
-for zeros, reached in ((("W_query",), 1), (("W_key",), 1), (("W_query", "W_key"), 0.41)):
-    torch.manual_seed(0)
-    stuck = SelfAttention(12, 2, 5)
-    for name in zeros:
-        nn.init.zeros_(getattr(stuck, name))
-    assert abs(accuracy(train(stuck)).mean() - reached) < 0.01
-assert not stuck.W_query.any() and not stuck.W_key.any()
+
+# %% after: one-number
+thin_layers = [line]
+for seed in range(1, 4):
+    torch.manual_seed(seed)
+    thin_layers.append(train(SelfAttention(12, 1, 5)))
+for thin in thin_layers:
+    assert (accuracy(thin) > 0.99).sum() == 2
+    above = (each_day @ thin.W_key).flatten() > 0
+    assert above.sum() in (3, 4)
+    table = thin(test_weeks)[1].mean(dim=0)  # most weight lies on the side of the next day
+    assert all(table[i, above == above[(i + 1) % 7]].sum() > 0.5 for i in range(7))
+lost = accuracy(line) < 0.9
+assert accuracy(line)[lost].mean() > 0.02 + accuracy(equal).mean()
 
 # %% after: untrained-draws
 assert 1000 * len(words) * (1 / len(words)) ** 5 < 2  # of 1,000 draws, by chance
@@ -130,29 +142,16 @@ assert not torch.allclose(reversed_axes, four_queries @ four_keys.mT, atol=0.1)
 
 # %% after: exercise-1  numbers: 12, 7, 5, 9
 
-# %% after: exercise-4  numbers: 8, 4
+# %% after: exercise-4  numbers: 0.001
 
-# %% after: layer-test-solution
-
-
-def own_and_mean(x):
-    return x[..., :4] + x[..., :4].mean(dim=-2, keepdim=True)
-
-
-def wrong_axis(x):
-    return (x @ x.mT).softmax(dim=-2) @ x[..., :4]
-
-
-for passes in (own_and_mean, wrong_axis, lambda x: F.dropout(x), lambda x: x * float("nan")):
-    assert layer_test_solution(passes)
-refused = 0
-for _ in range(100):  # a single sentence refuses some working layers
-    layer, x = SelfAttention(8, 4, 4), torch.randn(1, 5, 8)
-    with torch.no_grad():
-        layer.W_query.mul_(8)
-    changed = torch.cat([torch.randn(1, 1, 8), x[:, 1:]], dim=1)
-    refused += torch.allclose(layer(x)[0][:, 1], layer(changed)[0][:, 1], atol=1e-5)
-assert 0 < refused < 50
+# %% after: same-scores-solution
+tokens = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
+for Q, K, same in ((new_Q, new_K, True), (trained_K, trained_Q, False)):
+    scores_of = [
+        (tokens @ one) @ (tokens @ other).T for one, other in ((trained_Q, trained_K), (Q, K))
+    ]
+    assert torch.allclose(*scores_of, atol=1e-2) == same
+    assert same_scores_solution(trained_Q, trained_K, Q, K) == same
 
 # %% after: exercise-5
 from copy import copy
@@ -165,7 +164,7 @@ def exchanged(layer):
     return (other(test_weeks)[0].argmax(dim=-1) == yesterday).float().mean(dim=0)
 
 
-assert [(exchanged(layer) > 0.95).sum() for layer in (two, another)] == [6, 7]
+assert (exchanged(two) > 0.95).sum() == 6
 column = (each_day @ M @ each_day.T)[:, 1]  # of Tue
 assert column.topk(2).indices.tolist() == [3, 0] and column[3] - column[0] < 1
 by_hand = (key @ query.T).argmax(dim=-1)
@@ -183,20 +182,10 @@ with torch.no_grad():
     square.weight.copy_(matrix)
 assert not torch.allclose(square(x), x @ matrix, atol=0.1)
 
-# %% after: three-in-one
-widths = [2, 2, 5]
-projections = [nn.Linear(12, width, bias=False) for width in widths]
-in_one = torch.cat([projection.weight for projection in projections])
-parts = F.linear(week, in_one).split(widths, dim=-1)
-for part, projection in zip(parts, projections, strict=True):
-    assert torch.allclose(part, projection(week), atol=1e-5)
-
 # %% after: torch-layer
-separate = nn.MultiheadAttention(12, 3, kdim=5, vdim=7)  # three matrices, to 12 features each
-assert separate.in_proj_weight is None and separate.k_proj_weight.shape == (12, 5)
 assert module.in_proj_weight.shape == (3 * 12, 12)
 
-# %% after: sources  numbers: 2017, 2024, 2021
+# %% after: sources  numbers: 2017, 2020, 2024, 2021
 
 # %% after: teacher-plan  numbers: 50, 6, 11, 9, 4, 2
 

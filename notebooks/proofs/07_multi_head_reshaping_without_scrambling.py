@@ -2,94 +2,59 @@
 
 # %% after: two-animals-in-one-question  numbers: 16
 
-# %% after: ask-one-head  numbers: 64, 10
-
 # %% after: see-one-head
 tokens, answers = two_animals(4000, torch.Generator().manual_seed(2))
-assert abs(share_correct(one_head)[2] - 0.2) < 0.03
-for seed in range(3):  # a fifth to a third, whatever the seed; the first layer is that of the page
-    torch.manual_seed(seed)
-    layer = one_head
-    if seed:
-        layer = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=400)
-    read = at_the_question(layer(tokens).output).argmax(dim=-1)
-    both, differ = (read == answers).all(dim=-1), answers[:, 0] != answers[:, 1]
-    assert 0.18 < both.float().mean() < 0.34
-    assert (read == answers).any(dim=-1).float().mean() > 0.9  # nearly always one of the two
-    assert 0.05 < both[differ].float().mean() < 0.18  # "about 10 %"
-    assert both[~differ].float().mean() > 0.98
-assert abs(differ.float().mean() - 7 / 8) < 0.02
+first, second, both = share_correct(one_head).tolist()
+assert abs(both - 0.2) < 0.03 and first > 0.85 and second < 0.3
+assert abs((answers[:, 0] == answers[:, 1]).float().mean() - 1 / 8) < 0.02
+right = at_the_question(one_head(tokens).output).argmax(dim=-1) == answers
+assert right.any(dim=-1).float().mean() > 0.9  # nearly always one of the two
+differ = answers[:, 0] != answers[:, 1]
+assert right[differ].all(dim=-1).float().mean() < 0.15 < 0.9 < right[~differ].float().mean()
 
-# %% after: more-heads  numbers: 96, 200, 800
+# %% after: more-heads  numbers: 128, 96, 200, 800
 
 # %% after: see-more-heads
-sizes = [sum(p.numel() for p in layer.parameters()) for layer in (one_head, wide, two_heads)]
-assert sizes[1] == 16 * sizes[0] and sizes[2] == sizes[0]
-assert 0.17 < shares[1][2] < 0.34 and min(shares[2][2], shares[3][2]) > 0.99
-torch.manual_seed(1)  # another start for the wide layer, and slower steps
-other = MultiHeadAttention(128, num_heads=1, bias=False)
-assert 0.17 < share_correct(train(other, wide_animals, steps=400), wide_animals)[2] < 0.34
-layer = train(MultiHeadAttention(32, 2, bias=False))
-assert share_correct(layer)[2] > 0.99
+assert abs(shares["1 head of 128 features"][2] - 0.2) < 0.05
+assert min(shares["2 heads"][2], shares["4 heads"][2]) > 0.99
+
+# %% after: more-heads-read  numbers: 20, 25, 2000
+favourites = []
+for seed in (1, 6):  # two of the seven that were tried
+    torch.manual_seed(seed)
+    one = train(MultiHeadAttention(32, 1, bias=False), steps=800)
+    assert 0.195 < share_correct(one)[2] < 0.255
+    favourites.append((share_correct(one)[0] > share_correct(one)[1]).item())
+    for H in (2, 4):
+        torch.manual_seed(seed)
+        assert share_correct(train(MultiHeadAttention(32, H, bias=False)))[2] > 0.99
+assert {*favourites} == {True, False}  # some prefer the second animal
+torch.manual_seed(1)
+other = train(MultiHeadAttention(128, 1, bias=False), wide_animals, steps=800)
+assert 0.195 < share_correct(other, wide_animals)[2] < 0.255
 
 # %% after: where-they-look
-# over 2,000 questions: the mean weight of the animal that is named first, and of the second
+first, second, rest = looks[0].tolist()
+assert first > 1.2 * second and second > 0.3 > rest
+assert looks[1, 1] > 0.8 > 0.1 > looks[1, 0] and looks[2, 0] > 0.8 > 0.1 > looks[2, 1]
 
-
-def looked_at(layer, x):
-    weights = layer(x).weights[:, :, -1, :5]  # (n, H, 5)
-    asked = x[:, 5, 16:32].unflatten(-1, (2, 8))  # (n, 2, 8)
-    where = x[:, :5, :8] @ asked.mT  # (n, 5, 2): 1 at the animal that is named
-    return (weights @ where).mean(dim=0).tolist()
-
-
-x, _ = two_animals(2000, torch.Generator().manual_seed(2))
-[[first, second]] = looked_at(one_head, x)
-assert min(first, second) > 0.3 and first + second > 0.8
-(first, second), (other, another) = looked_at(two_heads, x)
-assert (first > second) != (other > another)
-for of_head in ((first, second), (other, another)):
-    assert max(of_head) > 0.8 and min(of_head) < 0.1
-assert seen[0].topk(2).values.sum() > 0.8 and (seen[1:].amax(dim=-1) > 0.75).all()
-
-# with an MLP behind it, one head learns the task and weights the animals unequally; not with four
+# %% after: what-for
+# with an MLP behind it, one head learns the task
 from attnlab import AttentionOutput
 
 
 class WithMLP(MultiHeadAttention):
-    def __init__(self, num_heads, asked):
-        super().__init__(48, num_heads, bias=False)
-        self.one, self.two = torch.nn.Linear(48, 192), torch.nn.Linear(192, 8 * asked)
+    def __init__(self, num_heads):
+        super().__init__(32, num_heads, bias=False)
+        self.one, self.two = torch.nn.Linear(32, 192), torch.nn.Linear(192, 32)
 
     def forward(self, x):
         output, weights = super().forward(x)
         return AttentionOutput(self.two(self.one(output).relu()), weights)
 
 
-def learned_with_mlp(num_heads, asked, steps=150):
-    def task(n, generator):
-        animal = torch.rand(8 * n, 8, generator=generator).argsort(dim=-1)[:, :5]
-        number = torch.randint(8, (8 * n, 5), generator=generator)
-        named = torch.rand(8 * n, 5, generator=generator).argsort(dim=-1)[:, :asked]
-        tokens = torch.zeros(8 * n, 6, 48)
-        tokens[:, :5, :8], tokens[:, :5, 8:16] = F.one_hot(animal, 8), F.one_hot(number, 8)
-        tokens[:, 5, 16 : 16 + 8 * asked] = F.one_hot(animal.gather(1, named), 8).flatten(1)
-        return tokens, number.gather(1, named)
-
-    def read(output):
-        return output[:, -1].unflatten(-1, (asked, 8))
-
-    torch.manual_seed(0)
-    layer = train(WithMLP(num_heads, asked), task, read, steps)
-    return layer, share_correct(layer, task, read)[-1]
-
-
-layer, share = learned_with_mlp(1, 2)
-[shares_of_weight] = looked_at(layer, F.pad(x, (0, 16)))
-assert share > 0.9 and max(shares_of_weight) > 1.5 * min(shares_of_weight)
-_, one_for_four = learned_with_mlp(1, 4)
-_, four_for_four = learned_with_mlp(4, 4)
-assert one_for_four < 0.6 and four_for_four > 0.9
+torch.manual_seed(0)
+assert share_correct(train(WithMLP(1), steps=800))[2] > 0.9
 
 # %% after: head-dim  numbers: 7, 3072, 256, 4096, 16, 32
 assert 16 * 256 == 4096 != 3072
@@ -130,7 +95,7 @@ wrong = HeadsExplorer(way="shortcut").result.wrong_scores
 assert wrong.numel() == 48 and wrong.sum() == 46
 assert not wrong[0, 0, 0] and not wrong[2, 3, 3]  # the first row of head 0, the last of head 2
 
-# %% after: would-training  numbers: 0, 7, 200
+# %% after: would-training  numbers: 0, 7, 300
 
 # %% after: breakable
 torch.manual_seed(0)
@@ -141,10 +106,13 @@ seen = influence_map(lambda x: apart(x[None])[0][0], numbers_in[0]) > 0
 assert torch.equal(seen, torch.eye(5).bool())  # no token looks at another one
 
 # %% after: see-copy
-assert copied.min() > 0.99 and found[0] > 0.99 and found[1:].max() < 0.5
-torch.manual_seed(1)  # another start
-assert min(learns(pair, copy_digits, at_each_token) for pair in pairs.values()) > 0.98
-assert learns(pairs["reshaped merge"], two_animals, at_the_question) < 0.5
+assert trained[:, 0].min() > 0.99 and trained[0].min() > 0.99 and trained[1:, 1].max() < 0.5
+assert trained[2, 2] > 0.9 and trained[[1, 3, 4], 2].max() < 0.5
+for seed in (1, 2):  # other starts
+    torch.manual_seed(seed)
+    assert min(learns(pair, copy_digits, at_each_token) for pair in pairs.values()) > 0.98
+    assert learns(pairs["reshaped merge"], two_animals, at_the_question) < 0.5
+    assert learns(pairs["reshaped merge"], two_animals, at_the_question, H=8) > 0.9
 
 
 # the features for the position bring the digits back: without them two layers fail
@@ -161,7 +129,7 @@ for name, low, high in (
     layer = train(WithoutPosition(32, 2, *pairs[name]), copy_digits, at_each_token, steps=100)
     assert low <= share_correct(layer, copy_digits, at_each_token)[-1] <= high, name
 
-# %% after: two-tests  numbers: 4, 7
+# %% after: two-tests  numbers: 32
 
 # %% after: maps
 sees_future = {name for name, one in maps.items() if one.triu(1).any()}
@@ -170,15 +138,13 @@ blocks = torch.block_diag(*[torch.ones(2, 2).tril()] * 4).bool()
 assert torch.equal(maps["both reshaped"], blocks)
 assert torch.equal(maps["heads never moved"], torch.eye(8).bool())
 
+# %% after: slice-text  numbers: 12, 4, 7
+
 # %% after: table-of-tests
 from unittest.mock import patch
 
 caught = [name for name, row in tests.items() if row == [True, False, False, False, False]]
-assert caught == ["learns the two animals", "causal map", "slice test"]
-# with eight heads, the reshaped merge learns the two animals too
-torch.manual_seed(0)  # one start in six needed more than 200 steps
-layer = train(AnyPair(32, 8, *pairs["reshaped merge"]), steps=400)
-assert share_correct(layer)[2] > 0.9
+assert caught == ["learns the animals (90%)", "causal map", "slice test"]
 # a saturated softmax has gradients of 0 even in a correct layer
 loud = 30 * torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
 with patch("torch.randn", return_value=loud):
@@ -196,24 +162,17 @@ for L, H in ((5, 2), (6, 3), (9, 4)):
         seen = influence_map(attend, sample) > 0
         assert torch.equal(seen, torch.ones(L, L).tril().bool()) == (name == "correct")
 
-# %% after: the-answer  numbers: 0, 7, 25
+# %% after: the-answer  numbers: 0, 7
 
-# %% after: count-many-heads
-from torch.utils.flop_counter import FlopCounterMode
-
-order = layer.double()(words.double()).weights[0].argsort(dim=-1)  # (12, 6, 6)
-forwards, backwards = order == order[:, :1], order == order[:, :1].flip(-1)
-assert (forwards.all(dim=-1) | backwards.all(dim=-1)).all()  # in every head
-measured = {}
-sample = torch.randn(1, 128, 64, generator=torch.Generator().manual_seed(0))
-for count in (1, 2, 4, 8, 16):
-    layer = MultiHeadAttention(64, count)
-    with FlopCounterMode(display=False) as counter:
-        many = layer(sample).weights
-    parameters = sum(p.numel() for p in layer.parameters())
-    measured[count] = parameters, counter.get_total_flops(), many.numel()
-assert len({row[:2] for row in measured.values()}) == 1
-assert all(row[2] == count * measured[1][2] for count, row in measured.items())
+# %% after: further  numbers: 1, 2, 7, 8, 56
+assert 1 / 8 + 1 / 2 * 7 / 8 == 0.5625 and share_correct(one_head)[2] < 0.5625 / 2
+generator = torch.Generator().manual_seed(0)
+w = torch.randn(100_000, 2, 2, generator=generator)  # the number, and the guess
+b, a = torch.rand(100_000, 2, generator=generator).sort(dim=-1).values.T  # a > b
+order = a * w[:, 0, 1] + b * w[:, 1, 1] > a * w[:, 0, 0] + b * w[:, 1, 0]
+opposite = a * w[:, 1, 0] + b * w[:, 0, 0] > a * w[:, 1, 1] + b * w[:, 0, 1]
+equal = (w[:, 0, 0] > w[:, 0, 1]) & (w[:, 1, 1] > w[:, 1, 0])
+assert (order & opposite).any() and (equal & order).any() and not (order & opposite & equal).any()
 
 # %% after: further-contiguity-3  numbers: 0, 1, 100, 101, 200, 201, 5
 places = torch.arange(24).view(4, 3, 2).transpose(0, 1).flatten()[:6]

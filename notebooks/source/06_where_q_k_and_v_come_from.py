@@ -1,8 +1,8 @@
 # %% opening [markdown]
 # # 6 · Where Q, K and V come from
 #
-# In lesson 1, one row of numbers did three jobs for each word. It was the query that the word asked with, the key that
-# it was found by, and the value that it handed over. A real layer makes three different rows from each token, and it
+# In lesson 1, one row of numbers played three roles for each word. It was the query that the word asked with, the key
+# that it was found by, and the value that it handed over. A real layer makes three different rows from each token, and it
 # uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
 #
 # You will meet a small task that attention cannot solve as long as the tokens themselves are the queries and the keys.
@@ -18,6 +18,7 @@
 # **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 10.
 
 # %% setup
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from attnlab import Table
@@ -33,7 +34,7 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
 # day is a token with twelve features: one of the first seven is 1 and shows which day it is, and one of the last five
-# is 1 and shows how many guests arrive. The others are 0. Here is one week.
+# is 1 and shows how many guests arrive. The others are 0, and the table leaves them empty. Here is one week.
 
 # %% one-week
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -50,12 +51,11 @@ def make_weeks(count, generator):
 weeks, answers = make_weeks(1, torch.Generator().manual_seed(34))
 week, answer = weeks[0], answers[0]  # (7, 12) and (7,)
 labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
-Table(labels, [*days, *"01234"], week)
+pd.DataFrame(week.int().numpy(), labels, [*days, *"01234"]).replace(0, "")
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
-# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`. (The layer does not know which
-# token comes next in the list. It sees only the features.)
+# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`.
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -64,8 +64,9 @@ as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# Each day gives its largest weight to itself, because no other token has as much in common with it. All that it notices
-# about the others is whether they have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is not.
+# Each day gives its largest weight to itself, because no other token has as much in common with it. Otherwise, a score
+# depends only on whether the two days have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is
+# not.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
 # for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead.
@@ -86,17 +87,15 @@ from attnlab.diagrams import draw_projections
 show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
-# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. Queries and keys need the
-# same number of features, $d_k$, because we take dot products of them. Values are never compared with anything, so their
-# number of features, $d_v$, may be different.
+# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. Queries and keys need
+# the same number of features, $d_k$, because we take dot products of them. Values are never compared with anything, so
+# their number of features, $d_v$, may be different.
 #
-# Since all three come from the same tokens, this is *self-attention*. (In
-# [cross-attention](glossary.ipynb#cross-attention), the queries come from one text, and the keys and values from
-# another. It has the same three matrices.)
+# Since all three come from the same tokens, this is *self-attention*.
 #
-# With our tokens we can fill in the matrices by hand. A token has a 1 in two places, so its query is the sum of two rows
-# of $W_Q$: the row of its day and the row of its number. We choose $d_k = 2$ and place the seven days on a circle, like
-# the hours on a clock. The radius is 4, because longer vectors have larger scores, which make the weights sharper.
+# With our tokens we can fill in the matrices by hand. A token has a 1 in two places, so its query is the sum of two
+# rows of $W_Q$: the row of its day and the row of its number. We choose $d_k = 2$ and place the seven days on a circle,
+# like the hours on a clock. The radius is 4, because longer vectors have larger scores, which make the weights sharper.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -110,29 +109,35 @@ query, key, value = week @ W_query, week @ W_key, week @ W_value
 print("Mon for Tue:", query[0] @ key[1] / 2**0.5)
 
 # %% circle jupyter={"source_hidden": true}
+from math import hypot
+
 import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, ORANGE
 
-PATCH = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # behind a word
+PATCH = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
 
 
 def draw_plane(ax, queries, keys):  # queries as arrows, keys as dots
-    for day, start, end in zip(days, keys.tolist(), queries.tolist(), strict=True):
-        ax.plot(*start, "o", color=BLUE, markersize=9, zorder=5)
-        place_word(ax, start, day, 1, 0.9, color=BLUE, weight="bold")
+    for day, dot, tip in zip(days, keys.tolist(), queries.tolist(), strict=True):
+        ax.plot(*dot, "o", color=BLUE, markersize=9, zorder=5)
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
-        ax.annotate("", xy=end, xytext=(0, 0), arrowprops=arrow, zorder=6)
-        place_word(ax, end, day, 0.5, 0, color=ORANGE, bbox=PATCH)
+        ax.annotate("", xy=tip, xytext=(0, 0), arrowprops=arrow, zorder=6)
+        write_day(ax, day, dot, max(hypot(*dot) + 0.9, 1.2), BLUE, weight="bold")
+        beside = hypot(*tip) / 2 if hypot(*tip) > 2.4 else hypot(*tip) + 0.6
+        write_day(ax, day, tip, beside, ORANGE)
+    ax.plot([], [], "o", color=BLUE, label="key")
+    ax.plot([], [], color=ORANGE, label="query")
+    ax.legend(frameon=False, loc="upper left", handlelength=1, borderpad=0)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
 
 
-def place_word(ax, point, word, factor, further, **look):
-    length = (point[0] ** 2 + point[1] ** 2) ** 0.5
-    if length > 0.6:  # near the origin the words would hide each other
-        scale = max(factor + further / length, 1.2 / length)
-        point = scale * point[0], scale * point[1]
-        ax.text(*point, word, ha="center", va="center", fontsize=9, zorder=7, **look)
+def write_day(ax, day, point, distance, color, **look):
+    if hypot(*point) > 0.35:  # near the origin the names would hide each other
+        scale = distance / hypot(*point)
+        at = scale * point[0], scale * point[1]
+        look = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 7, **look}
+        ax.text(*at, day, color=color, bbox=PATCH, **look)
 
 
 _, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
@@ -140,8 +145,8 @@ draw_plane(ax, query, key)
 show_figure(ax, "6.3")
 
 # %% ask-back [markdown]
-# Each blue dot is the key of a day, and each orange arrow is the query of the day whose name it carries. The arrow of
-# `Mon` ends on the dot of `Tue`, so `Mon` has a high score for `Tue`.
+# Each arrow carries the name of the day that asks. The arrow of `Mon` ends on the dot of `Tue`, so `Mon` has a high
+# score for `Tue`.
 
 # %% ask-tuesday
 predict("06/tuesday-asks-monday")
@@ -162,9 +167,8 @@ show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 #
 # ## Let training find the matrices
 #
-# We could write down the matrices because we had named the features and knew what to look for. In a trained model the
-# features have no names. Its matrices start as random numbers, and training changes them step by step. For this,
-# PyTorch must know which tensors it may change. These are the [**parameters**](glossary.ipynb#parameter) of an
+# We could fill in the matrices because we had named the features. In a trained model, the matrices start as random
+# numbers, and training changes them step by step. They are the [**parameters**](glossary.ipynb#parameter) of an
 # `nn.Module`: tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
 
@@ -202,8 +206,8 @@ for length in (7, 700):
 # computed afresh for every week.
 #
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
-# for the correct answer is much larger than the other four. The loss does not mention attention: nothing tells the layer
-# which day to look at, or in which order the days follow each other.
+# for the correct answer is much larger than the other four. The loss does not mention attention. The answers depend on
+# the order of the days, but nobody shows the layer that order.
 
 
 # %% train
@@ -237,58 +241,63 @@ print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
 # %% which-matrices [markdown]
-# Before training, the layer does no better than guessing, which is correct in a fifth of the cases. After 300 steps,
+# Guessing would be correct in a fifth of the cases, and the untrained layer does even a little worse. After 300 steps,
 # every answer is correct.
 #
 # ## Do queries and keys need different matrices?
 #
-# We train three more layers and compare them with `two`, the layer that we have just trained.
-#
-# - *Equal weights*: $W_Q$ stays 0, so all scores are 0, and the output is a plain average.
-# - *One for both*: one trained matrix makes the query and the key, $W_Q = W_K$.
-# - *Two, d_k = 1*: there are two trained matrices, but each query and each key is a single number.
+# Now one trained matrix makes both the query and the key, so $W_Q = W_K$. We train four such layers, each from another
+# random start, and compare them with `two`, the layer that has two matrices. As a control, we train a layer whose $W_Q$
+# stays 0. All its scores are 0, so its output is a plain average.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
 
 # %% see-one-matrix
 # %%answer 06/one-matrix-for-both
-torch.manual_seed(0)
-both, equal, line = (SelfAttention(12, d_k, 5) for d_k in (2, 2, 1))
-both.W_key = both.W_query  # one parameter under two names
+layers = {"two matrices": two}
+for seed in range(4):
+    torch.manual_seed(seed)
+    layer = SelfAttention(12, 2, 5)
+    layer.W_key = layer.W_query  # one parameter under two names
+    layers[f"one for both, start {seed}"] = train(layer)
+
+equal = SelfAttention(12, 2, 5)  # the control: all weights are equal
 equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
-for layer in (equal, both, line):
-    train(layer)
-names = ["equal weights", "one for both", "two matrices", "two, d_k = 1"]
-shares = torch.stack([accuracy(layer) for layer in (equal, both, two, line)])
-Table(names, days, shares)
+layers["equal weights"] = train(equal)
+Table([*layers], days, torch.stack([accuracy(layer) for layer in layers.values()]))
 
 # %% the-chain [markdown]
-# With one matrix for both, six days find the answer, and `Sat` only guesses. More training does not help. The score of
-# `Mon` for `Tue` is now also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score. `Tue`
-# has to look at `Wed` and not at `Mon`, so the pair Tue-Wed needs a larger score than the pair Mon-Tue. In the same
-# way, Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week. In the end the first score
-# would have to be larger than itself, which is impossible. Here is how far training got.
+# With one matrix for both, at most six days find the answer. In each of the four runs, at least one day does no better
+# than guessing, while a plain average is right in about 41% of the cases. (It finds the number that occurs most often
+# in the week.)
+#
+# ### A chain of scores
+#
+# Longer training cannot help, because the reason is symmetry. To be right in every week, a day must give the next day
+# its largest score. Otherwise another day would sometimes outvote it. But with one matrix, the score of `Mon` for `Tue`
+# is also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score.
+#
+# `Tue` has to look at `Wed` and not at `Mon`, so Tue-Wed needs a larger score than Mon-Tue. In the same way, Wed-Thu
+# needs a larger score than Tue-Wed, and so on, all the way round the week. In the end Mon-Tue would have to be larger
+# than itself, which is impossible. **In every week, at least one day gives the day before at least as much weight as
+# the next.**
+#
+# Here is how far the first of these layers got. To leave the numbers of guests out, we give each day 1/5 of every
+# number.
 
 # %% neighbours
 # %%answer 06/one-matrix-for-both
-# The seven days, with 1/5 for each number: (7, 12)
-each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)
+each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
 with torch.no_grad():
-    symmetric = (each_day @ both.W_query) @ (each_day @ both.W_key).T  # raw scores
+    rows = each_day @ layers["one for both, start 0"].W_query  # queries, and also keys
+    symmetric = rows @ rows.T  # raw scores
 pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
 Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
 
-# %% the-controls [markdown]
+# %% chain-breaks [markdown]
 # The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks: `Sat` has a far larger score for `Fri` than for
 # `Sun`.
-#
-# The first row of the first table is the control. A plain average finds the number that occurs most often in the week,
-# which is the correct answer in about 41% of the cases.
-#
-# In the last row, only two days are right. If queries and keys are single numbers, a raw score is simply their product.
-# A positive query gets its largest score from the largest key, and a negative one from the smallest. No other key can
-# ever win. In the plane there is room for all seven.
 #
 # ## What the matrices have learned
 #
@@ -307,8 +316,9 @@ another = train(SelfAttention(12, 2, 5))
 # %% watch-it [markdown]
 # ### Watch it learn
 #
-# The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300. Which day is the last to find the next one, and how can you tell from the arrows? What still changes once every answer is
-# correct? (Points very close to the origin have no name.)
+# The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300. Which
+# day is the last to learn to attend to the next day, and how can you tell from the arrows? What still changes once
+# every answer is correct? (Points very close to the origin have no name.)
 
 # %% explore-training jupyter={"source_hidden": true}
 from attnlab.live import live
@@ -334,10 +344,10 @@ live(draw_training, start={"step": 60}, step=list(stages), figsize=(7.5, 3.8), a
 # %% explore-training-answer [markdown]
 # <details><summary>What you see</summary>
 #
-# At first all points lie near the origin, so all scores are near 0. Then the dots spread out into a circle, and the
-# arrows turn towards them. `Sun` comes last: at step 60 its arrow is still so short that it has no name, so its scores
-# are small and its row of the map is pale. Even after every answer is correct, the points keep moving outwards. Longer
-# vectors have larger dot products, so the weights become a little sharper.
+# At first all points lie near the origin, so all scores are near 0. Then the dots spread out into a ring, and the arrows
+# turn towards them. `Sun` comes last: at step 60 its arrow is still very short, so its scores are small and its row of the
+# heatmap is pale. Even after every answer is correct, the points keep moving outwards. Longer vectors have larger dot
+# products, so the weights become a little sharper.
 # </details>
 
 # %% ask-again
@@ -352,9 +362,9 @@ for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=
 show_figure(figure, "6.5")
 
 # %% only-the-product [markdown]
-# In both runs, each arrow points more closely to the dot of the next day than to any other, but neither the places of
-# the days nor their order round the circle agree. They are not even in the order of the week. The task says which arrow
-# must meet which dot. Where they meet is left to chance.
+# In both runs, each arrow points more closely to the dot of the next day than to any other. But neither the places of
+# the days nor their order round the ring agree, and in neither run do the days follow the order of the week. The task
+# fixes which arrow points to which dot, but not where that dot lies.
 #
 # ## What the numbers of a matrix mean
 #
@@ -369,42 +379,49 @@ show_figure(figure, "6.5")
 
 # %% another-pair
 trained_Q, trained_K = two.W_query.detach(), two.W_key.detach()
+M = trained_Q @ trained_K.T  # (12, 12)
 A = torch.tensor([[2.0, 1.0], [0.0, 1.0]])  # any invertible matrix
 new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
 print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
-M = trained_Q @ trained_K.T  # (12, 12)
 assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
 
+# %% same-product [markdown]
+# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean
+# anything by itself.
+#
+# What a token looks for can be read from the product. Here are the raw scores $x_i M x_j^\top$, again with 1/5 of every
+# number.
+
+# %% product-map jupyter={"source_hidden": true}
 raw_scores = each_day @ M @ each_day.T  # (7, 7)
 ax = plot_scores(raw_scores, queries=days, keys=days)
-best = raw_scores.argmax(dim=-1)
+best = raw_scores.argmax(dim=-1)  # a frame round the largest score of each row
 ax.plot(best + 0.5, torch.arange(7) + 0.5, "ks", markersize=27, fillstyle="none")
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
-# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean
-# anything by itself. What a token looks for can be read from the product: in every row of Figure 6.6, the next day has
-# the largest raw score. (If $A$ is [**orthogonal**](glossary.ipynb#orthogonal), it only turns or reflects the plane.
-# Then the transpose of its inverse is $A$ itself: turn all arrows and all dots together, and no score changes.)
+# In every row, the next day has the largest score. A layer could learn $M$ itself as one matrix, but that would be 144
+# numbers, and $W_Q$ and $W_K$ together have only 48.
 
 # %% the-answer [markdown]
 # ## So why three matrices?
 #
-# Why not use the tokens themselves? Because a token plays three parts, which may have nothing in common. Our `Mon` asks
-# for Tuesday, is found as Monday, and hands over a number. If the tokens themselves are queries and keys, each of them
-# looks most at itself. If one matrix makes both, the seven days cannot all prefer the next day to the one before. So a
-# query has to be made in a different way from a key. A layer could learn the product $M$ as a single matrix, but that
-# would be 144 numbers instead of 48. (The price is that not every $M$ is a product of thin matrices. With $d_k = 1$ you
-# have seen what that can cost.) The third matrix chooses what is handed over. It leaves out the day, and it lets the
-# output have a width of its own.
+# Why not use the tokens themselves? Because a token plays three roles, which may have nothing in common. Our `Mon` asks
+# for Tuesday, is found as Monday, and hands over a number.
 #
-# Nobody told the layer which day to look at. The loss depended on the right choice, so training found it. Three matrices
-# ask one question. For two questions, such as tomorrow's guests and yesterday's, a layer has several heads (lesson 7).
+# If the tokens themselves are queries and keys, the scores are symmetric: any two days have the same
+# score for each other. One matrix for both leaves the scores symmetric, and then the seven days cannot all prefer the next day
+# to the one before. So this task needs queries that are made differently from the keys. The third matrix chooses what
+# is handed over. It leaves out the day, and it lets the output have a width of its own.
+#
+# Nobody told the layer which day to look at. The loss depended on the right choice, so training found it. Three
+# matrices ask one question. For two questions, such as tomorrow's guests and yesterday's, a layer has several heads
+# (lesson 7).
 
 # %% further [markdown]
 # ## Further
 #
-# ### A bias that does nothing, and zeros that stay
+# ### A bias that does nothing
 #
 # If the keys have a bias $b$, each score of query $q_i$ gains the same number, $q_i \cdot b$ divided by $\sqrt{d_k}$.
 # The softmax ignores a number that is added to a whole row, so the bias of the keys changes no weight, apart from
@@ -419,8 +436,19 @@ print("same weights:", torch.allclose(with_bias, weights, atol=1e-5))
 # (It can matter if something happens between the projection and the dot product. Many language models, for example,
 # rotate each query and each key by angles that depend on its position in the text.)
 #
-# A start at zero is another matter. If $W_Q$ and $W_K$ are *both* zero, their gradients are zero as well, and neither
-# ever changes. If only one of them is zero, the layer learns.
+# ### One number for each query and key
+#
+# How small may $d_k$ be? With $d_k = 1$, each query and each key is a single number.
+
+# %% one-number
+torch.manual_seed(0)
+line = train(SelfAttention(12, 1, 5))
+Table(["d_k = 1"], days, accuracy(line)[None])
+
+# %% one-number-read [markdown]
+# Only two days are right. A raw score is now a product of two numbers. A positive query has its largest score for the
+# largest key, and a negative query for the smallest. No other key can win. The other days average over the three or
+# four keys that lie on the same side of 0 as their answer, which is a little better than an average of all seven.
 #
 # ### Do not interpret an untrained map
 #
@@ -478,9 +506,9 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 #   All tokens share them, so their size does not depend on the length of the sequence.
 # - With the same matrix for query and key, the scores are symmetric. Then seven days in a circle cannot all prefer the
 #   next day to the day before.
-# - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores, so the individual
-#   numbers of a trained $W_Q$ need not mean anything.
-# - A small $d_k$ saves numbers, but it limits what can be asked: with $d_k = 1$, only two keys of a sequence can win.
+# - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores: an
+#   [**orthogonal**](glossary.ipynb#orthogonal) matrix, for example, may turn all queries and keys together. So the
+#   individual numbers of a trained $W_Q$ need not mean anything.
 # - For a batch, transpose the keys with `key.mT`. `key.T` reverses all axes, and it may do so without an error.
 
 # %% exercises [markdown]
@@ -502,8 +530,8 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # </details>
 
 # %%
-from attnlab.exercises import check_fitting_keys, check_layer_test
-from attnlab.exercises import check_linear_from, check_parameter_count
+from attnlab.exercises import check_fitting_keys, check_linear_from
+from attnlab.exercises import check_parameter_count, check_same_scores
 
 
 # %% tags=["exercise"]
@@ -592,67 +620,52 @@ def fitting_keys_solution(W_query, W_key, new_W_query):
 check_fitting_keys(fitting_keys_solution)
 
 # %% exercise-4 [markdown]
-# ### 4 · Implement ★★★ (12 minutes)
+# ### 4 · Implement ★★ (8 minutes)
 #
-# Write a test that looks beyond the shape. Your function receives a layer that maps tokens (N, L, 8) to an output (N,
-# L, 4). The layer returns only the output, not the weights. Your function should return True if two different tokens of
-# a sentence get different outputs **and** the output of a token changes when another token does. Use tokens from
-# `torch.randn`. For each of the five broken layers in the check it must return False.
+# Somebody gives you the matrices $W_Q$ and $W_K$ of one trained layer, and those of another. Both layers take tokens with
+# the same number of features, but their $d_k$ may differ. Write a function that returns True if the two layers have the
+# same attention scores for *all* tokens, and False otherwise. Each layer divides its scores by the root of its own $d_k$.
+# Ignore differences below 0.001.
 #
 # <details><summary>Hint</summary>
 #
-# You need two comparisons: outputs 0 and 1 of a sentence, and output 1 before and after you change token 0 only. (A
-# token may look at earlier ones even in a layer with a causal mask.) If you test a single sentence, a working layer may
-# fail by chance, because a weight can be nearly 0. So use several at once. Change a copy of the tokens, `x.clone()`.
+# You could try the layers on many random tokens. But which table of numbers, which you can compute without any tokens,
+# decides all scores of a layer?
 # </details>
 
 
 # %% tags=["exercise"]
-def layer_test(layer):
-    """Return True or False."""
+def same_scores(W_query, W_key, other_query, other_key):
+    """Two matrices (d_in, d_k), then two (d_in, other d_k) -> True or False."""
 
 
 # %%
-check_layer_test(layer_test)
+check_same_scores(same_scores)
 
 
-# %% layer-test-solution tags=["solution"] jupyter={"source_hidden": true}
-def layer_test_solution(layer):
-    x = torch.randn(20, 5, 8)  # 20 sentences: in a single one a weight may be nearly 0
-    changed = x.clone()
-    changed[:, 0] = torch.randn(20, 8)
-    with torch.no_grad():
-        before, after = layer(x), layer(changed)
-    differ = not torch.allclose(before[:, 0], before[:, 1], atol=1e-5)
-    listens = not torch.allclose(before[:, 1], after[:, 1], atol=1e-5)
-    return differ and listens
+# %% same-scores-solution tags=["solution"] jupyter={"source_hidden": true}
+def same_scores_solution(W_query, W_key, other_query, other_key):
+    table = W_query @ W_key.T / W_query.shape[1] ** 0.5  # (d_in, d_in)
+    other_table = other_query @ other_key.T / other_query.shape[1] ** 0.5
+    return torch.allclose(table, other_table, atol=1e-3)
 
 
-check_layer_test(layer_test_solution)
-
-# %% layer-test-limits [markdown]
-# <details><summary>What such a test does not prove</summary>
-#
-# It does not prove that the layer attends. A layer that adds the mean of all values to each token's own value passes
-# although it computes no weights. So do a layer that applies the softmax along the wrong axis, one that returns NaN
-# everywhere, and one that only drops some features at random. Lesson 9 has stricter tests.
-# </details>
+check_same_scores(same_scores_solution)
 
 # %% exercise-5 [markdown]
 # ### 5 · Explore ★★ (8 minutes)
 #
 # Now the hotel asks: *how many guests arrived yesterday?* Change the layer that we made by hand so that it answers this
-# question. You may exchange matrices, but you may not change any of their numbers. Then try the same with the layer
-# `two`. How many of its days are right, and why is it not all of them?
+# question, without changing any of the numbers in its matrices. Then try the same with the layer `two`. How many of its
+# days are right? Explain the number.
 #
 # <details><summary>An answer</summary>
 #
-# Exchange $W_Q$ and $W_K$. The table of scores is then transposed: what `Mon` had for `Tue`, `Tue` now has for `Mon`. In
+# Swap $W_Q$ and $W_K$. The table of scores is then transposed: what `Mon` had for `Tue`, `Tue` now has for `Mon`. In
 # the layer made by hand, the next day has the largest score in each row, and the day before has the largest score in
 # each column, so all seven days are right. The trained layer gets six days right. In the column of `Tue` in Figure
 # 6.6, `Thu` is slightly ahead of `Mon`. The loss compared the scores of each *row*. It never compared the scores of a
-# column, which belong to seven different queries, so nothing made the day before the winner there. (In the second run
-# it happens to win in all seven columns.)
+# column, which belong to seven different queries, so nothing made the day before the winner there.
 # </details>
 
 # %% exchange tags=["solution"] jupyter={"source_hidden": true}
@@ -677,12 +690,10 @@ print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5)
 # %% three-in-one [markdown]
 # If you forget the `.T`, `copy_` raises an error here. With a square matrix you would silently get a different layer.
 #
-# Self-attention has three such layers. You can also write one `nn.Linear(d_in, 2 * d_k + d_v,
-# bias=False)` and split its output into three parts: with the same numbers, the results agree up to rounding.
-# `nn.MultiheadAttention` stacks its three matrices, the one for the query first, in `in_proj_weight` of shape $(3E,
-# E)$, where $E$ is the width of a token. (It keeps three separate matrices if the tokens from which keys or values are
-# made have a different width, which you pass as `kdim` or `vdim`.) It has biases unless told otherwise, and a fourth
-# projection after the heads (lesson 7).
+# Self-attention has three such layers. In [cross-attention](glossary.ipynb#cross-attention), the queries come from one
+# text, and the keys and values from another. `nn.MultiheadAttention` does both, and so it is called with three arguments.
+# It stacks the three matrices, the one for the query first, in `in_proj_weight` of shape $(3E, E)$, where $E$ is the
+# width of a token. It has biases unless told otherwise, and a fourth projection after the heads (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
@@ -695,6 +706,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
 #   the two classes, with `nn.Parameter` and with `nn.Linear`. The table of five words with eight features is an
 #   extended version of one of his.
+# - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020: a language model in which one matrix makes queries
+#   and keys, and which does no worse for it. Our argument is about one layer and days in a circle.
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top
 #   W_K$, because their vectors are columns.
@@ -708,8 +721,8 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** The week and the map of the tokens as they are: 6. The three matrices by hand, and the circle: 11. The
-# class and its training: 9. The four layers and the chain: 9. The slider and the two planes: 9. The product: 4. The
-# answer: 2.
+# class and its training: 9. One matrix for both, and the chain: 9. The slider and the two planes: 9. The
+# product: 4. The answer: 2.
 #
 # **Where a class stalls.**
 #
@@ -717,8 +730,6 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #   another with a number (the value), and points at the next person (the query).
 # - *Why one matrix is not enough.* Let the seven people hold the seven scores between them, one for each pair of
 #   neighbours, and ask each person whether the score on the far side is larger. Somebody has to say no.
-# - *Why a line is not enough.* Have them stand in a row. Someone who points along the row always points at one of its
-#   two ends.
 # - *Two transposes.* Transposing the keys is part of the computation: it swaps their last two axes, so that every query
 #   meets every key. The transpose in `nn.Linear` is only a way of storing a matrix.
 # </details>
