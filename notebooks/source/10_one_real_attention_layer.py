@@ -7,8 +7,8 @@
 # you will find one for almost any story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and for every result we ask what we would see if the head did nothing special. The answer will be one
-# table.
+# sentences, and for every result we ask what we would see if the head did nothing special. At the end, one table
+# describes all twelve heads.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
 # and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
@@ -34,9 +34,9 @@ lesson_setup()
 # %% trained-layer [markdown]
 # ## A trained layer
 #
-# all-MiniLM-L6-v2 is a small model with six layers. Its first attention layer, which you know from lessons 2, 4 and 5,
-# is built like the layer of lesson 7, with 384 features and twelve heads, numbered from 0, but it adds a bias after
-# each of its four matrices.
+# all-MiniLM-L6-v2 is a small model with six layers. You know its first attention layer from lessons 2, 4 and 5. It is
+# built like the layer of lesson 7 and has 384 features and twelve heads, which we number from 0. In addition, a bias
+# follows each of its four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
 # word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token enters as the sum of a vector
@@ -66,37 +66,34 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21 ambiguous
-# words. The words that show its meaning were marked by one person as **clues**, which we will need later. First we ask
-# which token gets the largest weight in the row of each word.
+# One sentence proves little, so we turn to 46 short sentences with 304 words. Each sentence contains one of 21
+# ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
+# %% largest-text [markdown]
+# Which token gets the largest weight in the row of each word? We begin with `[CLS]`, which is token 0.
+
+
 # %% largest-weights
-heads = [str(head) for head in range(12)]
-
-
-def over_words(measure, readings):
-    """Apply a measure to each reading and join what it gives for the words."""
-    return torch.cat([measure(reading) for reading in readings], dim=-1)
-
-
-def favourite(reading):
-    return reading.weights[:, 1:-1].argmax(dim=-1)  # (H, words)
+def share_won_by_cls(readings):
+    """Return the share of rows, over all heads, in which [CLS] has the largest weight."""
+    largest = [
+        reading.weights[:, 1:-1].argmax(dim=-1) for reading in readings
+    ]  # (H, words)
+    return (torch.cat(largest, dim=1) == 0).float().mean()
 
 
 readings = [layer.read(sentence) for sentence in examples.sentence]
-favourites = over_words(favourite, readings)  # (H, 304)
-(favourites == 0).float().mean()  # token 0 is [CLS]
+share_won_by_cls(readings)
 
 # %% so-much [markdown]
-# Across all heads, 62% of the rows give their largest weight to `[CLS]`, which is not a word at all. In head 6 it gets
-# 0.41 on average.
+# In 62% of the rows the largest weight goes to `[CLS]`, which is not a word at all. In head 6 it gets 0.41 on average.
 #
-# But our sentences have only 8.6 tokens on average, markers included. What happens in longer texts? We join three
-# sentences at a time, and then nine, and read each group as one text.
+# Is 0.41 a lot? Our sentences have only 8.6 tokens on average, markers included. To see what happens in longer texts,
+# we join three sentences at a time, and then nine, and read each group as one text.
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -104,55 +101,71 @@ predict("10/cls-in-longer-texts")
 
 # %% see-length
 # %%answer 10/cls-in-longer-texts
-def joined(k):
-    """Read the sentences in groups of k, each group as one text."""
-    starts = range(0, len(examples) - k + 1, k)
-    return [layer.read(" ".join(examples.sentence[i : i + k])) for i in starts]
+def in_groups(size):
+    """Join the sentences in groups, and read each group as one text."""
+    starts = range(0, len(examples) - size + 1, size)
+    return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
 
 
-columns = ["tokens", "head 6: weight", "uniform shares", "all heads: favourite"]
 rows = []
-for texts in (joined(1), joined(3), joined(9)):
+for size in (1, 3, 9):
+    texts = in_groups(size)
     tokens = sum(len(text.tokens) for text in texts) / len(texts)
-    weight = over_words(lambda text: text.weights[6, 1:-1, 0], texts).mean()
-    share = over_words(lambda t: t.weights[6, 1:-1, 0] * len(t.tokens), texts).mean()
-    is_favourite = (over_words(favourite, texts) == 0).float().mean()
-    rows.append([tokens, weight, share, is_favourite])
+    weights = torch.cat([text.weights[6, 1:-1, 0] for text in texts])
+    shares = torch.cat([text.weights[6, 1:-1, 0] * len(text.tokens) for text in texts])
+    rows.append([tokens, weights.mean(), shares.mean(), share_won_by_cls(texts)])
+columns = [
+    "tokens",
+    "weight in head 6",
+    "uniform shares in head 6",
+    "rows won, all heads",
+]
 Table(["1 sentence", "3 sentences", "9 sentences"], columns, torch.tensor(rows))
 
 # %% in-uniform-shares [markdown]
-# The weight of `[CLS]` in head 6 falls to 0.06, because a row has one unit of weight to give away, however many tokens
-# share it. So to compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the
-# number of tokens. A key has a share of 1 if all keys get the same weight. In head 6, `[CLS]` gets 3 to 4 of them at
-# every length.
+# The weight of `[CLS]` in head 6 falls to 0.06. A row has one unit of weight to give away, and in the long texts seven
+# times as many tokens share it. So a weight says little unless you know how many tokens there are.
 #
-# But short sentences are a special case: in texts of 62 tokens, `[CLS]` is the favourite in only 30% of the rows. What
-# we say about it from here on holds for short sentences.
+# To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
+# tokens. A key has a share of 1 if all keys get the same weight. In head 6, `[CLS]` gets 3.6 to 3.9 shares at every
+# length.
+#
+# Over all heads, `[CLS]` wins fewer rows in longer texts. With 62 tokens it still wins 30%, while a token picked by
+# chance would win less than 2%. From here on we measure short sentences, and our results hold for those.
 #
 # ## A portrait of the twelve heads
 #
-# Where do the words of the 46 sentences look, on average? We try five positions.
+# Where do words look, on average? We try five positions. The first word of each sentence is left out, because its
+# “token before” would be `[CLS]`.
 
 
 # %% portrait
 def shares_of_five(reading):
-    word = torch.arange(1, len(reading.tokens) - 1)
-    keys = [0 * word, 0 * word - 1, word, word - 1, word + 1]
-    weights = torch.stack([reading.weights[:, word, key] for key in keys])
-    return weights * len(reading.tokens)  # (5, H, words)
+    L = len(reading.tokens)
+    words = torch.arange(2, L - 1)  # all words but the first
+    keys = [0, L - 1, words, words - 1, words + 1]
+    weights = [reading.weights[:, words, key] for key in keys]  # (H, words) each
+    return torch.stack(weights) * L  # (5, H, words)
 
 
-portrait = over_words(shares_of_five, readings).mean(dim=-1)  # (5, H)
+def draw_shares(values, names, title, number):
+    _, ax = plt.subplots(figsize=(7.4, 3), layout="constrained")
+    look = {"annot": True, "fmt": ".1f", "cmap": "Blues", "linewidths": 1}
+    sns.heatmap(values, vmin=0, vmax=4, yticklabels=names, ax=ax, **look)
+    ax.set(xlabel="head", title=title)
+    return show_figure(ax, number)
+
+
+portrait = torch.cat([shares_of_five(reading) for reading in readings], dim=-1).mean(
+    dim=-1
+)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-_, ax = plt.subplots(figsize=(7.4, 3), layout="constrained")
-cells = {"annot": True, "fmt": ".1f", "cmap": "Blues", "linewidths": 1}
-sns.heatmap(portrait, vmax=4, vmin=0, yticklabels=names, ax=ax, **cells)
-ax.set(xlabel="head", title="Ten of the twelve heads look most at [CLS]")
-show_figure(ax, "10.1")
+draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.1")
 
 # %% by-position [markdown]
-# In ten heads, words look most at `[CLS]`. The clearest exception is head 2, where the token before gets 8.8 shares: a
-# weight of nearly 1 is nearly as many uniform shares as there are tokens.
+# Of the five positions, that of `[CLS]` gets the most in ten heads. The exceptions are heads 2 and 3. In head 2 the
+# token before gets a weight of nearly 1, so its uniform shares are nearly the number of tokens. Head 3 hardly looks at
+# `[CLS]`, and none of the five gets much more than one share.
 #
 # ## Does a head look at a position?
 #
@@ -165,56 +178,68 @@ show_figure(ax, "10.1")
 
 
 # %% shuffle
-def weights_of(tokens, positions=None):
+def weights_for(tokens, positions=None):
     x = layer.embed(tokens, positions=positions)  # (1, L, E)
     return layer.attention(x).weights[0]  # (H, L, L)
 
 
-def moved_by_shuffling(reading):
+def moved_by_shuffling(reading, generator):
     L = len(reading.tokens)
-    order = torch.tensor([0, *(1 + torch.randperm(L - 2, generator=dice)), L - 1])
+    words = 1 + torch.randperm(L - 2, generator=generator)
+    order = [0, *words.tolist(), L - 1]  # the markers stay where they are
     old = reading.weights[:, order][:, :, order]  # the old weights in the new order
-    new = weights_of([reading.tokens[j] for j in order])
-    return ((new - old).abs().sum(dim=-1) / 2)[:, 1:-1]  # (H, words)
+    new = weights_for([reading.tokens[i] for i in order])
+    return (new - old).abs().sum(dim=-1)[:, 1:-1] / 2  # (H, words)
 
-
-# %% ask-shuffle
-predict("10/shuffled-words")
 
 # %% see-shuffle
-# %%answer 10/shuffled-words
-dice = torch.Generator().manual_seed(0)
-moved = over_words(moved_by_shuffling, readings).mean(dim=-1)  # (H,)
+generator = torch.Generator().manual_seed(0)
+moved = torch.cat(
+    [moved_by_shuffling(reading, generator) for reading in readings], dim=1
+)
+moved = moved.mean(dim=1)  # (H,)
+heads = [str(head) for head in range(12)]
 Table(["attention that moves"], heads, moved[None])
 
 # %% the-swap [markdown]
-# More than a tenth of the attention moves in three heads: 2, 5 and 4.
+# In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. In the other nine heads less
+# than a tenth moves: their words look at nearly the same tokens as before, wherever these stand. So **heads 2 and 5,
+# and to some extent 4, look at positions among the words.**
 #
-# The markers stayed in place. So do the heads that look at `[CLS]` look at this *token*, or at the first
+# But `[CLS]` stayed in place. Do ten heads look at it because of this *token*, or because it stands in the first
 # *position*? We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other
 # words.
 
 
 # %% swap
-def shares_of_two(reading, weights):
-    return weights[:, 2:-1, :2].mT * len(reading.tokens)  # (H, 2, words)
+def shares_of_two(weights):
+    """Return the shares of the first two tokens, in the rows of the other words."""
+    return weights[:, 2:-1, :2].mT * weights.shape[-1]  # (H, 2, words)
 
 
-def swapped(reading):
+def exchanged(reading):
     positions = [1, 0, *range(2, len(reading.tokens))]
-    return shares_of_two(reading, weights_of(reading.tokens, positions))
+    return weights_for(reading.tokens, positions)
 
 
-home = over_words(lambda reading: shares_of_two(reading, reading.weights), readings)
-away = over_words(swapped, readings)
-two_by_two = torch.cat([home.mean(dim=-1), away.mean(dim=-1)], dim=1).T  # (4, H)
-names = ["[CLS] in 0", "first word in 1", "[CLS] in 1", "first word in 0"]
-Table(names, heads, two_by_two)
+before = [shares_of_two(reading.weights) for reading in readings]
+after = [shares_of_two(exchanged(reading)) for reading in readings]
+cls_in_0, word_in_1 = torch.cat(before, dim=-1).mean(dim=-1).T  # (H,) each
+cls_in_1, word_in_0 = torch.cat(after, dim=-1).mean(dim=-1).T
+values = torch.stack([cls_in_0, word_in_1, word_in_0, cls_in_1])
+names = ["[CLS] in 0", "first word in 1", "first word in 0", "[CLS] in 1"]
+draw_shares(
+    values, names, "In heads 4, 8, 10 and 11, position 0 draws the weight", "10.2"
+)
 
 # %% by-asker [markdown]
-# Compare the last two rows. In heads 4, 8, 10 and 11 the position counts most: the first word, now in position 0, gets
-# more than `[CLS]`. In heads 0, 1 and 9 the token counts most: `[CLS]` gets no less than it got at home. In heads 5, 6
-# and 7 both matter.
+# Compare the last two rows, which show the exchanged positions. In heads 4, 8, 10 and 11 the first word, now in
+# position 0, gets more than `[CLS]`. **There the position counts most.** In heads 0, 1, 5, 6, 7 and 9 `[CLS]` still gets
+# more. **There the token counts most**, although in heads 6 and 7 it loses about a quarter of its shares.
+#
+# Heads 2 and 3 are different. Head 2 looks at the previous position, so whatever stands in position 1 gets its weight
+# from the word in position 2. Head 3 avoids position 0: `[CLS]` and the first word each get little there, and much more
+# in position 1.
 #
 # ## Does it matter which word asks?
 #
@@ -227,78 +252,89 @@ askers = layer.common_words(5000)
 
 
 def clue_shares(word, sentence, clues):
-    """Return what the clues get if the word asks, then if the askers do: (H, 1 + A)."""
+    """Return what the clues get if the word asks, then if each asker does: (H, 1 + A)."""
     tokens = layer.tokens(sentence)
     rows = layer.attend_as([word, *askers], tokens, tokens.index(word))  # (H, 1 + A, S)
     is_clue = torch.tensor([token in clues.split() for token in tokens])
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-rows = [clue_shares(*example) for example in examples.itertuples(index=False)]
-by_sentence = torch.stack(rows)  # (46, H, 1 + A)
-by_word, by_askers = by_sentence.mean(dim=0).split([1, len(askers)], dim=1)
-Table(["shares of the clues"], heads, by_word.T)
+by_sentence = torch.stack([clue_shares(*example) for example in examples.values])
+mean_shares = by_sentence.mean(dim=0)  # (46, H, 1 + A) -> (H, 1 + A)
+from_word, from_askers = mean_shares[:, 0], mean_shares[:, 1:]
+Table(["shares of the clues"], heads, from_word[None])
 
 # %% ask-askers
 predict("10/when-others-ask")
 
 # %% see-askers
 # %%answer 10/when-others-ask
-percentile = 100 * (by_askers < by_word).float().mean(dim=1)  # (H,)
-names = ["the ambiguous words ask", "the middle asker", "percentile"]
-middle = by_askers.median(dim=1).values
-Table(names, heads, torch.stack([by_word[:, 0], middle, percentile]))
+names = ["the ambiguous words ask", "the median asker"]
+Table(names, heads, torch.stack([from_word, from_askers.median(dim=1).values]))
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 10/when-others-ask
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-sns.boxplot(by_askers.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
+sns.boxplot(from_askers.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
 look = {"color": "#c8500a", "ms": 8, "zorder": 5}
-ax.plot(range(12), by_word, "D", label="the ambiguous words ask", **look)
+ax.plot(range(12), from_word, "D", label="the ambiguous words ask", **look)
 ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
 ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 4.1))
-ax.set_title("In heads 1, 4, 8 and 10 it matters who asks")
+ax.set_title(
+    "In heads 1, 4, 8 and 10, the ambiguous words are far ahead of other askers"
+)
 ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "10.2")
+show_figure(ax, "10.3")
 
 # %% clues-are-content [markdown]
-# In head 3 the middle asker gives the clues 1.68 shares, nearly as many as the ambiguous words do. Most words with a
-# meaning of their own, unlike “the” and “in”, are clues here, and head 3 favours them whoever asks.
+# In head 3 the clues get 1.68 shares from the median asker, nearly as many as from the ambiguous words. Words such as
+# “the” and “in” are never clues here. Of the words with a meaning of their own most are, and head 3 favours them,
+# whoever asks. **A large share alone does not show that a head has found a clue.**
 #
-# The **percentile** says how many of the askers give the clues less than the ambiguous words do, in percent. It is
-# highest in heads 1, 4, 8 and 10. In head 8 the clues get only half a share, but from other askers they get even less.
-#
-# And the arc from “bank” to “river”? Twelve heads and 46 sentences are 552 chances to find such an arc. By chance,
-# fewer than ten askers would be ahead of the word about once (552 · 10 / 5,000).
+# In heads 1, 4, 8 and 10 the ambiguous words lie far above the box. In head 8 the clues get only half a share, but from
+# other askers they get even less. The **percentile** says how many percent of the askers give the clues less than the
+# ambiguous words do.
+
+# %% percentile
+percentile = 100 * (from_askers < from_word[:, None]).float().mean(dim=1)  # (H,)
+Table(["percentile"], heads, percentile[None])
+
+# %% luck-text [markdown]
+# And the arc from “bank” to “river”, was it a lucky pick? Twelve heads and 46 sentences are 552 chances to find such an
+# arc. We count how many askers are ahead of the ambiguous word, and compare this with words that are picked at random.
 
 # %% luck
 ahead = (by_sentence[..., 1:] > by_sentence[..., :1]).sum(dim=-1)  # (46, H)
-print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
-print("fewer than 10 askers ahead:", (ahead < 10).sum().item(), "of", ahead.numel())
-in_first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]]
-print("fewer than 500, in heads 1, 4, 8, 10:", in_first_tenth.tolist())
+print("bank, river, head 4:", ahead[0, 4].item(), "of 5,000 askers ahead")
+few = (ahead < 10).sum().item()
+print(f"fewer than 10 ahead: {few} of 552, and by chance {552 * 10 / 5000:.1f}")
+first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]].tolist()
+print(
+    f"heads 1, 4, 8, 10, fewer than 500 ahead: {first_tenth} of 46, by chance {46 / 10}"
+)
 
 # %% what-arrives [markdown]
-# It happens 15 times, so the arc is hardly a lucky pick. But the last line warns us: even in these four heads, the
-# ambiguous word is among the first tenth of the askers in only half of the 46 sentences, or fewer.
+# Fewer than ten askers are ahead 15 times, and by chance it would be about once, so the arc is hardly a lucky pick. In
+# heads 1, 4, 8 and 10 the ambiguous word is among the first tenth of the askers in 18 to 24 of the sentences. That is
+# far more than chance, and yet only about half of them. **In these four heads it matters who asks, on average and not in
+# every sentence.**
 #
 # ## What reaches the output?
 #
 # What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
-# features, and its 32 columns of the last matrix turn that back into 384 features. We call the result $u_{h,j}$. It is
-# what the head would add if it gave token $j$ all of its weight:
+# features, and 32 columns of the last matrix turn this value back into 384 features. We call the result $u_{h,j}$. It
+# is what the head would add if it gave token $j$ all of its weight:
 #
 # $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
 # %% contributions
-last = layer.attention.out_proj.weight  # its columns are the rows of last.T
-columns_of = last.T.unflatten(0, (12, 32))  # (H, 32, E)
+blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
 
 
-def projected_values(embedded):
+def projected_values(x):
     """Return u for vectors (S, E): (H, S, E)."""
-    value = layer.attention.v_proj(embedded)  # (S, E)
-    return split_heads(value, 12) @ columns_of  # (H, S, 32) @ (H, 32, E)
+    values = split_heads(layer.attention.v_proj(x), 12)  # (H, S, 32)
+    return torch.stack([v @ block.T for v, block in zip(values, blocks, strict=True)])
 
 
 u = projected_values(reading.embedded)
@@ -306,35 +342,55 @@ output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, reading.output, atol=1e-5)
 
 # %% how-long [markdown]
-# Now compare the length of $u$ for `[CLS]` with its mean length for the 304 words. A value is the product of a vector
-# and a matrix, plus a bias. We try it without and with this bias, and we also put `[CLS]` into position 1.
+# How long is $u$ for `[CLS]`? A value is a vector times a matrix, plus a bias, so $u$ has two parts as well. We compare
+# the length of $u$ with its mean length for the 304 words, and we compute the cosine of the angle between the two
+# parts. We do this for `[CLS]` in its own position, and in position 1.
 
 # %% sink-lengths
 words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (304, E)
-in_0, in_1 = (layer.embed(["[CLS]"], positions=[place])[0] for place in (0, 1))
-bias = projected_values(torch.zeros(1, 384))  # (H, 1, E): what the bias alone adds
+of_words = projected_values(words).norm(dim=-1).mean(dim=-1)  # (H,)
+from_bias = projected_values(torch.zeros(1, 384))[:, 0]  # (H, E)
+rows = []
+for position in (0, 1):
+    cls = layer.embed(["[CLS]"], positions=[position])[0]  # (1, E)
+    of_cls = projected_values(cls)[:, 0]  # (H, E)
+    rows.append(of_cls.norm(dim=-1) / of_words)
+    rows.append(torch.cosine_similarity(of_cls - from_bias, from_bias, dim=-1))
+names = ["length in position 0", "cosine", "length in position 1", "cosine, position 1"]
+Table(names, heads, torch.stack(rows))
 
-
-def length(vectors):
-    return vectors.norm(dim=-1).mean(dim=-1)  # (H,)
-
-
-of_word = length(projected_values(words))
-without = length(projected_values(in_0) - bias) / length(projected_values(words) - bias)
-with_bias = length(projected_values(in_0)) / of_word
-elsewhere = length(projected_values(in_1)) / of_word
-names = ["without the bias", "with the bias", "with it, in position 1"]
-Table(names, heads, torch.stack([without, with_bias, elsewhere]))
+# %% two-parts jupyter={"source_hidden": true}
+fig, axes = plt.subplots(2, 12, figsize=(7.6, 2.4), layout="constrained")
+for position, row in enumerate(axes):
+    vector = layer.embed(["[CLS]"], positions=[position])[0]
+    part = (projected_values(vector)[:, 0] - from_bias) / of_words[:, None]
+    for head, ax in enumerate(row):
+        a, b = part[head], from_bias[head] / of_words[head]
+        along = a.norm().item()
+        cosine = torch.cosine_similarity(a, b, dim=0).item()
+        tip = along + b.norm().item() * cosine, b.norm().item() * (1 - cosine**2) ** 0.5
+        ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#999999", lw=0.8))
+        ax.plot([0, along], [0, 0], color="#7fb2d9", lw=2)
+        ax.plot([along, tip[0]], [0, tip[1]], color="#e08a3c", lw=2)
+        ax.plot([0, tip[0]], [0, tip[1]], color="#111111", lw=1.4)
+        ax.plot(*tip, "o", color="#111111", ms=3)
+        ax.set(xlim=(-0.3, 1.6), ylim=(-0.4, 1.1), aspect="equal", xticks=[], yticks=[])
+        ax.set_title(f"{head}" if position == 0 else "", fontsize=9)
+        ax.spines[:].set_visible(False)
+    row[0].set_ylabel(f"position {position}", fontsize=9)
+fig.suptitle(
+    "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest", fontsize=11
+)
+show_figure(fig, "10.4")
 
 # %% sink [markdown]
-# Without the bias, $u$ is about a quarter as long for `[CLS]` as for a word in most heads. With the bias, only about a
-# tenth is left in heads 6, 7, 8, 9 and 11. There the product of `[CLS]` and the matrix points nearly opposite to the
-# bias, and the two cancel. In position 1 they do not. So training has made a near *zero*, for one token in one
-# position.
+# In heads 6, 7, 8, 9 and 11 the two parts point in nearly opposite directions and almost cancel. What is left of $u$ is
+# about a tenth as long as for a word. In position 1 they do not cancel, and $u$ is as long as for any word. **In these
+# heads, training has made one vector almost zero: that of `[CLS]` in position 0.**
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink).
-# Now no token may look at `[CLS]` any more, and the rest of each row is scaled up to sum to 1 again. What happens to
-# what a head adds?
+# What is it good for? Let us take it away: no token may look at `[CLS]` any more, and the rest of each row is scaled
+# up to sum to 1 again. What happens to what a head adds?
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -342,80 +398,111 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def growth(reading):
+def length_ratio(reading):
+    """Compare the lengths of what each head adds without [CLS] and with it."""
     u, weights = projected_values(reading.embedded), reading.weights
-    others = weights.index_fill(-1, torch.tensor(0), 0)  # without [CLS]
+    others = weights.index_fill(-1, torch.tensor(0), 0)
     others = others / others.sum(dim=-1, keepdim=True)
-    return ((others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1))[:, 1:-1]
+    ratio = (others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1)
+    return ratio[:, 1:-1]  # (H, words)
 
 
-def if_zero(reading):
-    return 1 / (1 - reading.weights[:, 1:-1, 0])  # w is the weight of [CLS]
+measured = torch.cat([length_ratio(reading) for reading in readings], dim=1)
+measured = measured.median(dim=1).values  # over the words
+Table(["length without [CLS] / length with it"], heads, measured[None])
 
+# %% the-arithmetic [markdown]
+# It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
+# $w$ adds nothing, the others share $1 - w$. Take the token away, and the others share 1, so what they add is multiplied
+# by exactly $1 / (1 - w)$. We compare this factor with what we have measured, and we repeat the measurement in groups of
+# nine sentences.
 
-short, long = readings, joined(9)
-medians = [over_words(f, texts) for texts in (short, long) for f in (growth, if_zero)]
-names = ["short: grows by", "short: 1 / (1 - w)", "long: grows by", "long: 1 / (1 - w)"]
-Table(names, heads, torch.stack([each.median(dim=-1).values for each in medians]))
+# %% compare-factor
+if_zero = torch.cat(
+    [1 / (1 - reading.weights[:, 1:-1, 0]) for reading in readings], dim=1
+)
+long = torch.cat([length_ratio(text) for text in in_groups(9)], dim=1)
+names = ["measured", "1 / (1 - w)", "measured, 9 sentences"]
+rows = [measured, if_zero.median(dim=1).values, long.median(dim=1).values]
+Table(names, heads, torch.stack(rows))
 
 # %% ablation [markdown]
-# In head 9, what the head adds becomes 1.73 times as long (the median over the words). The reason is arithmetic. If a
-# token with weight $w$ adds nothing, the others share $1 - w$, and taking it away multiplies what they add by exactly
-# $1 / (1 - w)$. In the five heads with a near zero, this factor is right within a tenth. So a sink turns a head down:
-# the weights of a row must sum to 1, but much of this 1 can go to a token that adds nothing.
+# In the five heads in which $u$ is almost zero, the factor is right within a tenth. In the groups of nine sentences the
+# heads grow by 9% at most, because there `[CLS]` has little weight to give back. **So in short sentences, a sink turns a
+# head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds nothing.
 #
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. How far does
 # that move the output of a word, compared with its length? As a control, the head stays, but all of its weights become
-# uniform.
+# uniform. Then its values still arrive, but it no longer chooses among them.
 
 
 # %% ablate
 def changes(reading):
     u = projected_values(reading.embedded)
     added = reading.weights @ u  # (H, L, E)
-    uniform = u.mean(dim=1, keepdim=True)  # (H, 1, E): all weights are 1 / S
-    far = torch.stack([added.norm(dim=-1), (added - uniform).norm(dim=-1)])
-    return (far / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
+    uniform = u.mean(dim=1, keepdim=True)  # (H, 1, E): every weight is 1 / L
+    moves = torch.stack([added.norm(dim=-1), (added - uniform).norm(dim=-1)])
+    return (moves / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
 
 
-removed, uniform = over_words(changes, readings).mean(dim=-1)  # (H,) each
+removed, uniform = torch.cat([changes(reading) for reading in readings], dim=-1).mean(
+    dim=-1
+)
 bars = pd.DataFrame({"head removed": removed, "its weights uniform": uniform})
 _, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 bars.plot.bar(ax=ax, rot=0, color=["#0b61a4", "#f2b48a"], width=0.8)
 ax.set(xlabel="head", ylabel="change in the output", ylim=(0, 0.6))
-ax.set_title("What a head adds, and what its choice adds")
-show_figure(ax, "10.3")
+ax.set_title("In heads 0, 3 and 4, uniform weights move the output only half as far")
+show_figure(ax, "10.5")
 
 # %% before-table [markdown]
+# Removing head 4 moves the output most, by 0.46 of its length. Uniform weights move it by only 0.19, so much of what
+# head 4 adds does not depend on where it looks. In head 9, uniform weights move the output nearly as far as removing the
+# head. **A map of weights shows what a head chooses, but a head can add a lot without choosing.**
+#
 # ## So what does a trained layer really look at?
 #
-# Here is what we have measured, with a row for each head.
+# Here are seven of our measures, with a column for each head. Within each row, dark is large.
 
 # %% the-table
-columns = {
-    "moves when shuffled": moved,
-    "[CLS] in position 0": two_by_two[0],
-    "[CLS] in position 1": two_by_two[2],
-    "clues": by_word[:, 0],
-    "percentile": percentile,
+measures = {
+    "attention that moves": moved,
+    "shares of [CLS] in 0": cls_in_0,
+    "shares of [CLS] in 1": cls_in_1,
+    "length of u of [CLS]": projected_values(reading.embedded)[:, 0].norm(dim=-1)
+    / of_words,
+    "percentile of the clues": percentile,
     "head removed": removed,
     "weights uniform": uniform,
 }
-rows = [f"head {head}" for head in range(12)]
-Table(rows, list(columns), torch.stack(list(columns.values()), dim=1))
+table = torch.stack(list(measures.values()))
+_, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
+look = {"annot": table, "fmt": ".3g", "cmap": "Blues", "linewidths": 1, "cbar": False}
+sns.heatmap(
+    table / table.amax(dim=1, keepdim=True), yticklabels=list(measures), ax=ax, **look
+)
+ax.set(xlabel="head", title="Twelve heads, seven measures")
+show_figure(ax, "10.6")
 
 # %% the-answer [markdown]
-# Ten of its twelve heads look most at `[CLS]`, which is not a word. In some of them its position draws the weight, in
-# some the token. In five of them it adds next to nothing, so a large weight there means that the head says little.
-# Heads 2 and 5, and to some extent 4, look at positions among the words. In heads 1, 4, 8 and 10 it matters who asks:
-# ambiguous words give their clues more, on average, than nearly all other words would.
+# - **Ten of the twelve heads look most at `[CLS]`**, which is not a word: heads 4, 8, 10 and 11 mostly because of its
+#   position, heads 0, 1, 5, 6, 7 and 9 mostly because of the token. In heads 6, 7, 8, 9 and 11 it adds next to nothing,
+#   so a large weight there means that the head says little.
+# - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
+# - **Heads 1, 4, 8 and 10 look at clues if the right word asks:** ambiguous words give their clues more, on average,
+#   than nearly all other words would.
+# - **Head 3 favours words with a meaning of their own**, whoever asks.
 #
 # So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
-# a first layer no third word can change this score (lesson 5), and the arc does not say what reaches the output. A
-# [**residual connection**](glossary.ipynb#residual-connection) then adds the output to the input of the layer, and five
-# more layers follow. In lesson 14, we follow *bank* through them.
+# a first layer, a score depends only on two tokens and their positions. Replace a third word, and the sum that the
+# softmax divides by may change, but the ratio of two weights in the row stays the same. In any sentence with
+# *bank* and *river* in these two positions, their score is the same.
+#
+# The arc does not say what reaches the output either. A [**residual
+# connection**](glossary.ipynb#residual-connection) then adds the output to the input of the layer, and five more layers
+# follow. In lesson 14, we follow *bank* through them.
 
 # %% further-same-weights [markdown]
 # ## Further
@@ -423,28 +510,36 @@ Table(rows, list(columns), torch.stack(list(columns.values()), dim=1))
 # ### The same weights, a different output
 #
 # In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*. We replace each by the other. For each
-# sentence, we take the head in which the attention of the ambiguous word moves most, and we measure how far the output
-# of this word moves, compared with its length. The table shows the smallest, the mean and the largest of the 31 values.
+# head, we measure how much of the attention of the ambiguous word moves, and how far what the head adds to this word
+# moves, compared with the length of the output. The table shows the means over the 31 sentences.
 
 # %% the-or-a
 other_article = {"the": "a", "a": "the"}
 rows = []
 for old, word in zip(readings, examples.word, strict=True):
-    place = old.tokens.index(word)
-    article = old.tokens[place - 1]
-    if article in other_article:
-        tokens = [*old.tokens[: place - 1], other_article[article], *old.tokens[place:]]
-        new_output, new_weights = layer(tokens)
-        attention = (new_weights[0] - old.weights)[:, place].abs().sum(dim=-1) / 2
-        change = (new_output[0] - old.output)[place].norm()
-        change = change / old.output[place].norm()
-        rows.append([attention.max().item(), change.item()])
-names = ["attention that moves", "output moves"]
-pd.DataFrame(rows, columns=names).agg(["min", "mean", "max"]).round(2)
+    i = old.tokens.index(word)
+    if old.tokens[i - 1] in other_article:
+        tokens = [
+            *old.tokens[: i - 1],
+            other_article[old.tokens[i - 1]],
+            *old.tokens[i:],
+        ]
+        x, weights = layer.embed(tokens)[0], weights_for(tokens)
+        added = weights @ projected_values(x)  # (H, L, E)
+        added_before = old.weights @ projected_values(old.embedded)
+        attention = (weights - old.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
+        change = (added - added_before)[:, i].norm(dim=-1) / old.output[i].norm()
+        rows.append(torch.stack([attention, change]))
+Table(
+    ["attention that moves", "what is added moves"],
+    heads,
+    torch.stack(rows).mean(dim=0),
+)
 
 # %% the-or-a-reading [markdown]
-# Little attention moves, and yet the output moves by a third of its length or more. Head 2 looks at the same position
-# as before, but another word is there now. A weight says where a head takes something from, not what it takes.
+# At most 0.04 of the attention of a head moves, and yet what head 2 adds moves by 0.40 of the length of the output. Head 2
+# looks at the same position as before, but another word is there now. A weight says where a head takes something from,
+# not what it takes.
 
 # %% remember [markdown]
 # ## What to remember
@@ -452,11 +547,10 @@ pd.DataFrame(rows, columns=names).agg(["min", "mean", "max"]).round(2)
 # - Count in uniform shares. In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In our short sentences, ten heads of this layer look most at `[CLS]`, in some because of where it stands, in some
-#   because of what it is. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly all
-#   other words would.
+# - In our short sentences, ten heads of this layer look most at `[CLS]`, some mostly because of where it stands, some
+#   mostly because of what it is.
 # - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
-#   adds by $1 / (1 - w)$. So a head can turn itself down.
+#   adds by $1 / (1 - w)$. So a head can turn itself down, as long as $w$ is large.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
 #   keep their positions.
 # - A weight says where a head takes something from, not what it takes. To know what matters, remove or replace
@@ -502,19 +596,20 @@ check_third_word(weight_of_street_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Measure the sink in any sentence: for each head, how many uniform shares does the first token get from the words, on
-# average? The first and the last token are markers and not words, so leave out their rows.
+# Measure the sink in a padded batch: for each head, how many uniform shares does the first token get from the words, on
+# average? The sentence has $n$ tokens, the first and the last of which are markers. Padding follows them, up to $S$
+# tokens, and no token attends to it. Only the rows of words count.
 #
 # <details><summary>Hint</summary>
 #
-# The weights are (H, queries, keys). Which rows remain, and which column? And what is one uniform share if there are
-# $L$ tokens, markers included?
+# The weights are (H, queries, keys). Which rows remain, and which column? And among how many tokens can a row divide its
+# weight?
 # </details>
 
 
 # %% tags=["exercise"]
-def sink_share(weights):
-    """Weights (12, L, L) -> 12 numbers, in uniform shares."""
+def sink_share(weights, n):
+    """Weights (12, S, S) of n tokens and S - n of padding -> 12 numbers, in uniform shares."""
 
 
 # %%
@@ -522,9 +617,8 @@ check_sink_share(sink_share)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def sink_share_solution(weights):
-    L = weights.shape[-1]
-    return weights[:, 1:-1, 0].mean(dim=-1) * L
+def sink_share_solution(weights, n):
+    return weights[:, 1 : n - 1, 0].mean(dim=-1) * n
 
 
 check_sink_share(sink_share_solution)
@@ -533,7 +627,7 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
-# “head removed” means in Figure 10.3. But `careless` removes the wrong numbers, and it also leaves something behind.
+# “head removed” means in Figure 10.5. But `careless` removes the wrong numbers, and it also leaves something behind.
 # Write `careful`, which does neither, and try it on a freshly loaded layer. (The parameters of `load_layer()` do not
 # require gradients, so you can change them in place.)
 #
@@ -582,10 +676,14 @@ check_mended_ablation(careful_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with “glass”, “tank” and “coach”, for
-# example. By chance, a word is among the first 100 of 5,000 in one head out of 50, so at least one of twelve heads
-# passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, also requiring at least one
-# uniform share, it happened in about one sentence in six.
+# Short sentences help, and heads 1, 4 and 10 are good candidates. For the chance: in how many of 50 heads is a word
+# picked at random among the first 100 of 5,000 askers? And how often does it fail in all twelve?
+# </details>
+#
+# <details><summary>The chance, and words that work</summary>
+#
+# In one head, the word passes with a probability of $1/50$, so at least one of twelve heads passes with a probability of
+# $1 - 0.98^{12}$, about one in five. It can be done with “glass”, “tank” and “coach”, for example.
 # </details>
 
 
@@ -627,10 +725,9 @@ check_own_word(my_word_solution).ok  # so that our sentences are not printed
 # ## In torch
 #
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters. Pass
-# `average_attn_weights=False` if you want the heads one by one. The mean over the heads, which you get otherwise, shows
-# none of them: for “bank” and “river”, it is far from what head 4 does. In Hugging Face Transformers, load a model with
-# `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each
-# layer. In the `attention_mask` of Transformers, 1 marks a real token.
+# `average_attn_weights=False` if you want the heads one by one. By default you get the mean over the heads, which hides
+# what each of them does. In Hugging Face Transformers, load a model with `attn_implementation="eager"` and call it with
+# `output_attentions=True`. You get one tensor (N, H, L, L) for each layer.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
@@ -663,9 +760,6 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.
-# - The sentences with “it” in the explorer are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
-#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/).
-#   Pairs of this kind are called Winograd schemas.
 
 # %% next [markdown]
 # ## Next
@@ -675,13 +769,13 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The layer and the explorer: 9. When a weight is large, and the portrait: 9. Positions and the swap: 8.
-# The word that asks, and “it”: 10. What reaches the output, and the sink: 8. Heads removed or made uniform, and the
+# **50 minutes.** The layer and the explorer: 10. When a weight is large, and the portrait: 10. Positions and the
+# exchange: 6. The word that asks: 9. What reaches the output, and the sink: 9. Heads removed or made uniform, and the
 # table: 6. The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *“`[CLS]` is important, since everything looks at it”:* ask what the
-# weight would be in a text of a hundred tokens, and what `[CLS]` adds. *“`[CLS]` is unimportant, since its $u$ is
+# weight is in a text of 62 tokens, and what `[CLS]` adds. *“`[CLS]` is unimportant, since its $u$ is
 # short”:* let the class guess what happens without it. *“Then what should I look at instead?”* Remove a head or a
 # token, and measure how well the whole model does its task.
 # </details>
@@ -693,8 +787,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # weight:* in a text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
 # **2.** Head 2 looks at the previous token. What does it respond to? **To positions.** *To words:* after a shuffle it
-# looks at other words, in the same places. *To the markers:* it does the same in the middle of a text of a hundred
-# tokens.
+# looks at other words, in the same places. *To the markers:* they stay in place when the words are
+# shuffled, and yet most of its attention moves.
 #
 # **3.** A head gives many uniform shares to the clues. What do you need to know before you say that it finds meanings?
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
@@ -704,7 +798,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # take the token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It
 # gets shorter:* what is lost is a short vector.
 #
-# **5.** The word “tired” is replaced by “wide”. What happens to the ratio of two other weights in a row of a first
-# layer? **It stays the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends
-# on “tired”. *It depends on the head:* all heads compute their scores from two tokens at a time.
+# **5.** “sat” is replaced by “swam” in *she sat on the bank of the river*. What happens in a first layer to the ratio of
+# the weights that “bank” gives to “river” and to “she”? **It stays the same.** *It grows:* that would fit the meaning,
+# but neither score depends on “sat”. *It depends on the head:* all heads compute a score from two tokens.
 # </details>
