@@ -1,14 +1,13 @@
 # %% opening [markdown]
 # # 10 · One real attention layer: what it looks at
 #
-# You may have seen a picture with an arc from *bank* to *river*. The caption says that the model connects the two
-# words, or even that it knows which bank is meant. You can draw such a picture with the layer of this lesson, too. But
-# each of its twelve heads has a row of weights for every token of every sentence. With so many pictures to choose from,
-# you will find one for almost any story.
+# You may have seen a picture with an arc from *bank* to *river*. The caption says that the model knows which bank is
+# meant. The layer of this lesson can draw it, too. But each of its twelve heads
+# has a row of weights for every token of every sentence, and among so many pictures you will find one for almost any
+# story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and for every result we ask what we would see if the head did nothing special. At the end, one table
-# describes all twelve heads.
+# sentences, and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
 # and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
@@ -52,8 +51,9 @@ reading.embedded.shape, reading.weights.shape, reading.output.shape
 # %% experiment-heads [markdown]
 # ### Your experiment: twelve maps
 #
-# Head 4 shows the arc from *bank* to *river*. Now look through the other maps, and then type in sentences of your own.
-# Which head draws the same picture every time?
+# In each small map, the rows are the tokens that ask and the columns those that are asked. Head 4 shows the arc from
+# *bank* to *river*. Look through the other maps, and then type in sentences of your own. Which head draws the same
+# picture every time?
 
 # %% explore-heads
 RealHeadsExplorer(ask=False)
@@ -66,34 +66,30 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# One sentence proves little, so we turn to 46 short sentences with 304 words. Each sentence contains one of 21
+# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21
 # ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
-# %% largest-text [markdown]
-# Which token gets the largest weight in the row of each word? We begin with `[CLS]`, which is token 0.
+# %% weight-text [markdown]
+# The maps have a dark first column. So how much weight do the words give to `[CLS]`, which is not a word at all?
 
 
-# %% largest-weights
-def share_won_by_cls(readings):
-    """Return the share of rows, over all heads, in which [CLS] has the largest weight."""
-    largest = [
-        reading.weights[:, 1:-1].argmax(dim=-1) for reading in readings
-    ]  # (H, words)
-    return (torch.cat(largest, dim=1) == 0).float().mean()
+# %% weight-of-cls
+def weight_of_cls(readings):
+    weights = [reading.weights[:, 1:-1, 0] for reading in readings]  # (H, words) each
+    return torch.cat(weights, dim=1).mean(dim=1)  # (H,)
 
 
 readings = [layer.read(sentence) for sentence in examples.sentence]
-share_won_by_cls(readings)
+heads = [str(head) for head in range(12)]
+Table(["weight of [CLS]"], heads, weight_of_cls(readings)[None])
 
 # %% so-much [markdown]
-# In 62% of the rows the largest weight goes to `[CLS]`, which is not a word at all. In head 6 it gets 0.41 on average.
-#
-# Is 0.41 a lot? Our sentences have only 8.6 tokens on average, markers included. To see what happens in longer texts,
-# we join three sentences at a time, and then nine, and read each group as one text.
+# In head 6 it is 0.41. Is that a lot? Our sentences have only 8.6 tokens on average, markers included. To see what
+# happens in longer texts, we join three sentences at a time, and then nine, and read each group as one text.
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -107,36 +103,46 @@ def in_groups(size):
     return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
 
 
-rows = []
-for size in (1, 3, 9):
-    texts = in_groups(size)
-    tokens = sum(len(text.tokens) for text in texts) / len(texts)
-    weights = torch.cat([text.weights[6, 1:-1, 0] for text in texts])
-    shares = torch.cat([text.weights[6, 1:-1, 0] * len(text.tokens) for text in texts])
-    rows.append([tokens, weights.mean(), shares.mean(), share_won_by_cls(texts)])
-columns = [
-    "tokens",
-    "weight in head 6",
-    "uniform shares in head 6",
-    "rows won, all heads",
-]
-Table(["1 sentence", "3 sentences", "9 sentences"], columns, torch.tensor(rows))
+texts = {"1 sentence": in_groups(1), "3 sentences": in_groups(3)}
+texts["9 sentences"] = in_groups(9)
+Table(
+    list(texts), heads, torch.stack([weight_of_cls(group) for group in texts.values()])
+)
 
 # %% in-uniform-shares [markdown]
-# The weight of `[CLS]` in head 6 falls to 0.06. A row has one unit of weight to give away, and in the long texts seven
-# times as many tokens share it. So a weight says little unless you know how many tokens there are.
+# In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. A row has one unit of weight to give away,
+# and seven times as many tokens share it. **So a weight says little unless you know the number of tokens.**
 #
 # To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
-# tokens. A key has a share of 1 if all keys get the same weight. In head 6, `[CLS]` gets 3.6 to 3.9 shares at every
-# length.
-#
-# Over all heads, `[CLS]` wins fewer rows in longer texts. With 62 tokens it still wins 30%, while a token picked by
-# chance would win less than 2%. From here on we measure short sentences, and our results hold for those.
+# tokens. A key has a share of 1 if all keys get the same weight.
+
+
+# %% shares-of-cls
+def draw_shares(values, names, title, number):
+    _, ax = plt.subplots(figsize=(7.4, 1 + 0.4 * len(names)), layout="constrained")
+    look = {"annot": True, "fmt": ".1f", "cmap": "Blues", "cbar": False}
+    sns.heatmap(values, vmin=0, vmax=4, yticklabels=names, ax=ax, **look)
+    ax.set(xlabel="head", title=title)
+    return show_figure(ax, number)
+
+
+def shares_of_cls(readings):
+    shares = [text.weights[:, 1:-1, 0] * len(text.tokens) for text in readings]
+    return torch.cat(shares, dim=1).mean(dim=1)  # (H,)
+
+
+values = torch.stack([shares_of_cls(group) for group in texts.values()])
+title = "In most heads, the shares of [CLS] change less than its weight"
+draw_shares(values, list(texts), title, "10.1")
+
+# %% short-only [markdown]
+# In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long texts.
+# **From here on we measure the short sentences, and the results hold for those.**
 #
 # ## A portrait of the twelve heads
 #
-# Where do words look, on average? We try five positions. The first word of each sentence is left out, because its
-# “token before” would be `[CLS]`.
+# Where else do words look? We try five positions. The first word of each sentence is left out, because its “token
+# before” would be `[CLS]`.
 
 
 # %% portrait
@@ -148,24 +154,16 @@ def shares_of_five(reading):
     return torch.stack(weights) * L  # (5, H, words)
 
 
-def draw_shares(values, names, title, number):
-    _, ax = plt.subplots(figsize=(7.4, 3), layout="constrained")
-    look = {"annot": True, "fmt": ".1f", "cmap": "Blues", "linewidths": 1}
-    sns.heatmap(values, vmin=0, vmax=4, yticklabels=names, ax=ax, **look)
-    ax.set(xlabel="head", title=title)
-    return show_figure(ax, number)
-
-
 portrait = torch.cat([shares_of_five(reading) for reading in readings], dim=-1).mean(
     dim=-1
 )
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.1")
+draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.2")
 
 # %% by-position [markdown]
-# Of the five positions, that of `[CLS]` gets the most in ten heads. The exceptions are heads 2 and 3. In head 2 the
-# token before gets a weight of nearly 1, so its uniform shares are nearly the number of tokens. Head 3 hardly looks at
-# `[CLS]`, and none of the five gets much more than one share.
+# **Of the five positions, `[CLS]` gets the most in ten heads.** The exceptions are heads 2 and 3. In head 2 the token
+# before gets a weight of nearly 1, so its uniform shares are nearly the number of tokens. In head 3 none of the five
+# gets much more than one share.
 #
 # ## Does a head look at a position?
 #
@@ -192,23 +190,16 @@ def moved_by_shuffling(reading, generator):
     return (new - old).abs().sum(dim=-1)[:, 1:-1] / 2  # (H, words)
 
 
-# %% see-shuffle
 generator = torch.Generator().manual_seed(0)
-moved = torch.cat(
-    [moved_by_shuffling(reading, generator) for reading in readings], dim=1
-)
-moved = moved.mean(dim=1)  # (H,)
-heads = [str(head) for head in range(12)]
+moved = [moved_by_shuffling(text, generator) for text in readings]
+moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
 Table(["attention that moves"], heads, moved[None])
-
 # %% the-swap [markdown]
-# In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. In the other nine heads less
-# than a tenth moves: their words look at nearly the same tokens as before, wherever these stand. So **heads 2 and 5,
-# and to some extent 4, look at positions among the words.**
+# In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and to
+# some extent 4, look at positions among the words.**
 #
-# But `[CLS]` stayed in place. Do ten heads look at it because of this *token*, or because it stands in the first
-# *position*? We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other
-# words.
+# But `[CLS]` stayed in place. Do heads look at it because of the *token*, or because it stands in the first *position*?
+# We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other words.
 
 
 # %% swap
@@ -217,107 +208,104 @@ def shares_of_two(weights):
     return weights[:, 2:-1, :2].mT * weights.shape[-1]  # (H, 2, words)
 
 
-def exchanged(reading):
-    positions = [1, 0, *range(2, len(reading.tokens))]
-    return weights_for(reading.tokens, positions)
-
-
-before = [shares_of_two(reading.weights) for reading in readings]
-after = [shares_of_two(exchanged(reading)) for reading in readings]
+before, after = [], []
+for text in readings:
+    positions = [1, 0, *range(2, len(text.tokens))]
+    before.append(shares_of_two(text.weights))
+    after.append(shares_of_two(weights_for(text.tokens, positions)))
 cls_in_0, word_in_1 = torch.cat(before, dim=-1).mean(dim=-1).T  # (H,) each
 cls_in_1, word_in_0 = torch.cat(after, dim=-1).mean(dim=-1).T
 values = torch.stack([cls_in_0, word_in_1, word_in_0, cls_in_1])
 names = ["[CLS] in 0", "first word in 1", "first word in 0", "[CLS] in 1"]
 draw_shares(
-    values, names, "In heads 4, 8, 10 and 11, position 0 draws the weight", "10.2"
+    values, names, "In heads 4, 8, 10 and 11, position 0 draws the weight", "10.3"
 )
 
 # %% by-asker [markdown]
-# Compare the last two rows, which show the exchanged positions. In heads 4, 8, 10 and 11 the first word, now in
-# position 0, gets more than `[CLS]`. **There the position counts most.** In heads 0, 1, 5, 6, 7 and 9 `[CLS]` still gets
-# more. **There the token counts most**, although in heads 6 and 7 it loses about a quarter of its shares.
+# Compare the last two rows, after the exchange. In heads 4, 8, 10 and 11 the first word, now in position 0, gets more
+# than `[CLS]`. **There the position counts more.** In heads 0, 1, 5, 6, 7 and 9 `[CLS]` still gets more. **There the
+# token counts more**, although in heads 6 and 7 it loses about a quarter of its shares.
 #
-# Heads 2 and 3 are different. Head 2 looks at the previous position, so whatever stands in position 1 gets its weight
-# from the word in position 2. Head 3 avoids position 0: `[CLS]` and the first word each get little there, and much more
-# in position 1.
+# Head 2 looks at the previous position as before. Head 3 avoids position 0: whatever stands there gets little.
 #
 # ## Does it matter which word asks?
 #
 # In lesson 5, in one head, “bank” selected words that go with banks. Does this hold for other ambiguous words, and in
-# which heads? We measure the uniform shares that a clue gets on average. First the ambiguous word asks, and then the
-# 5,000 words of lesson 5 ask in its place.
+# which heads? We measure the uniform shares that a clue gets on average, first from the ambiguous word, and then from
+# the 5,000 words of lesson 5, each of which asks in its place.
 
 # %% askers
-askers = layer.common_words(5000)
+common = layer.common_words(5000)
 
 
-def clue_shares(word, sentence, clues):
-    """Return what the clues get if the word asks, then if each asker does: (H, 1 + A)."""
+def clue_shares(word, sentence, clues, askers):
+    """Return what the clues get if each asker stands in the place of the word: (H, A)."""
     tokens = layer.tokens(sentence)
-    rows = layer.attend_as([word, *askers], tokens, tokens.index(word))  # (H, 1 + A, S)
+    rows = layer.attend_as(askers, tokens, tokens.index(word))  # (H, A, S)
     is_clue = torch.tensor([token in clues.split() for token in tokens])
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-by_sentence = torch.stack([clue_shares(*example) for example in examples.values])
-mean_shares = by_sentence.mean(dim=0)  # (46, H, 1 + A) -> (H, 1 + A)
-from_word, from_askers = mean_shares[:, 0], mean_shares[:, 1:]
-Table(["shares of the clues"], heads, from_word[None])
+from_word = torch.stack([clue_shares(*row, askers=[row[0]]) for row in examples.values])
+from_common = torch.stack([clue_shares(*row, askers=common) for row in examples.values])
+Table(["the ambiguous words ask"], heads, from_word.mean(dim=0).T)
 
 # %% ask-askers
 predict("10/when-others-ask")
 
 # %% see-askers
 # %%answer 10/when-others-ask
-names = ["the ambiguous words ask", "the median asker"]
-Table(names, heads, torch.stack([from_word, from_askers.median(dim=1).values]))
+ambiguous = list(examples.word.unique())
+from_others = []
+for word, sentence, clues in examples.values:
+    askers = [other for other in ambiguous if other != word]
+    from_others.append(clue_shares(word, sentence, clues, askers).mean(dim=1))
+own = from_word.mean(dim=0)[:, 0]  # (H,)
+others = torch.stack(from_others).mean(dim=0)
+median = from_common.mean(dim=0).median(dim=1).values
+names = ["the ambiguous words ask", "the median asker", "the other ambiguous words"]
+Table(names, heads, torch.stack([own, median, others]))
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 10/when-others-ask
-_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-sns.boxplot(from_askers.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
-look = {"color": "#c8500a", "ms": 8, "zorder": 5}
-ax.plot(range(12), from_word, "D", label="the ambiguous words ask", **look)
-ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 4.1))
-ax.set_title(
-    "In heads 1, 4, 8 and 10, the ambiguous words are far ahead of other askers"
-)
-ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "10.3")
+_, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+look = {"ls": "none", "ms": 9}
+ax.vlines(range(12), others, own, color="#e6b392", lw=3)
+ax.plot(median, "_", color="#555", mew=2, label="the median asker", **look)
+ax.plot(others, "o", color="#7fb2d9", label="the other ambiguous words", **look)
+ax.plot(own, "D", color="#c8500a", label="the ambiguous word itself", **look)
+ax.axhline(1, color="#999", ls="--", lw=1)
+ax.text(11.6, 1.03, "uniform", ha="right", va="bottom", color="#666", fontsize=9)
+ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 2.9))
+ax.set(xticks=range(12), title="In heads 1, 4, 8 and 10 it matters most who asks")
+ax.legend(loc="upper right", ncols=3, fontsize=8, columnspacing=1)
+show_figure(ax, "10.4")
 
 # %% clues-are-content [markdown]
-# In head 3 the clues get 1.68 shares from the median asker, nearly as many as from the ambiguous words. Words such as
-# “the” and “in” are never clues here. Of the words with a meaning of their own most are, and head 3 favours them,
-# whoever asks. **A large share alone does not show that a head has found a clue.**
+# In head 3 the clues get 1.68 shares from the median asker. The clues are words with a meaning of their own, not words
+# like “the” and “in”, and head 3 favours such words, whoever asks. **A large share alone does not show that a head has
+# found a clue.**
 #
-# In heads 1, 4, 8 and 10 the ambiguous words lie far above the box. In head 8 the clues get only half a share, but from
-# other askers they get even less. The **percentile** says how many percent of the askers give the clues less than the
-# ambiguous words do.
-
-# %% percentile
-percentile = 100 * (from_askers < from_word[:, None]).float().mean(dim=1)  # (H,)
-Table(["percentile"], heads, percentile[None])
-
-# %% luck-text [markdown]
+# The last row is a stricter control: the other 20 ambiguous words ask in the same place. In head 3 they give the clues
+# as much as the right word does. **In heads 1, 4, 8 and 10 the right word gives the clues about twice as much.**
+#
 # And the arc from “bank” to “river”, was it a lucky pick? Twelve heads and 46 sentences are 552 chances to find such an
-# arc. We count how many askers are ahead of the ambiguous word, and compare this with words that are picked at random.
+# arc. We count how many of the 5,000 askers are ahead of the ambiguous word.
 
 # %% luck
-ahead = (by_sentence[..., 1:] > by_sentence[..., :1]).sum(dim=-1)  # (46, H)
-print("bank, river, head 4:", ahead[0, 4].item(), "of 5,000 askers ahead")
+ahead = (from_common > from_word).sum(dim=-1)  # (46, H)
+print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
 few = (ahead < 10).sum().item()
 print(f"fewer than 10 ahead: {few} of 552, and by chance {552 * 10 / 5000:.1f}")
 first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]].tolist()
 print(
-    f"heads 1, 4, 8, 10, fewer than 500 ahead: {first_tenth} of 46, by chance {46 / 10}"
+    f"fewer than 500, heads 1, 4, 8, 10: {first_tenth} of 46, and by chance {46 / 10}"
 )
 
 # %% what-arrives [markdown]
-# Fewer than ten askers are ahead 15 times, and by chance it would be about once, so the arc is hardly a lucky pick. In
-# heads 1, 4, 8 and 10 the ambiguous word is among the first tenth of the askers in 18 to 24 of the sentences. That is
-# far more than chance, and yet only about half of them. **In these four heads it matters who asks, on average and not in
-# every sentence.**
+# So few askers are ahead in 15 cases, and by chance it would be about one, so the arc is hardly a lucky pick. But in each
+# of the four heads, the right word is among the first tenth of the askers in only about half of the sentences, or less.
+# **The right word is ahead on average, not in every sentence.**
 #
 # ## What reaches the output?
 #
@@ -342,55 +330,62 @@ output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, reading.output, atol=1e-5)
 
 # %% how-long [markdown]
-# How long is $u$ for `[CLS]`? A value is a vector times a matrix, plus a bias, so $u$ has two parts as well. We compare
-# the length of $u$ with its mean length for the 304 words, and we compute the cosine of the angle between the two
-# parts. We do this for `[CLS]` in its own position, and in position 1.
+# How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into position 1, and
+# the first word of each sentence into position 0.
 
 # %% sink-lengths
-words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (304, E)
+words = torch.cat([text.embedded[1:-1] for text in readings])  # (304, E)
 of_words = projected_values(words).norm(dim=-1).mean(dim=-1)  # (H,)
-from_bias = projected_values(torch.zeros(1, 384))[:, 0]  # (H, E)
-rows = []
-for position in (0, 1):
-    cls = layer.embed(["[CLS]"], positions=[position])[0]  # (1, E)
-    of_cls = projected_values(cls)[:, 0]  # (H, E)
-    rows.append(of_cls.norm(dim=-1) / of_words)
-    rows.append(torch.cosine_similarity(of_cls - from_bias, from_bias, dim=-1))
-names = ["length in position 0", "cosine", "length in position 1", "cosine, position 1"]
-Table(names, heads, torch.stack(rows))
+first_words = [text.tokens[1] for text in readings]
+vectors = {
+    "[CLS] in 0": layer.embed(["[CLS]"], positions=[0]),
+    "[CLS] in 1": layer.embed(["[CLS]"], positions=[1]),
+    "first words in 0": layer.embed(first_words, positions=[0] * 46),
+}
+lengths = [projected_values(x[0]).norm(dim=-1).mean(dim=-1) for x in vectors.values()]
+lengths = torch.stack(lengths) / of_words  # (3, H)
+Table(list(vectors), heads, lengths)
+
+# %% two-parts-text [markdown]
+# In heads 6, 7, 8, 9 and 11, $u$ is only about a tenth as long for `[CLS]` in position 0 as for a word. How does a layer
+# make such a short vector? A value is a vector times a matrix, plus a bias, so $u$ has two parts. We draw them end to
+# end.
 
 # %% two-parts jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 12, figsize=(7.6, 2.4), layout="constrained")
-for position, row in enumerate(axes):
-    vector = layer.embed(["[CLS]"], positions=[position])[0]
-    part = (projected_values(vector)[:, 0] - from_bias) / of_words[:, None]
+fig, axes = plt.subplots(2, 12, figsize=(7.6, 2.2), layout="constrained")
+from_bias = projected_values(torch.zeros(1, 384))[:, 0] / of_words[:, None]  # (H, E)
+for x, row in zip(list(vectors.values())[:2], axes, strict=True):
+    from_matrix = projected_values(x[0])[:, 0] / of_words[:, None] - from_bias
     for head, ax in enumerate(row):
-        a, b = part[head], from_bias[head] / of_words[head]
-        along = a.norm().item()
+        a, b = from_matrix[head], from_bias[head]
         cosine = torch.cosine_similarity(a, b, dim=0).item()
-        tip = along + b.norm().item() * cosine, b.norm().item() * (1 - cosine**2) ** 0.5
-        ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#999999", lw=0.8))
-        ax.plot([0, along], [0, 0], color="#7fb2d9", lw=2)
-        ax.plot([along, tip[0]], [0, tip[1]], color="#e08a3c", lw=2)
-        ax.plot([0, tip[0]], [0, tip[1]], color="#111111", lw=1.4)
-        ax.plot(*tip, "o", color="#111111", ms=3)
-        ax.set(xlim=(-0.3, 1.6), ylim=(-0.4, 1.1), aspect="equal", xticks=[], yticks=[])
-        ax.set_title(f"{head}" if position == 0 else "", fontsize=9)
+        start, length = a.norm().item(), b.norm().item()
+        x_end, y_end = start + length * cosine, length * (1 - cosine**2) ** 0.5
+        ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#bbbbbb", lw=0.8))
+        ax.plot([0, start], [0, 0], color="#7fb2d9", lw=2.5)
+        ax.plot([start, x_end], [0, y_end], color="#e08a3c", lw=2.5)
+        ax.plot([0, x_end], [0, y_end], color="#111111", lw=1)
+        ax.plot(x_end, y_end, "o", color="#111111", ms=4)
+        ax.set(
+            xlim=(-0.3, 1.65), ylim=(-0.5, 1.1), aspect="equal", xticks=[], yticks=[]
+        )
         ax.spines[:].set_visible(False)
-    row[0].set_ylabel(f"position {position}", fontsize=9)
+for head, ax in enumerate(axes[0]):
+    ax.set_title(f"{head}", fontsize=9, fontweight="normal", loc="center")
+axes[0, 0].set_ylabel("in 0", fontsize=9)
+axes[1, 0].set_ylabel("in 1", fontsize=9)
 fig.suptitle(
     "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest", fontsize=11
 )
-show_figure(fig, "10.4")
+show_figure(fig, "10.5")
 
 # %% sink [markdown]
-# In heads 6, 7, 8, 9 and 11 the two parts point in nearly opposite directions and almost cancel. What is left of $u$ is
-# about a tenth as long as for a word. In position 1 they do not cancel, and $u$ is as long as for any word. **In these
-# heads, training has made one vector almost zero: that of `[CLS]` in position 0.**
+# In these five heads the bias points nearly opposite to the other part. **Training has made one vector almost zero: that
+# of `[CLS]` in position 0.**
 #
-# A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink).
-# What is it good for? Let us take it away: no token may look at `[CLS]` any more, and the rest of each row is scaled
-# up to sum to 1 again. What happens to what a head adds?
+# A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
+# weight of 0.44 on `[CLS]` in head 9 adds no more than one of 0.05 on a word. What is such a token good for? Let us take
+# it away: no token may look at `[CLS]` any more.
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -401,108 +396,82 @@ predict("10/without-the-sink")
 def length_ratio(reading):
     """Compare the lengths of what each head adds without [CLS] and with it."""
     u, weights = projected_values(reading.embedded), reading.weights
-    others = weights.index_fill(-1, torch.tensor(0), 0)
+    others = weights.index_fill(-1, torch.tensor(0), 0)  # no weight for [CLS]
     others = others / others.sum(dim=-1, keepdim=True)
     ratio = (others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1)
     return ratio[:, 1:-1]  # (H, words)
 
 
-measured = torch.cat([length_ratio(reading) for reading in readings], dim=1)
+measured = torch.cat([length_ratio(text) for text in readings], dim=1)
 measured = measured.median(dim=1).values  # over the words
 Table(["length without [CLS] / length with it"], heads, measured[None])
 
 # %% the-arithmetic [markdown]
 # It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
-# $w$ adds nothing, the others share $1 - w$. Take the token away, and the others share 1, so what they add is multiplied
-# by exactly $1 / (1 - w)$. We compare this factor with what we have measured, and we repeat the measurement in groups of
-# nine sentences.
-
-# %% compare-factor
-if_zero = torch.cat(
-    [1 / (1 - reading.weights[:, 1:-1, 0]) for reading in readings], dim=1
-)
-long = torch.cat([length_ratio(text) for text in in_groups(9)], dim=1)
-names = ["measured", "1 / (1 - w)", "measured, 9 sentences"]
-rows = [measured, if_zero.median(dim=1).values, long.median(dim=1).values]
-Table(names, heads, torch.stack(rows))
-
-# %% ablation [markdown]
-# In the five heads in which $u$ is almost zero, the factor is right within a tenth. In the groups of nine sentences the
-# heads grow by 9% at most, because there `[CLS]` has little weight to give back. **So in short sentences, a sink turns a
-# head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds nothing.
+# $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
+# $1 / (1 - w)$. With $w = 0.44$ this is 1.79, close to what we measured, and it fits the other four heads with
+# an almost zero $u$ as well.
+#
+# **So a sink turns a head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
+# little. In texts of nine sentences it hardly does, because `[CLS]` gets only 0.08 of the weight in head 9.
 #
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. How far does
-# that move the output of a word, compared with its length? As a control, the head stays, but all of its weights become
-# uniform. Then its values still arrive, but it no longer chooses among them.
+# that move the output of a word, compared with its length? As a control, the head stays and so does the weight of
+# `[CLS]`, but the other tokens share the rest equally. So the head no longer chooses among them.
 
 
 # %% ablate
 def changes(reading):
-    u = projected_values(reading.embedded)
-    added = reading.weights @ u  # (H, L, E)
-    uniform = u.mean(dim=1, keepdim=True)  # (H, 1, E): every weight is 1 / L
-    moves = torch.stack([added.norm(dim=-1), (added - uniform).norm(dim=-1)])
+    u, weights = projected_values(reading.embedded), reading.weights
+    added = weights @ u  # (H, L, E)
+    to_cls = weights[..., :1]  # (H, L, 1)
+    equal = (1 - to_cls) * u[:, 1:].mean(dim=1, keepdim=True)
+    without_choice = to_cls * u[:, :1] + equal
+    moves = torch.stack([added.norm(dim=-1), (added - without_choice).norm(dim=-1)])
     return (moves / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
 
 
-removed, uniform = torch.cat([changes(reading) for reading in readings], dim=-1).mean(
-    dim=-1
-)
-bars = pd.DataFrame({"head removed": removed, "its weights uniform": uniform})
-_, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-bars.plot.bar(ax=ax, rot=0, color=["#0b61a4", "#f2b48a"], width=0.8)
-ax.set(xlabel="head", ylabel="change in the output", ylim=(0, 0.6))
-ax.set_title("In heads 0, 3 and 4, uniform weights move the output only half as far")
-show_figure(ax, "10.5")
+removed, equal = torch.cat([changes(text) for text in readings], dim=-1).mean(dim=-1)
+names = ["head removed", "other weights equal"]
+Table(names, heads, torch.stack([removed, equal]))
 
 # %% before-table [markdown]
-# Removing head 4 moves the output most, by 0.46 of its length. Uniform weights move it by only 0.19, so much of what
-# head 4 adds does not depend on where it looks. In head 9, uniform weights move the output nearly as far as removing the
-# head. **A map of weights shows what a head chooses, but a head can add a lot without choosing.**
+# Removing head 4 moves the output most, by 0.46 of its length. Equal weights move it by only 0.17, so much of what head
+# 4 adds does not depend on where it looks. Only in heads 2, 8 and 9 does losing the choice move the output much more than
+# half as far. **A map shows what a head chooses, but a head can add a lot without choosing.**
 #
 # ## So what does a trained layer really look at?
 #
-# Here are seven of our measures, with a column for each head. Within each row, dark is large.
+# Here are our measures, row by row. Within each row, dark is large.
 
 # %% the-table
-measures = {
-    "attention that moves": moved,
-    "shares of [CLS] in 0": cls_in_0,
-    "shares of [CLS] in 1": cls_in_1,
-    "length of u of [CLS]": projected_values(reading.embedded)[:, 0].norm(dim=-1)
-    / of_words,
-    "percentile of the clues": percentile,
-    "head removed": removed,
-    "weights uniform": uniform,
-}
-table = torch.stack(list(measures.values()))
+names = ["attention that moves", "shares of [CLS] in 0", "shares of [CLS] in 1"]
+names += ["length of u of [CLS]", "clues: own word / others"]
+names += ["head removed", "other weights equal"]
+rows = [moved, cls_in_0, cls_in_1, lengths[0], own / others, removed, equal]
+table = torch.stack(rows)
 _, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
-look = {"annot": table, "fmt": ".3g", "cmap": "Blues", "linewidths": 1, "cbar": False}
-sns.heatmap(
-    table / table.amax(dim=1, keepdim=True), yticklabels=list(measures), ax=ax, **look
-)
-ax.set(xlabel="head", title="Twelve heads, seven measures")
+look = {"annot": table, "fmt": ".2f", "cmap": "Blues", "linewidths": 1, "cbar": False}
+sns.heatmap(table / table.amax(dim=1, keepdim=True), yticklabels=names, ax=ax, **look)
+ax.set(xlabel="head", title="Different heads stand out in different rows")
 show_figure(ax, "10.6")
 
 # %% the-answer [markdown]
-# - **Ten of the twelve heads look most at `[CLS]`**, which is not a word: heads 4, 8, 10 and 11 mostly because of its
-#   position, heads 0, 1, 5, 6, 7 and 9 mostly because of the token. In heads 6, 7, 8, 9 and 11 it adds next to nothing,
-#   so a large weight there means that the head says little.
+# - **Ten of the twelve heads look most at `[CLS]`**, which is not a word: heads 4, 8, 10 and 11 more because of its
+#   position, heads 0, 1, 5, 6, 7 and 9 more because of the token. In heads 6, 7, 8, 9 and 11 its $u$ is so short that a
+#   large weight adds no more than a small one on a word.
 # - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
-# - **Heads 1, 4, 8 and 10 look at clues if the right word asks:** ambiguous words give their clues more, on average,
-#   than nearly all other words would.
+# - **In heads 1, 4, 8 and 10 it matters who asks:** ambiguous words give their own clues more, on average.
 # - **Head 3 favours words with a meaning of their own**, whoever asks.
 #
 # So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
-# a first layer, a score depends only on two tokens and their positions. Replace a third word, and the sum that the
-# softmax divides by may change, but the ratio of two weights in the row stays the same. In any sentence with
-# *bank* and *river* in these two positions, their score is the same.
+# a first layer, a score depends only on two tokens and their positions. If a third word is replaced, the sum that the
+# softmax divides by may change, but the ratio of two other weights in the row stays the same.
 #
-# The arc does not say what reaches the output either. A [**residual
-# connection**](glossary.ipynb#residual-connection) then adds the output to the input of the layer, and five more layers
-# follow. In lesson 14, we follow *bank* through them.
+# All this is one layer of one model. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
+# its input, and five more layers follow. In lesson 14, we follow *bank* through them.
 
 # %% further-same-weights [markdown]
 # ## Further
@@ -627,7 +596,7 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
-# “head removed” means in Figure 10.5. But `careless` removes the wrong numbers, and it also leaves something behind.
+# “head removed” means in the last figure. But `careless` removes the wrong numbers, and it also leaves something behind.
 # Write `careful`, which does neither, and try it on a freshly loaded layer. (The parameters of `load_layer()` do not
 # require gradients, so you can change them in place.)
 #
@@ -670,7 +639,7 @@ check_mended_ablation(careful_solution)
 # fewer than 100 of the 5,000 askers may give it more in the same place.
 #
 # You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try.
-# (`clue_shares(word, sentence, clue)` gives the shares from your word and from all askers.) Suppose that your word were
+# (`clue_shares(word, sentence, clue, askers)` gives the shares from any list of askers, such as `common`.) Suppose that your word were
 # an asker like any other. How often would at least one of twelve heads pass the test by chance, if the heads were
 # independent?
 #
