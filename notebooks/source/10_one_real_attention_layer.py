@@ -194,6 +194,7 @@ generator = torch.Generator().manual_seed(0)
 moved = [moved_by_shuffling(text, generator) for text in readings]
 moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
 Table(["attention that moves"], heads, moved[None])
+
 # %% the-swap [markdown]
 # In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and to
 # some extent 4, look at positions among the words.**
@@ -271,9 +272,9 @@ Table(names, heads, torch.stack([own, median, others]))
 _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 look = {"ls": "none", "ms": 9}
 ax.vlines(range(12), others, own, color="#e6b392", lw=3)
-ax.plot(median, "_", color="#555", mew=2, label="the median asker", **look)
-ax.plot(others, "o", color="#7fb2d9", label="the other ambiguous words", **look)
 ax.plot(own, "D", color="#c8500a", label="the ambiguous word itself", **look)
+ax.plot(others, "o", color="#7fb2d9", label="the other ambiguous words", **look)
+ax.plot(median, "_", color="#555", mew=2, label="the median asker", **look)
 ax.axhline(1, color="#999", ls="--", lw=1)
 ax.text(11.6, 1.03, "uniform", ha="right", va="bottom", color="#666", fontsize=9)
 ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 2.9))
@@ -352,31 +353,25 @@ Table(list(vectors), heads, lengths)
 # end.
 
 # %% two-parts jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 12, figsize=(7.6, 2.2), layout="constrained")
+fig, axes = plt.subplots(2, 6, figsize=(7.6, 3.1), layout="constrained")
 from_bias = projected_values(torch.zeros(1, 384))[:, 0] / of_words[:, None]  # (H, E)
-for x, row in zip(list(vectors.values())[:2], axes, strict=True):
-    from_matrix = projected_values(x[0])[:, 0] / of_words[:, None] - from_bias
-    for head, ax in enumerate(row):
-        a, b = from_matrix[head], from_bias[head]
-        cosine = torch.cosine_similarity(a, b, dim=0).item()
-        start, length = a.norm().item(), b.norm().item()
-        x_end, y_end = start + length * cosine, length * (1 - cosine**2) ** 0.5
-        ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#bbbbbb", lw=0.8))
-        ax.plot([0, start], [0, 0], color="#7fb2d9", lw=2.5)
-        ax.plot([start, x_end], [0, y_end], color="#e08a3c", lw=2.5)
-        ax.plot([0, x_end], [0, y_end], color="#111111", lw=1)
-        ax.plot(x_end, y_end, "o", color="#111111", ms=4)
-        ax.set(
-            xlim=(-0.3, 1.65), ylim=(-0.5, 1.1), aspect="equal", xticks=[], yticks=[]
-        )
-        ax.spines[:].set_visible(False)
-for head, ax in enumerate(axes[0]):
-    ax.set_title(f"{head}", fontsize=9, fontweight="normal", loc="center")
-axes[0, 0].set_ylabel("in 0", fontsize=9)
-axes[1, 0].set_ylabel("in 1", fontsize=9)
-fig.suptitle(
-    "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest", fontsize=11
+from_matrix = (
+    projected_values(vectors["[CLS] in 0"][0])[:, 0] / of_words[:, None] - from_bias
 )
+for head, ax in enumerate(axes.flat):
+    cosine = torch.cosine_similarity(from_matrix[head], from_bias[head], dim=0).item()
+    start, length = from_matrix[head].norm().item(), from_bias[head].norm().item()
+    x_end, y_end = start + length * cosine, length * (1 - cosine**2) ** 0.5
+    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#999999", lw=1))
+    ax.plot([0, start], [0, 0], color="#4a90c4", lw=4, solid_capstyle="butt")
+    ax.plot([start, x_end], [0, y_end], color="#e08a3c", lw=2.5)
+    ax.plot([0, x_end], [0, y_end], color="#111111", lw=1.2)
+    ax.plot(x_end, y_end, "o", color="#111111", ms=5)
+    ax.set(xlim=(-0.25, 1.1), ylim=(-0.2, 0.65), aspect="equal", xticks=[], yticks=[])
+    ax.set_title(f"head {head}", fontsize=9, fontweight="normal")
+    ax.spines[:].set_visible(False)
+title = "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest"
+fig.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
 show_figure(fig, "10.5")
 
 # %% sink [markdown]
@@ -483,27 +478,20 @@ show_figure(ax, "10.6")
 # moves, compared with the length of the output. The table shows the means over the 31 sentences.
 
 # %% the-or-a
-other_article = {"the": "a", "a": "the"}
-rows = []
-for old, word in zip(readings, examples.word, strict=True):
-    i = old.tokens.index(word)
-    if old.tokens[i - 1] in other_article:
-        tokens = [
-            *old.tokens[: i - 1],
-            other_article[old.tokens[i - 1]],
-            *old.tokens[i:],
-        ]
-        x, weights = layer.embed(tokens)[0], weights_for(tokens)
-        added = weights @ projected_values(x)  # (H, L, E)
-        added_before = old.weights @ projected_values(old.embedded)
-        attention = (weights - old.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
-        change = (added - added_before)[:, i].norm(dim=-1) / old.output[i].norm()
-        rows.append(torch.stack([attention, change]))
-Table(
-    ["attention that moves", "what is added moves"],
-    heads,
-    torch.stack(rows).mean(dim=0),
-)
+exchange = {"the": "a", "a": "the"}
+moves = []
+for text, word in zip(readings, examples.word, strict=True):
+    i = text.tokens.index(word)
+    tokens = [*text.tokens]
+    tokens[i - 1] = exchange.get(tokens[i - 1], tokens[i - 1])
+    if tokens != text.tokens:
+        weights, u = weights_for(tokens), projected_values(layer.embed(tokens)[0])
+        attention = (weights - text.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
+        added = weights @ u - text.weights @ projected_values(text.embedded)
+        change = added[:, i].norm(dim=-1) / text.output[i].norm()
+        moves.append(torch.stack([attention, change]))
+names = ["attention that moves", "what is added moves"]
+Table(names, heads, torch.stack(moves).mean(dim=0))
 
 # %% the-or-a-reading [markdown]
 # At most 0.04 of the attention of a head moves, and yet what head 2 adds moves by 0.40 of the length of the output. Head 2
