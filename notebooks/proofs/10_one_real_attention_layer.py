@@ -117,6 +117,8 @@ for seed in range(4):
     less_then = (by_chance < own).float().mean(dim=0)  # (H,)
     assert (less_then[[1, 4, 8, 10]] == 1).all() and less_then[3] < 0.6
 
+# %% after: draw-askers  numbers: 20
+
 # %% after: clues-are-content  numbers: 1.68, 20, 46, 552
 
 # %% after: luck
