@@ -340,9 +340,9 @@ Table(["base 1e4", "base 1e6"], [f"head {i}" for i in range(4)], torch.stack(far
 # A larger base helps. With a base of 1,000,000, and without any training, the stored layer answers nearly all questions on lists of 64 and even of 128 correctly.
 #
 # The second table supports the suspicion. With the base of the training, the last query gives 0.60 to 0.81 of its weight to keys that are more than 15 tokens back; with the larger base, 0.17 to 0.36. So the layer had not
-# lost the order. It met angles that it had never seen, and a larger base brings most of them back into the range of the training.
+# lost the order. The likely cause of its failure is the angles that it had never seen, and a larger base brings many of them back into the range of the training.
 #
-# **There is a price: the further a base reaches, the more it costs on short lists.** A base of $10^8$ still gets 0.91 on lists of 256, but only 0.85 at 16 tokens.
+# **There is a price: in this layer, the further a base reaches, the more it costs on short lists.** A base of $10^8$ still gets 0.91 on lists of 256, but only 0.85 at 16 tokens.
 #
 # This is used in practice. Code Llama, for example, raised the base of a trained model from 10,000 to 1,000,000 and then trained it further
 # on longer texts.
