@@ -6,6 +6,7 @@ import csv
 import statistics
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 
 from attnlab.data import data_path
@@ -59,25 +60,36 @@ def check_third_word(_weight: float) -> None:
 
 # --- what a sink gets -----------------------------------------------------------------------------
 
+PADDED = 12  # tokens, padding included
 
-def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tensor:
-    """Return what one key gets in the rows of the words, on average, (12,)."""
-    return weights[:, rows, key].mean(dim=-1)
+
+def of_words(weights: Tensor, rows: slice) -> Tensor:
+    """Return what the first key gets in some rows, on average, (12,)."""
+    return weights[:, rows, 0].mean(dim=-1)
 
 
 @Compared(
-    right=lambda weights: of_words(weights) * weights.shape[-1],
+    right=lambda weights, n: n * of_words(weights, slice(1, n - 1)),
     slips={
-        "These are weights. One uniform share is 1 / L, so multiply a weight by L to count it in "
-        "shares.": (of_words),
+        "These are weights. One uniform share is 1 / n, so multiply a weight by n to count it in "
+        "shares.": (lambda weights, n: of_words(weights, slice(1, n - 1))),
+        "No token attends to padding, so a row divides its weight among n tokens and not among S. "
+        "One uniform share is 1 / n.": (
+            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1))
+        ),
+        "These means include rows of padding. The words are tokens 1 to n - 2.": Either(
+            lambda weights, n: n * of_words(weights, slice(1, -1)),
+            lambda weights, n: n * of_words(weights, slice(1, None)),
+            lambda weights, n: n * of_words(weights, slice(None)),
+            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, -1)),
+        ),
         "These means include the row of a marker. Leave out those of [CLS] and [SEP].": Either(
-            *(
-                lambda weights, rows=rows: of_words(weights, rows=rows) * weights.shape[-1]
-                for rows in (slice(None), slice(1, None), slice(-1))
-            )
+            lambda weights, n: n * of_words(weights, slice(n)),
+            lambda weights, n: n * of_words(weights, slice(1, n)),
+            lambda weights, n: n * of_words(weights, slice(n - 1)),
         ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
-        "keys.": (lambda weights: of_words(weights.mT) * weights.shape[-1]),
+        "keys.": (lambda weights, n: n * of_words(weights.mT, slice(1, n - 1))),
     },
     what="uniform shares",
     read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),
@@ -91,19 +103,25 @@ def of_words(weights: Tensor, key: int = 0, rows: slice = slice(1, -1)) -> Tenso
 def check_sink_share() -> Iterator[tuple[str, tuple]]:
     """Check a function that measures the uniform shares of the first token, per head.
 
-    Verified: the shares for the weights of two sentences of the trained layer.
+    Verified: the shares for the weights of two padded sentences of the trained layer.
 
     Parameters
     ----------
     answer
-        A function of weights (12, L, L) that returns 12 numbers.
+        A function of weights (12, S, S) and the number of tokens that returns 12 numbers.
 
     See Also
     --------
-    attnlab.pretrained.PretrainedLayer.read : gives such weights.
+    attnlab.pretrained.PretrainedLayer.read : gives such weights, without padding.
     """
+    layer = trained_layer()
     for text in SENTENCES:
-        yield f"the weights of “{text}”", (trained_layer().read(text).weights,)
+        tokens = layer.tokens(text)
+        n = len(tokens)
+        padded = layer.embed([*tokens, *["[PAD]"] * (PADDED - n)])
+        may_attend = (torch.arange(PADDED) < n).expand(PADDED, PADDED)
+        weights = layer.attention(padded, attn_mask=may_attend).weights[0]
+        yield f"the weights of “{text}”, padded to {PADDED} tokens", (weights, n)
 
 
 # --- a layer without a head -----------------------------------------------------------------------
@@ -223,16 +241,16 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
     if first == second:
         raise Wrong(f"Both sentences have the clue “{first}”. Where is the other meaning?")
     rows = {
-        f"{clue}, head {head}": shares_and_rank(word, sentence, clue, head)
+        f"{clue}, head {head}": shares_and_askers_ahead(word, sentence, clue, head)
         for sentence, clue, head in examples
     }
-    columns = [f"“{word}” asks", "median of the askers", "rank"]
+    columns = [f"“{word}” asks", "median of the askers", "askers ahead"]
     evidence = table("Uniform shares of the clue:", rows, columns)
-    for (_, clue, head), (own, _, rank) in zip(examples, rows.values(), strict=True):
-        if own < 1 or rank > FIRSTS:
+    for (_, clue, head), (own, _, ahead) in zip(examples, rows.values(), strict=True):
+        if own < 1 or ahead >= FIRSTS:
             raise Wrong(
                 f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and "
-                f"{rank - 1:,} of {ASKERS:,} other words give it more in the same place. The clue "
+                f"{ahead:,} of {ASKERS:,} other words give it more in the same place. The clue "
                 f"must get at least 1 share, and fewer than {FIRSTS} other words may give it more.",
                 evidence,
             )
@@ -255,8 +273,8 @@ def word_and_examples(value: object) -> tuple[str, list[Example]]:
     return word.lower(), examples
 
 
-def shares_and_rank(word: str, sentence: str, clue: str, head: int) -> list[float | int]:
-    """Return the uniform shares of the clue by the word and by the median asker, and its rank."""
+def shares_and_askers_ahead(word: str, sentence: str, clue: str, head: int) -> list[float | int]:
+    """Return what the clue gets from the word and from the median asker, and the askers ahead."""
     layer, tokens = trained_layer(), tokens_of(sentence)
     for one in (word, clue):
         if tokens.count(one) != 1:
@@ -267,7 +285,7 @@ def shares_and_rank(word: str, sentence: str, clue: str, head: int) -> list[floa
     askers = [word, *layer.common_words(ASKERS)]
     rows = layer.attend_as(askers, tokens, tokens.index(word))[head]  # (1 + A, L)
     own, *others = (rows[:, tokens.index(clue)] * len(tokens)).tolist()
-    return [own, statistics.median(others), 1 + sum(share > own for share in others)]
+    return [own, statistics.median(others), sum(share > own for share in others)]
 
 
 def tokens_of(sentence: str) -> list[str]:

@@ -30,6 +30,9 @@ def close(one: float, other: float) -> bool:
     slips={
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
         "The 2 in the exponent −2i / d is missing.": 40 * BASE ** (-1 / 8),
+        "The exponent is twice too large. Pair 1 has i = 1 and d = 8, so 2i / d is 1/4.": (
+            40 * BASE ** (-4 / 8)
+        ),
         "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
         "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
@@ -78,6 +81,11 @@ def rotation(
     return rotated
 
 
+def split_pairs(x: Tensor) -> Tensor:
+    """Put all first coordinates before all second ones."""
+    return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
+
+
 @Compared(
     right=rotation(),
     what="result",
@@ -94,8 +102,13 @@ def rotation(
             Either(
                 rotation(speed=lambda pair, size: 2 * pair / size),
                 rotation(speed=lambda pair, size: -pair / size),
-                rotation(speed=lambda pair, size: -4 * pair / size),
             )
+        ),
+        "You have taken d as the number of pairs. In base^(−2i / d), it is the number of "
+        "features.": rotation(speed=lambda pair, size: -4 * pair / size),
+        "The pairs are turned correctly, but they are not put back as neighbours. Feature 2i and "
+        "feature 2i + 1 of the result belong to pair i.": (
+            lambda x, positions, base=BASE: split_pairs(rotation()(x, positions, base))
         ),
         "Your function always uses the base 10,000, whatever the base is.": rotation(fixed=BASE),
     },

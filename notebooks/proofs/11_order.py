@@ -95,13 +95,15 @@ assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=
 assert shares[0] > 0.98 and 0.75 < shares[1] < 0.82 and 0.44 < shares[2] < 0.54
 assert shares[3] > 0.97
 
-# %% after: wrong-read  numbers: 8, 1, 2, 256, 16
+# %% after: penalty
 from attnlab import alibi_bias
 
-slopes = -alibi_bias(8, 2)[:, 1, 0]
-assert torch.allclose(slopes, 2.0 ** -torch.arange(1, 9)) and slopes[-1] == 1 / 256
+lower = torch.ones(6, 6).tril() > 0
+assert torch.allclose((-1 / 4 * (m[:, None] - m))[lower], alibi_bias(4, 6)[0][lower])
 trained_slopes = -alibi_bias(4, 2)[:, 1, 0]
 assert torch.allclose(trained_slopes, 4.0 ** -torch.arange(1, 5))
+
+# %% after: wrong-read  numbers: 0.48, 0.79, 0, 16, 64, 63
 
 # %% after: lengths  numbers: 64
 by = results.set_index(["scheme", "tokens"])["accuracy"]
@@ -110,7 +112,8 @@ for kind in ("learned", "sinusoidal", "rotary", "ALiBi"):
 assert by["ALiBi"].min() > 0.9 and by["none", 16].between(0.45, 0.55).all()
 for kind in ("learned", "sinusoidal"):
     assert abs(by[kind, 64].mean() - 0.23) < 0.02 and by[kind, 24].max() < 0.7
-    assert by[kind, 64].mean() < by["none", 64].mean()
+    for length in (32, 40, 48, 64):
+        assert by[kind, length].mean() < by["none", length].mean()
 assert by["rotary", 32].min() > 0.93 and by["rotary", 64].between(0.455, 0.625).all()
 
 # %% after: how-far-back
@@ -122,6 +125,23 @@ assert counts.drop("all").sum() == counts["all"] and counts.min() > 400
 assert one["ALiBi", "24-31"].max() < 0.17 and one["ALiBi", "32-63"].max() < 1 / 8
 assert one["none", "32-63"].mean() > one["none", "1-15"].mean() + 0.08
 assert one["rotary", "1-15"].mean() < 0.65 and one["ALiBi", "1-15"].min() > 0.97
+
+# %% after: after-far  numbers: 87, 15, 24, 0, 16
+
+# %% after: see-save
+at = dict(zip(lengths, shares.T, strict=True))
+assert at[64][3] > 0.97 and at[128][3] > 0.96 and at[16][3] > 0.98
+assert abs(at[256][5] - 0.91) < 0.005 and abs(at[16][5] - 0.85) < 0.005
+assert (at[16][2:].diff() < 0).all()  # the price on short lists
+reach = [max(k for k in lengths if at[k][i] > 0.8) for i in range(1, 6)]
+assert reach == sorted(reach)
+
+# %% after: far-again
+low, high = torch.stack(far_back).aminmax(dim=1)
+assert abs(low[0] - 0.60) < 0.01 and abs(high[0] - 0.81) < 0.01
+assert abs(low[1] - 0.17) < 0.01 and abs(high[1] - 0.36) < 0.01
+
+# %% after: saved  numbers: 0.60, 0.81, 0.17, 0.36, 15, 10, 8, 0.91, 0.85
 
 # %% after: dog-and-man
 torch.manual_seed(0)
@@ -144,6 +164,6 @@ assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000
 
-# %% after: teacher-plan  numbers: 50, 8, 5, 4, 12, 9, 3, 60
+# %% after: teacher-plan  numbers: 50, 8, 5, 4, 14, 2, 3, 60
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 512, 600

@@ -1,14 +1,13 @@
 # %% opening [markdown]
 # # 10 · One real attention layer: what it looks at
 #
-# You may have seen a picture with an arc from *bank* to *river*. The caption says that the model connects the two
-# words, or even that it knows which bank is meant. You can draw such a picture with the layer of this lesson, too. But
-# each of its twelve heads has a row of weights for every token of every sentence. With so many pictures to choose from,
-# you will find one for almost any story.
+# You may have seen a picture with an arc from *bank* to *river*. The caption says that the model knows which bank is
+# meant. The layer of this lesson can draw it, too. But each of its twelve heads
+# has a row of weights for every token of every sentence, and among so many pictures you will find one for almost any
+# story.
 #
 # So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and for every result we ask what we would see if the head did nothing special. The answer will be one
-# table.
+# sentences, and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
 # and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
@@ -34,9 +33,9 @@ lesson_setup()
 # %% trained-layer [markdown]
 # ## A trained layer
 #
-# all-MiniLM-L6-v2 is a small model with six layers. Its first attention layer, which you know from lessons 2, 4 and 5,
-# is built like the layer of lesson 7, with 384 features and twelve heads, numbered from 0, but it adds a bias after
-# each of its four matrices.
+# all-MiniLM-L6-v2 is a small model with six layers. You know its first attention layer from lessons 2, 4 and 5. It is
+# built like the layer of lesson 7 and has 384 features and twelve heads, which we number from 0. In addition, a bias
+# follows each of its four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
 # word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token enters as the sum of a vector
@@ -52,8 +51,9 @@ reading.embedded.shape, reading.weights.shape, reading.output.shape
 # %% experiment-heads [markdown]
 # ### Your experiment: twelve maps
 #
-# Head 4 shows the arc from *bank* to *river*. Now look through the other maps, and then type in sentences of your own.
-# Which head draws the same picture every time?
+# In each small map, the rows are the tokens that ask and the columns those that are asked. Head 4 shows the arc from
+# *bank* to *river*. Look through the other maps, and then type in sentences of your own. Which head draws the same
+# picture every time?
 
 # %% explore-heads
 RealHeadsExplorer(ask=False)
@@ -66,37 +66,30 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21 ambiguous
-# words. The words that show its meaning were marked by one person as **clues**, which we will need later. First we ask
-# which token gets the largest weight in the row of each word.
+# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21
+# ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
-# %% largest-weights
-heads = [str(head) for head in range(12)]
+# %% weight-text [markdown]
+# The maps have a dark first column. So how much weight do the words give to `[CLS]`, which is not a word at all?
 
 
-def over_words(measure, readings):
-    """Apply a measure to each reading and join what it gives for the words."""
-    return torch.cat([measure(reading) for reading in readings], dim=-1)
-
-
-def favourite(reading):
-    return reading.weights[:, 1:-1].argmax(dim=-1)  # (H, words)
+# %% weight-of-cls
+def weight_of_cls(readings):
+    weights = [reading.weights[:, 1:-1, 0] for reading in readings]  # (H, words) each
+    return torch.cat(weights, dim=1).mean(dim=1)  # (H,)
 
 
 readings = [layer.read(sentence) for sentence in examples.sentence]
-favourites = over_words(favourite, readings)  # (H, 304)
-(favourites == 0).float().mean()  # token 0 is [CLS]
+heads = [str(head) for head in range(12)]
+Table(["weight of [CLS]"], heads, weight_of_cls(readings)[None])
 
 # %% so-much [markdown]
-# Across all heads, 62% of the rows give their largest weight to `[CLS]`, which is not a word at all. In head 6 it gets
-# 0.41 on average.
-#
-# But our sentences have only 8.6 tokens on average, markers included. What happens in longer texts? We join three
-# sentences at a time, and then nine, and read each group as one text.
+# In head 6 it is 0.41. Is that a lot? Our sentences have only 8.6 tokens on average, markers included. To see what
+# happens in longer texts, we join three sentences at a time, and then nine, and read each group as one text.
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -104,55 +97,73 @@ predict("10/cls-in-longer-texts")
 
 # %% see-length
 # %%answer 10/cls-in-longer-texts
-def joined(k):
-    """Read the sentences in groups of k, each group as one text."""
-    starts = range(0, len(examples) - k + 1, k)
-    return [layer.read(" ".join(examples.sentence[i : i + k])) for i in starts]
+def in_groups(size):
+    """Join the sentences in groups, and read each group as one text."""
+    starts = range(0, len(examples) - size + 1, size)
+    return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
 
 
-columns = ["tokens", "head 6: weight", "uniform shares", "all heads: favourite"]
-rows = []
-for texts in (joined(1), joined(3), joined(9)):
-    tokens = sum(len(text.tokens) for text in texts) / len(texts)
-    weight = over_words(lambda text: text.weights[6, 1:-1, 0], texts).mean()
-    share = over_words(lambda t: t.weights[6, 1:-1, 0] * len(t.tokens), texts).mean()
-    is_favourite = (over_words(favourite, texts) == 0).float().mean()
-    rows.append([tokens, weight, share, is_favourite])
-Table(["1 sentence", "3 sentences", "9 sentences"], columns, torch.tensor(rows))
+texts = {"1 sentence": in_groups(1), "3 sentences": in_groups(3)}
+texts["9 sentences"] = in_groups(9)
+Table(
+    list(texts), heads, torch.stack([weight_of_cls(group) for group in texts.values()])
+)
 
 # %% in-uniform-shares [markdown]
-# The weight of `[CLS]` in head 6 falls to 0.06, because a row has one unit of weight to give away, however many tokens
-# share it. So to compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the
-# number of tokens. A key has a share of 1 if all keys get the same weight. In head 6, `[CLS]` gets 3 to 4 of them at
-# every length.
+# In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. A row has one unit of weight to give away,
+# and seven times as many tokens share it. **So a weight says little unless you know the number of tokens.**
 #
-# But short sentences are a special case: in texts of 62 tokens, `[CLS]` is the favourite in only 30% of the rows. What
-# we say about it from here on holds for short sentences.
+# To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
+# tokens. A key has a share of 1 if all keys get the same weight.
+
+
+# %% shares-of-cls
+def draw_shares(values, names, title, number):
+    _, ax = plt.subplots(figsize=(7.4, 1 + 0.4 * len(names)), layout="constrained")
+    look = {"annot": True, "fmt": ".1f", "cmap": "Blues", "cbar": False}
+    sns.heatmap(values, vmin=0, vmax=4, yticklabels=names, ax=ax, **look)
+    ax.set(xlabel="head", title=title)
+    return show_figure(ax, number)
+
+
+def shares_of_cls(readings):
+    shares = [text.weights[:, 1:-1, 0] * len(text.tokens) for text in readings]
+    return torch.cat(shares, dim=1).mean(dim=1)  # (H,)
+
+
+values = torch.stack([shares_of_cls(group) for group in texts.values()])
+title = "In most heads, the shares of [CLS] change less than its weight"
+draw_shares(values, list(texts), title, "10.1")
+
+# %% short-only [markdown]
+# In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long texts.
+# **From here on we measure the short sentences, and the results hold for those.**
 #
 # ## A portrait of the twelve heads
 #
-# Where do the words of the 46 sentences look, on average? We try five positions.
+# Where else do words look? We try five positions. The first word of each sentence is left out, because its “token
+# before” would be `[CLS]`.
 
 
 # %% portrait
 def shares_of_five(reading):
-    word = torch.arange(1, len(reading.tokens) - 1)
-    keys = [0 * word, 0 * word - 1, word, word - 1, word + 1]
-    weights = torch.stack([reading.weights[:, word, key] for key in keys])
-    return weights * len(reading.tokens)  # (5, H, words)
+    L = len(reading.tokens)
+    words = torch.arange(2, L - 1)  # all words but the first
+    keys = [0, L - 1, words, words - 1, words + 1]
+    weights = [reading.weights[:, words, key] for key in keys]  # (H, words) each
+    return torch.stack(weights) * L  # (5, H, words)
 
 
-portrait = over_words(shares_of_five, readings).mean(dim=-1)  # (5, H)
+portrait = torch.cat([shares_of_five(reading) for reading in readings], dim=-1).mean(
+    dim=-1
+)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-_, ax = plt.subplots(figsize=(7.4, 3), layout="constrained")
-cells = {"annot": True, "fmt": ".1f", "cmap": "Blues", "linewidths": 1}
-sns.heatmap(portrait, vmax=4, vmin=0, yticklabels=names, ax=ax, **cells)
-ax.set(xlabel="head", title="Ten of the twelve heads look most at [CLS]")
-show_figure(ax, "10.1")
+draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.2")
 
 # %% by-position [markdown]
-# In ten heads, words look most at `[CLS]`. The clearest exception is head 2, where the token before gets 8.8 shares: a
-# weight of nearly 1 is nearly as many uniform shares as there are tokens.
+# **Of the five positions, `[CLS]` gets the most in ten heads.** The exceptions are heads 2 and 3. In head 2 the token
+# before gets a weight of nearly 1, so its uniform shares are nearly the number of tokens. In head 3 none of the five
+# gets much more than one share.
 #
 # ## Does a head look at a position?
 #
@@ -165,140 +176,154 @@ show_figure(ax, "10.1")
 
 
 # %% shuffle
-def weights_of(tokens, positions=None):
+def weights_for(tokens, positions=None):
     x = layer.embed(tokens, positions=positions)  # (1, L, E)
     return layer.attention(x).weights[0]  # (H, L, L)
 
 
-def moved_by_shuffling(reading):
+def moved_by_shuffling(reading, generator):
     L = len(reading.tokens)
-    order = torch.tensor([0, *(1 + torch.randperm(L - 2, generator=dice)), L - 1])
+    words = 1 + torch.randperm(L - 2, generator=generator)
+    order = [0, *words.tolist(), L - 1]  # the markers stay where they are
     old = reading.weights[:, order][:, :, order]  # the old weights in the new order
-    new = weights_of([reading.tokens[j] for j in order])
-    return ((new - old).abs().sum(dim=-1) / 2)[:, 1:-1]  # (H, words)
+    new = weights_for([reading.tokens[i] for i in order])
+    return (new - old).abs().sum(dim=-1)[:, 1:-1] / 2  # (H, words)
 
 
-# %% ask-shuffle
-predict("10/shuffled-words")
-
-# %% see-shuffle
-# %%answer 10/shuffled-words
-dice = torch.Generator().manual_seed(0)
-moved = over_words(moved_by_shuffling, readings).mean(dim=-1)  # (H,)
+generator = torch.Generator().manual_seed(0)
+moved = [moved_by_shuffling(text, generator) for text in readings]
+moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
 Table(["attention that moves"], heads, moved[None])
 
 # %% the-swap [markdown]
-# More than a tenth of the attention moves in three heads: 2, 5 and 4.
+# In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and to
+# some extent 4, look at positions among the words.**
 #
-# The markers stayed in place. So do the heads that look at `[CLS]` look at this *token*, or at the first
-# *position*? We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other
-# words.
+# But `[CLS]` stayed in place. Do heads look at it because of the *token*, or because it stands in the first *position*?
+# We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other words.
 
 
 # %% swap
-def shares_of_two(reading, weights):
-    return weights[:, 2:-1, :2].mT * len(reading.tokens)  # (H, 2, words)
+def shares_of_two(weights):
+    """Return the shares of the first two tokens, in the rows of the other words."""
+    return weights[:, 2:-1, :2].mT * weights.shape[-1]  # (H, 2, words)
 
 
-def swapped(reading):
-    positions = [1, 0, *range(2, len(reading.tokens))]
-    return shares_of_two(reading, weights_of(reading.tokens, positions))
-
-
-home = over_words(lambda reading: shares_of_two(reading, reading.weights), readings)
-away = over_words(swapped, readings)
-two_by_two = torch.cat([home.mean(dim=-1), away.mean(dim=-1)], dim=1).T  # (4, H)
-names = ["[CLS] in 0", "first word in 1", "[CLS] in 1", "first word in 0"]
-Table(names, heads, two_by_two)
+before, after = [], []
+for text in readings:
+    positions = [1, 0, *range(2, len(text.tokens))]
+    before.append(shares_of_two(text.weights))
+    after.append(shares_of_two(weights_for(text.tokens, positions)))
+cls_in_0, word_in_1 = torch.cat(before, dim=-1).mean(dim=-1).T  # (H,) each
+cls_in_1, word_in_0 = torch.cat(after, dim=-1).mean(dim=-1).T
+values = torch.stack([cls_in_0, word_in_1, word_in_0, cls_in_1])
+names = ["[CLS] in 0", "first word in 1", "first word in 0", "[CLS] in 1"]
+draw_shares(
+    values, names, "In heads 4, 8, 10 and 11, position 0 draws the weight", "10.3"
+)
 
 # %% by-asker [markdown]
-# Compare the last two rows. In heads 4, 8, 10 and 11 the position counts most: the first word, now in position 0, gets
-# more than `[CLS]`. In heads 0, 1 and 9 the token counts most: `[CLS]` gets no less than it got at home. In heads 5, 6
-# and 7 both matter.
+# Compare the last two rows, after the exchange. In heads 4, 8, 10 and 11 the first word, now in position 0, gets more
+# than `[CLS]`. **There the position counts more.** In heads 0, 1, 5, 6, 7 and 9 `[CLS]` still gets more. **There the
+# token counts more**, although in heads 6 and 7 it loses about a quarter of its shares.
+#
+# Head 2 looks at the previous position as before. Head 3 avoids position 0: whatever stands there gets little.
 #
 # ## Does it matter which word asks?
 #
 # In lesson 5, in one head, “bank” selected words that go with banks. Does this hold for other ambiguous words, and in
-# which heads? We measure the uniform shares that a clue gets on average. First the ambiguous word asks, and then the
-# 5,000 words of lesson 5 ask in its place.
+# which heads? We measure the uniform shares that a clue gets on average, first from the ambiguous word, and then from
+# the 5,000 words of lesson 5, each of which asks in its place.
 
 # %% askers
-askers = layer.common_words(5000)
+common = layer.common_words(5000)
 
 
-def clue_shares(word, sentence, clues):
-    """Return what the clues get if the word asks, then if the askers do: (H, 1 + A)."""
+def clue_shares(word, sentence, clues, askers):
+    """Return what the clues get if each asker stands in the place of the word: (H, A)."""
     tokens = layer.tokens(sentence)
-    rows = layer.attend_as([word, *askers], tokens, tokens.index(word))  # (H, 1 + A, S)
+    rows = layer.attend_as(askers, tokens, tokens.index(word))  # (H, A, S)
     is_clue = torch.tensor([token in clues.split() for token in tokens])
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-rows = [clue_shares(*example) for example in examples.itertuples(index=False)]
-by_sentence = torch.stack(rows)  # (46, H, 1 + A)
-by_word, by_askers = by_sentence.mean(dim=0).split([1, len(askers)], dim=1)
-Table(["shares of the clues"], heads, by_word.T)
+from_word = torch.stack([clue_shares(*row, askers=[row[0]]) for row in examples.values])
+from_common = torch.stack([clue_shares(*row, askers=common) for row in examples.values])
+Table(["the ambiguous words ask"], heads, from_word.mean(dim=0).T)
 
 # %% ask-askers
 predict("10/when-others-ask")
 
 # %% see-askers
 # %%answer 10/when-others-ask
-percentile = 100 * (by_askers < by_word).float().mean(dim=1)  # (H,)
-names = ["the ambiguous words ask", "the middle asker", "percentile"]
-middle = by_askers.median(dim=1).values
-Table(names, heads, torch.stack([by_word[:, 0], middle, percentile]))
+ambiguous = list(examples.word.unique())
+from_others = []
+for word, sentence, clues in examples.values:
+    askers = [other for other in ambiguous if other != word]
+    from_others.append(clue_shares(word, sentence, clues, askers).mean(dim=1))
+own = from_word.mean(dim=0)[:, 0]  # (H,)
+others = torch.stack(from_others).mean(dim=0)
+median = from_common.mean(dim=0).median(dim=1).values
+names = ["the ambiguous words ask", "the median asker", "the other ambiguous words"]
+Table(names, heads, torch.stack([own, median, others]))
 
 # %% draw-askers jupyter={"source_hidden": true}
 # %%answer 10/when-others-ask
-_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-sns.boxplot(by_askers.T.numpy(), whis=(0, 100), color="#c6dcef", linewidth=1, ax=ax)
-look = {"color": "#c8500a", "ms": 8, "zorder": 5}
-ax.plot(range(12), by_word, "D", label="the ambiguous words ask", **look)
-ax.axhline(1, color="#555", ls="--", lw=1, label="uniform attention")
-ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 4.1))
-ax.set_title("In heads 1, 4, 8 and 10 it matters who asks")
-ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "10.2")
+_, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+look = {"ls": "none", "ms": 9}
+ax.vlines(range(12), others, own, color="#e6b392", lw=3)
+ax.plot(own, "D", color="#c8500a", label="the ambiguous word itself", **look)
+ax.plot(others, "o", color="#7fb2d9", label="the other ambiguous words", **look)
+ax.plot(median, "_", color="#555", mew=2, label="the median asker", **look)
+ax.axhline(1, color="#999", ls="--", lw=1)
+ax.text(11.6, 1.03, "uniform", ha="right", va="bottom", color="#666", fontsize=9)
+ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 2.9))
+ax.set(xticks=range(12), title="In heads 1, 4, 8 and 10 it matters most who asks")
+ax.legend(loc="upper right", ncols=3, fontsize=8, columnspacing=1)
+show_figure(ax, "10.4")
 
 # %% clues-are-content [markdown]
-# In head 3 the middle asker gives the clues 1.68 shares, nearly as many as the ambiguous words do. Most words with a
-# meaning of their own, unlike “the” and “in”, are clues here, and head 3 favours them whoever asks.
+# In head 3 the clues get 1.68 shares from the median asker. The clues are words with a meaning of their own, not words
+# like “the” and “in”, and head 3 favours such words, whoever asks. **A large share alone does not show that a head has
+# found a clue.**
 #
-# The **percentile** says how many of the askers give the clues less than the ambiguous words do, in percent. It is
-# highest in heads 1, 4, 8 and 10. In head 8 the clues get only half a share, but from other askers they get even less.
+# The last row is a stricter control: the other 20 ambiguous words ask in the same place. In head 3 they give the clues
+# as much as the right word does. **In heads 1, 4, 8 and 10 the right word gives the clues about twice as much.**
 #
-# And the arc from “bank” to “river”? Twelve heads and 46 sentences are 552 chances to find such an arc. By chance,
-# fewer than ten askers would be ahead of the word about once (552 · 10 / 5,000).
+# And the arc from “bank” to “river”, was it a lucky pick? Twelve heads and 46 sentences are 552 chances to find such an
+# arc. We count how many of the 5,000 askers are ahead of the ambiguous word.
 
 # %% luck
-ahead = (by_sentence[..., 1:] > by_sentence[..., :1]).sum(dim=-1)  # (46, H)
+ahead = (from_common > from_word).sum(dim=-1)  # (46, H)
 print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
-print("fewer than 10 askers ahead:", (ahead < 10).sum().item(), "of", ahead.numel())
-in_first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]]
-print("fewer than 500, in heads 1, 4, 8, 10:", in_first_tenth.tolist())
+few = (ahead < 10).sum().item()
+print(f"fewer than 10 ahead: {few} of 552, and by chance {552 * 10 / 5000:.1f}")
+first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]].tolist()
+print(
+    f"fewer than 500, heads 1, 4, 8, 10: {first_tenth} of 46, and by chance {46 / 10}"
+)
 
 # %% what-arrives [markdown]
-# It happens 15 times, so the arc is hardly a lucky pick. But the last line warns us: even in these four heads, the
-# ambiguous word is among the first tenth of the askers in only half of the 46 sentences, or fewer.
+# So few askers are ahead in 15 cases, and by chance it would be about one, so the arc is hardly a lucky pick. But in each
+# of the four heads, the right word is among the first tenth of the askers in only about half of the sentences, or less.
+# **The right word is ahead on average, not in every sentence.**
 #
 # ## What reaches the output?
 #
 # What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
-# features, and its 32 columns of the last matrix turn that back into 384 features. We call the result $u_{h,j}$. It is
-# what the head would add if it gave token $j$ all of its weight:
+# features, and 32 columns of the last matrix turn this value back into 384 features. We call the result $u_{h,j}$. It
+# is what the head would add if it gave token $j$ all of its weight:
 #
 # $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
 # %% contributions
-last = layer.attention.out_proj.weight  # its columns are the rows of last.T
-columns_of = last.T.unflatten(0, (12, 32))  # (H, 32, E)
+blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
 
 
-def projected_values(embedded):
+def projected_values(x):
     """Return u for vectors (S, E): (H, S, E)."""
-    value = layer.attention.v_proj(embedded)  # (S, E)
-    return split_heads(value, 12) @ columns_of  # (H, S, 32) @ (H, 32, E)
+    values = split_heads(layer.attention.v_proj(x), 12)  # (H, S, 32)
+    return torch.stack([v @ block.T for v, block in zip(values, blocks, strict=True)])
 
 
 u = projected_values(reading.embedded)
@@ -306,35 +331,56 @@ output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, reading.output, atol=1e-5)
 
 # %% how-long [markdown]
-# Now compare the length of $u$ for `[CLS]` with its mean length for the 304 words. A value is the product of a vector
-# and a matrix, plus a bias. We try it without and with this bias, and we also put `[CLS]` into position 1.
+# How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into position 1, and
+# the first word of each sentence into position 0.
 
 # %% sink-lengths
-words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (304, E)
-in_0, in_1 = (layer.embed(["[CLS]"], positions=[place])[0] for place in (0, 1))
-bias = projected_values(torch.zeros(1, 384))  # (H, 1, E): what the bias alone adds
+words = torch.cat([text.embedded[1:-1] for text in readings])  # (304, E)
+of_words = projected_values(words).norm(dim=-1).mean(dim=-1)  # (H,)
+first_words = [text.tokens[1] for text in readings]
+vectors = {
+    "[CLS] in 0": layer.embed(["[CLS]"], positions=[0]),
+    "[CLS] in 1": layer.embed(["[CLS]"], positions=[1]),
+    "first words in 0": layer.embed(first_words, positions=[0] * 46),
+}
+lengths = [projected_values(x[0]).norm(dim=-1).mean(dim=-1) for x in vectors.values()]
+lengths = torch.stack(lengths) / of_words  # (3, H)
+Table(list(vectors), heads, lengths)
 
+# %% two-parts-text [markdown]
+# In heads 6, 7, 8, 9 and 11, $u$ is only about a tenth as long for `[CLS]` in position 0 as for a word. How does a layer
+# make such a short vector? A value is a vector times a matrix, plus a bias, so $u$ has two parts. We draw them end to
+# end.
 
-def length(vectors):
-    return vectors.norm(dim=-1).mean(dim=-1)  # (H,)
-
-
-of_word = length(projected_values(words))
-without = length(projected_values(in_0) - bias) / length(projected_values(words) - bias)
-with_bias = length(projected_values(in_0)) / of_word
-elsewhere = length(projected_values(in_1)) / of_word
-names = ["without the bias", "with the bias", "with it, in position 1"]
-Table(names, heads, torch.stack([without, with_bias, elsewhere]))
+# %% two-parts jupyter={"source_hidden": true}
+fig, axes = plt.subplots(2, 6, figsize=(7.6, 3.1), layout="constrained")
+from_bias = projected_values(torch.zeros(1, 384))[:, 0] / of_words[:, None]  # (H, E)
+from_matrix = (
+    projected_values(vectors["[CLS] in 0"][0])[:, 0] / of_words[:, None] - from_bias
+)
+for head, ax in enumerate(axes.flat):
+    cosine = torch.cosine_similarity(from_matrix[head], from_bias[head], dim=0).item()
+    start, length = from_matrix[head].norm().item(), from_bias[head].norm().item()
+    x_end, y_end = start + length * cosine, length * (1 - cosine**2) ** 0.5
+    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#999999", lw=1))
+    ax.plot([0, start], [0, 0], color="#4a90c4", lw=4, solid_capstyle="butt")
+    ax.plot([start, x_end], [0, y_end], color="#e08a3c", lw=2.5)
+    ax.plot([0, x_end], [0, y_end], color="#111111", lw=1.2)
+    ax.plot(x_end, y_end, "o", color="#111111", ms=5)
+    ax.set(xlim=(-0.25, 1.1), ylim=(-0.2, 0.65), aspect="equal", xticks=[], yticks=[])
+    ax.set_title(f"head {head}", fontsize=9, fontweight="normal")
+    ax.spines[:].set_visible(False)
+title = "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest"
+fig.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
+show_figure(fig, "10.5")
 
 # %% sink [markdown]
-# Without the bias, $u$ is about a quarter as long for `[CLS]` as for a word in most heads. With the bias, only about a
-# tenth is left in heads 6, 7, 8, 9 and 11. There the product of `[CLS]` and the matrix points nearly opposite to the
-# bias, and the two cancel. In position 1 they do not. So training has made a near *zero*, for one token in one
-# position.
+# In these five heads the bias points nearly opposite to the other part. **Training has made one vector almost zero: that
+# of `[CLS]` in position 0.**
 #
-# A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink).
-# Now no token may look at `[CLS]` any more, and the rest of each row is scaled up to sum to 1 again. What happens to
-# what a head adds?
+# A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
+# weight of 0.44 on `[CLS]` in head 9 adds no more than one of 0.05 on a word. What is such a token good for? Let us take
+# it away: no token may look at `[CLS]` any more.
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -342,80 +388,85 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def growth(reading):
+def length_ratio(reading):
+    """Compare the lengths of what each head adds without [CLS] and with it."""
     u, weights = projected_values(reading.embedded), reading.weights
-    others = weights.index_fill(-1, torch.tensor(0), 0)  # without [CLS]
+    others = weights.index_fill(-1, torch.tensor(0), 0)  # no weight for [CLS]
     others = others / others.sum(dim=-1, keepdim=True)
-    return ((others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1))[:, 1:-1]
+    ratio = (others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1)
+    return ratio[:, 1:-1]  # (H, words)
 
 
-def if_zero(reading):
-    return 1 / (1 - reading.weights[:, 1:-1, 0])  # w is the weight of [CLS]
+measured = torch.cat([length_ratio(text) for text in readings], dim=1)
+measured = measured.median(dim=1).values  # over the words
+Table(["length without [CLS] / length with it"], heads, measured[None])
 
-
-short, long = readings, joined(9)
-medians = [over_words(f, texts) for texts in (short, long) for f in (growth, if_zero)]
-names = ["short: grows by", "short: 1 / (1 - w)", "long: grows by", "long: 1 / (1 - w)"]
-Table(names, heads, torch.stack([each.median(dim=-1).values for each in medians]))
-
-# %% ablation [markdown]
-# In head 9, what the head adds becomes 1.73 times as long (the median over the words). The reason is arithmetic. If a
-# token with weight $w$ adds nothing, the others share $1 - w$, and taking it away multiplies what they add by exactly
-# $1 / (1 - w)$. In the five heads with a near zero, this factor is right within a tenth. So a sink turns a head down:
-# the weights of a row must sum to 1, but much of this 1 can go to a token that adds nothing.
+# %% the-arithmetic [markdown]
+# It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
+# $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
+# $1 / (1 - w)$. With $w = 0.44$ this is 1.79, close to what we measured, and it fits the other four heads with
+# an almost zero $u$ as well.
+#
+# **So a sink turns a head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
+# little. In texts of nine sentences it hardly does, because `[CLS]` gets only 0.08 of the weight in head 9.
 #
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. How far does
-# that move the output of a word, compared with its length? As a control, the head stays, but all of its weights become
-# uniform.
+# that move the output of a word, compared with its length? As a control, the head stays and so does the weight of
+# `[CLS]`, but the other tokens share the rest equally. So the head no longer chooses among them.
 
 
 # %% ablate
 def changes(reading):
-    u = projected_values(reading.embedded)
-    added = reading.weights @ u  # (H, L, E)
-    uniform = u.mean(dim=1, keepdim=True)  # (H, 1, E): all weights are 1 / S
-    far = torch.stack([added.norm(dim=-1), (added - uniform).norm(dim=-1)])
-    return (far / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
+    u, weights = projected_values(reading.embedded), reading.weights
+    added = weights @ u  # (H, L, E)
+    to_cls = weights[..., :1]  # (H, L, 1)
+    equal = (1 - to_cls) * u[:, 1:].mean(dim=1, keepdim=True)
+    without_choice = to_cls * u[:, :1] + equal
+    moves = torch.stack([added.norm(dim=-1), (added - without_choice).norm(dim=-1)])
+    return (moves / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
 
 
-removed, uniform = over_words(changes, readings).mean(dim=-1)  # (H,) each
-bars = pd.DataFrame({"head removed": removed, "its weights uniform": uniform})
-_, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-bars.plot.bar(ax=ax, rot=0, color=["#0b61a4", "#f2b48a"], width=0.8)
-ax.set(xlabel="head", ylabel="change in the output", ylim=(0, 0.6))
-ax.set_title("What a head adds, and what its choice adds")
-show_figure(ax, "10.3")
+removed, equal = torch.cat([changes(text) for text in readings], dim=-1).mean(dim=-1)
+names = ["head removed", "other weights equal"]
+Table(names, heads, torch.stack([removed, equal]))
 
 # %% before-table [markdown]
+# Removing head 4 moves the output most, by 0.46 of its length. Equal weights move it by only 0.17, so much of what head
+# 4 adds does not depend on where it looks. Only in heads 2, 8 and 9 does losing the choice move the output much more than
+# half as far. **A map shows what a head chooses, but a head can add a lot without choosing.**
+#
 # ## So what does a trained layer really look at?
 #
-# Here is what we have measured, with a row for each head.
+# Here are our measures, row by row. Within each row, dark is large.
 
 # %% the-table
-columns = {
-    "moves when shuffled": moved,
-    "[CLS] in position 0": two_by_two[0],
-    "[CLS] in position 1": two_by_two[2],
-    "clues": by_word[:, 0],
-    "percentile": percentile,
-    "head removed": removed,
-    "weights uniform": uniform,
-}
-rows = [f"head {head}" for head in range(12)]
-Table(rows, list(columns), torch.stack(list(columns.values()), dim=1))
+names = ["attention that moves", "shares of [CLS] in 0", "shares of [CLS] in 1"]
+names += ["length of u of [CLS]", "clues: own word / others"]
+names += ["head removed", "other weights equal"]
+rows = [moved, cls_in_0, cls_in_1, lengths[0], own / others, removed, equal]
+table = torch.stack(rows)
+_, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
+look = {"annot": table, "fmt": ".2f", "cmap": "Blues", "linewidths": 1, "cbar": False}
+sns.heatmap(table / table.amax(dim=1, keepdim=True), yticklabels=names, ax=ax, **look)
+ax.set(xlabel="head", title="Different heads stand out in different rows")
+show_figure(ax, "10.6")
 
 # %% the-answer [markdown]
-# Ten of its twelve heads look most at `[CLS]`, which is not a word. In some of them its position draws the weight, in
-# some the token. In five of them it adds next to nothing, so a large weight there means that the head says little.
-# Heads 2 and 5, and to some extent 4, look at positions among the words. In heads 1, 4, 8 and 10 it matters who asks:
-# ambiguous words give their clues more, on average, than nearly all other words would.
+# - **Ten of the twelve heads look most at `[CLS]`**, which is not a word: heads 4, 8, 10 and 11 more because of its
+#   position, heads 0, 1, 5, 6, 7 and 9 more because of the token. In heads 6, 7, 8, 9 and 11 its $u$ is so short that a
+#   large weight adds no more than a small one on a word.
+# - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
+# - **In heads 1, 4, 8 and 10 it matters who asks:** ambiguous words give their own clues more, on average.
+# - **Head 3 favours words with a meaning of their own**, whoever asks.
 #
 # So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
-# a first layer no third word can change this score (lesson 5), and the arc does not say what reaches the output. A
-# [**residual connection**](glossary.ipynb#residual-connection) then adds the output to the input of the layer, and five
-# more layers follow. In lesson 14, we follow *bank* through them.
+# a first layer, a score depends only on two tokens and their positions. If a third word is replaced, the sum that the
+# softmax divides by may change, but the ratio of two other weights in the row stays the same.
+#
+# All this is one layer of one model. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
+# its input, and five more layers follow. In lesson 14, we follow *bank* through them.
 
 # %% further-same-weights [markdown]
 # ## Further
@@ -423,28 +474,29 @@ Table(rows, list(columns), torch.stack(list(columns.values()), dim=1))
 # ### The same weights, a different output
 #
 # In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*. We replace each by the other. For each
-# sentence, we take the head in which the attention of the ambiguous word moves most, and we measure how far the output
-# of this word moves, compared with its length. The table shows the smallest, the mean and the largest of the 31 values.
+# head, we measure how much of the attention of the ambiguous word moves, and how far what the head adds to this word
+# moves, compared with the length of the output. The table shows the means over the 31 sentences.
 
 # %% the-or-a
-other_article = {"the": "a", "a": "the"}
-rows = []
-for old, word in zip(readings, examples.word, strict=True):
-    place = old.tokens.index(word)
-    article = old.tokens[place - 1]
-    if article in other_article:
-        tokens = [*old.tokens[: place - 1], other_article[article], *old.tokens[place:]]
-        new_output, new_weights = layer(tokens)
-        attention = (new_weights[0] - old.weights)[:, place].abs().sum(dim=-1) / 2
-        change = (new_output[0] - old.output)[place].norm()
-        change = change / old.output[place].norm()
-        rows.append([attention.max().item(), change.item()])
-names = ["attention that moves", "output moves"]
-pd.DataFrame(rows, columns=names).agg(["min", "mean", "max"]).round(2)
+exchange = {"the": "a", "a": "the"}
+moves = []
+for text, word in zip(readings, examples.word, strict=True):
+    i = text.tokens.index(word)
+    tokens = [*text.tokens]
+    tokens[i - 1] = exchange.get(tokens[i - 1], tokens[i - 1])
+    if tokens != text.tokens:
+        weights, u = weights_for(tokens), projected_values(layer.embed(tokens)[0])
+        attention = (weights - text.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
+        added = weights @ u - text.weights @ projected_values(text.embedded)
+        change = added[:, i].norm(dim=-1) / text.output[i].norm()
+        moves.append(torch.stack([attention, change]))
+names = ["attention that moves", "what is added moves"]
+Table(names, heads, torch.stack(moves).mean(dim=0))
 
 # %% the-or-a-reading [markdown]
-# Little attention moves, and yet the output moves by a third of its length or more. Head 2 looks at the same position
-# as before, but another word is there now. A weight says where a head takes something from, not what it takes.
+# At most 0.04 of the attention of a head moves, and yet what head 2 adds moves by 0.40 of the length of the output. Head 2
+# looks at the same position as before, but another word is there now. A weight says where a head takes something from,
+# not what it takes.
 
 # %% remember [markdown]
 # ## What to remember
@@ -452,11 +504,10 @@ pd.DataFrame(rows, columns=names).agg(["min", "mean", "max"]).round(2)
 # - Count in uniform shares. In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In our short sentences, ten heads of this layer look most at `[CLS]`, in some because of where it stands, in some
-#   because of what it is. In heads 1, 4, 8 and 10, ambiguous words give their clues more, on average, than nearly all
-#   other words would.
+# - In our short sentences, ten heads of this layer look most at `[CLS]`, some mostly because of where it stands, some
+#   mostly because of what it is.
 # - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
-#   adds by $1 / (1 - w)$. So a head can turn itself down.
+#   adds by $1 / (1 - w)$. So a head can turn itself down, as long as $w$ is large.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
 #   keep their positions.
 # - A weight says where a head takes something from, not what it takes. To know what matters, remove or replace
@@ -502,19 +553,20 @@ check_third_word(weight_of_street_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
 #
-# Measure the sink in any sentence: for each head, how many uniform shares does the first token get from the words, on
-# average? The first and the last token are markers and not words, so leave out their rows.
+# Measure the sink in a padded batch: for each head, how many uniform shares does the first token get from the words, on
+# average? The sentence has $n$ tokens, the first and the last of which are markers. Padding follows them, up to $S$
+# tokens, and no token attends to it. Only the rows of words count.
 #
 # <details><summary>Hint</summary>
 #
-# The weights are (H, queries, keys). Which rows remain, and which column? And what is one uniform share if there are
-# $L$ tokens, markers included?
+# The weights are (H, queries, keys). Which rows remain, and which column? And among how many tokens can a row divide its
+# weight?
 # </details>
 
 
 # %% tags=["exercise"]
-def sink_share(weights):
-    """Weights (12, L, L) -> 12 numbers, in uniform shares."""
+def sink_share(weights, n):
+    """Weights (12, S, S) of n tokens and S - n of padding -> 12 numbers, in uniform shares."""
 
 
 # %%
@@ -522,9 +574,8 @@ check_sink_share(sink_share)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def sink_share_solution(weights):
-    L = weights.shape[-1]
-    return weights[:, 1:-1, 0].mean(dim=-1) * L
+def sink_share_solution(weights, n):
+    return weights[:, 1 : n - 1, 0].mean(dim=-1) * n
 
 
 check_sink_share(sink_share_solution)
@@ -533,7 +584,7 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
-# “head removed” means in Figure 10.3. But `careless` removes the wrong numbers, and it also leaves something behind.
+# “head removed” means in the last figure. But `careless` removes the wrong numbers, and it also leaves something behind.
 # Write `careful`, which does neither, and try it on a freshly loaded layer. (The parameters of `load_layer()` do not
 # require gradients, so you can change them in place.)
 #
@@ -576,16 +627,20 @@ check_mended_ablation(careful_solution)
 # fewer than 100 of the 5,000 askers may give it more in the same place.
 #
 # You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try.
-# (`clue_shares(word, sentence, clue)` gives the shares from your word and from all askers.) Suppose that your word were
+# (`clue_shares(word, sentence, clue, askers)` gives the shares from any list of askers, such as `common`.) Suppose that your word were
 # an asker like any other. How often would at least one of twelve heads pass the test by chance, if the heads were
 # independent?
 #
 # <details><summary>Hint</summary>
 #
-# Short sentences help, and heads 1, 4 and 10 are good candidates. It can be done with “glass”, “tank” and “coach”, for
-# example. By chance, a word is among the first 100 of 5,000 in one head out of 50, so at least one of twelve heads
-# passes with a probability of $1 - 0.98^{12}$, about one in five. When we measured this, also requiring at least one
-# uniform share, it happened in about one sentence in six.
+# Short sentences help, and heads 1, 4 and 10 are good candidates. For the chance: in how many of 50 heads is a word
+# picked at random among the first 100 of 5,000 askers? And how often does it fail in all twelve?
+# </details>
+#
+# <details><summary>The chance, and words that work</summary>
+#
+# In one head, the word passes with a probability of $1/50$, so at least one of twelve heads passes with a probability of
+# $1 - 0.98^{12}$, about one in five. It can be done with “glass”, “tank” and “coach”, for example.
 # </details>
 
 
@@ -627,10 +682,9 @@ check_own_word(my_word_solution).ok  # so that our sentences are not printed
 # ## In torch
 #
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters. Pass
-# `average_attn_weights=False` if you want the heads one by one. The mean over the heads, which you get otherwise, shows
-# none of them: for “bank” and “river”, it is far from what head 4 does. In Hugging Face Transformers, load a model with
-# `attn_implementation="eager"` and call it with `output_attentions=True`. You get one tensor (N, H, L, L) for each
-# layer. In the `attention_mask` of Transformers, 1 marks a real token.
+# `average_attn_weights=False` if you want the heads one by one. By default you get the mean over the heads, which hides
+# what each of them does. In Hugging Face Transformers, load a model with `attn_implementation="eager"` and call it with
+# `output_attentions=True`. You get one tensor (N, H, L, L) for each layer.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
@@ -663,9 +717,6 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 #   baseline, but with a model that is trained with them. Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: heads that look at
 #   the previous token, in models that predict the next word.
-# - The sentences with “it” in the explorer are those of Uszkoreit, 2017, [Transformer: A Novel Neural Network
-#   Architecture](https://research.google/blog/transformer-a-novel-neural-network-architecture-for-language-understanding/).
-#   Pairs of this kind are called Winograd schemas.
 
 # %% next [markdown]
 # ## Next
@@ -675,13 +726,13 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The layer and the explorer: 9. When a weight is large, and the portrait: 9. Positions and the swap: 8.
-# The word that asks, and “it”: 10. What reaches the output, and the sink: 8. Heads removed or made uniform, and the
+# **50 minutes.** The layer and the explorer: 10. When a weight is large, and the portrait: 10. Positions and the
+# exchange: 6. The word that asks: 9. What reaches the output, and the sink: 9. Heads removed or made uniform, and the
 # table: 6. The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *“`[CLS]` is important, since everything looks at it”:* ask what the
-# weight would be in a text of a hundred tokens, and what `[CLS]` adds. *“`[CLS]` is unimportant, since its $u$ is
+# weight is in a text of 62 tokens, and what `[CLS]` adds. *“`[CLS]` is unimportant, since its $u$ is
 # short”:* let the class guess what happens without it. *“Then what should I look at instead?”* Remove a head or a
 # token, and measure how well the whole model does its task.
 # </details>
@@ -693,8 +744,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # weight:* in a text of 60 tokens it is six uniform shares. *Yes:* in a sentence of five tokens it is half of one.
 #
 # **2.** Head 2 looks at the previous token. What does it respond to? **To positions.** *To words:* after a shuffle it
-# looks at other words, in the same places. *To the markers:* it does the same in the middle of a text of a hundred
-# tokens.
+# looks at other words, in the same places. *To the markers:* they stay in place when the words are
+# shuffled, and yet most of its attention moves.
 #
 # **3.** A head gives many uniform shares to the clues. What do you need to know before you say that it finds meanings?
 # **What it gives them if other words ask.** *More decimals:* the question is not how exact the number is. *The mean
@@ -704,7 +755,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # take the token away? **It gets longer.** *Nothing:* its weight goes to other tokens, and these contribute more. *It
 # gets shorter:* what is lost is a short vector.
 #
-# **5.** The word “tired” is replaced by “wide”. What happens to the ratio of two other weights in a row of a first
-# layer? **It stays the same.** *It is reversed:* that would fit the meaning, but no score between other tokens depends
-# on “tired”. *It depends on the head:* all heads compute their scores from two tokens at a time.
+# **5.** “sat” is replaced by “swam” in *she sat on the bank of the river*. What happens in a first layer to the ratio of
+# the weights that “bank” gives to “river” and to “she”? **It stays the same.** *It grows:* that would fit the meaning,
+# but neither score depends on “sat”. *It depends on the head:* all heads compute a score from two tokens.
 # </details>

@@ -13,6 +13,8 @@
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 15.
 
 # %% setup
+import math
+
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -67,8 +69,8 @@ Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(chan
 # In one layer, only the outputs of the two swapped words change. Each of them now sees a different set of words. All later words still see both of
 # them, and a sum does not know in what order. So the mask tells a word *which* words come before it, but not in what order they come.
 #
-# A second layer knows more. Two of its inputs have changed, and so do all six outputs. Several layers could therefore work out the order. It
-# is more direct to *tell* them.
+# In a second layer all six outputs change, because two of its inputs have changed. So the order leaves a trace that later layers
+# could use. It is more direct to *tell* them.
 #
 # ## Three places for positions
 #
@@ -108,20 +110,21 @@ show_figure(fig, "11.2")
 # %% cross-terms [markdown]
 # On the right you see the last term, $p_m \cdot p_n$, for all pairs of positions. It is constant along each diagonal, so it depends only on the
 # **offset** $m - n$, which says how far back the key is. That is what we want, because in language it often matters more how far apart two words are
-# than where in the text they stand. But a model sees this term through $W_Q$ and $W_K$, and the two terms in the middle mix what one
-# token means with the position of the other.
+# than where in the text they stand. In a model, however, $W_Q$ and $W_K$ act on the
+# two vectors first, and then this term need not depend on the offset alone.
 #
 # ### Turn the queries and keys
 #
-# A product of clock hands depends on the offset alone. So let us make clock hands of the queries and keys themselves. Two features define a
+# The dot product of two clock hands depends only on the offset. So let us turn the queries and keys themselves into clock hands. Two features define a
 # point $(a, b)$ in the plane, and **rotary positions** (RoPE) turn it around the origin by an angle that grows with the position. We begin with two
 # features and half a radian per step.
 
 
 # %% turn
 def turn(point, angle):
-    (a, b), t = point, torch.tensor(angle)
-    return torch.stack([a * t.cos() - b * t.sin(), a * t.sin() + b * t.cos()])
+    a, b = point
+    c, s = math.cos(angle), math.sin(angle)
+    return torch.stack([a * c - b * s, a * s + b * c])
 
 
 q, k = torch.tensor([2.0, 1.0]), torch.tensor([1.5, -1.0])
@@ -130,7 +133,7 @@ for m, n in ((3, 1), (10, 8), (6, 2), (1, 3)):
 
 # %% proof [markdown]
 # The first two scores are the same, because the offset is 2 in both cases. (In the last line the key comes *after* the query, and the offset is
-# −2.) The proof has three lines. Let $\alpha$ be the angle from the key to the query before any turn, and $\theta$ the angle of one
+# −2.) Only the offset matters, and the proof is short. Let $\alpha$ be the angle from the key to the query before any turn, and $\theta$ the angle of one
 # step. Then
 #
 # 1. a dot product is $|q|\,|k|$ times the cosine of the angle from the key to the query,
@@ -142,7 +145,8 @@ for m, n in ((3, 1), (10, 8), (6, 2), (1, 3)):
 #
 # A head has more than two features. They are grouped into pairs, and pair $i$ turns by $\omega_i = \text{base}^{-2i/d}$ radians per
 # step, where $d$ is head_dim. (The configuration of a model often calls the base `rope_theta`.) The score is the sum over all pairs, so it
-# depends only on the offset, too. In the explorer, a query and a key each have four pairs. Drag the two positions. Then try another base.
+# depends only on the offset, too. In the explorer, a query and a key each have four pairs. Drag the two positions, and watch the score. Then try another
+# base: which pair makes the fast waves on the right?
 
 # %% explore-rotary
 RotaryExplorer()
@@ -163,13 +167,24 @@ def rotate_by_hand(x, base=10_000.0):
     return torch.cat([turned_a, turned_b], dim=-1)
 
 
-torch.manual_seed(0)
-one_query, one_key = torch.randn(2, 16)
+one_query, one_key = torch.randn(2, 16, generator=torch.Generator().manual_seed(0))
 queries, keys = one_query.expand(6, 16), one_key.expand(6, 16)  # at six positions
 rotate_by_hand(queries) @ rotate_by_hand(keys).T
 
 # %% use-it [markdown]
 # Along every diagonal the offset is the same, and so is the score.
+#
+# ### Add a number to each score
+#
+# The third way, **ALiBi** (attention with linear biases), adds $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. It is a penalty for
+# distance. Here it is for one head with the slope $s = 1/4$; a causal mask removes the keys after the query.
+
+# %% penalty
+m = torch.arange(6)
+-1 / 4 * (m[:, None] - m)
+
+# %% another-program [markdown]
+# Every head has its own slope, so some heads prefer the last few words and others hardly care about distance.
 #
 # ## A layer from another program
 #
@@ -183,7 +198,7 @@ print(*to_words(lists.tokens[0]), sep="   ")
 print("answer:", lists.answers[0, -1].item())
 
 # %% task-text [markdown]
-# The model consists of a linear layer, one attention layer with 4 heads, and a linear layer that names the number. We put our rotation between the projections
+# The model consists of a linear layer, one attention layer with 4 heads, and a linear layer with one logit for each number. We put our rotation between the projections
 # and the scores. We count only the questions about animals with at least two entries, because a single entry has no order.
 
 
@@ -198,8 +213,9 @@ def rotary_attention(layer, x, rotation):
 
 def share_correct(rotation, length=16):
     generator = torch.Generator().manual_seed(1)
-    lists = make_lists(64_000 // length, length, generator=generator)
+    lists = make_lists(64_000 // length, length, generator=generator)  # 64,000 tokens
     x = rotary_attention(reader.attention, reader.embed(lists.tokens), rotation)
+    # the last token of every list is a question
     correct = reader.read(x[:, -1]).argmax(dim=-1) == lists.answers[:, -1]
     return correct[lists.entries[:, -1] >= 2].float().mean().item()
 
@@ -242,19 +258,17 @@ shares = torch.tensor([share_correct(rotation) for rotation in rotations.values(
 Table(["correct"], list(rotations), shares[None])
 
 # %% wrong-read [markdown]
-# With `rotate` the report is true. Without any rotation the layer gets about half of the answers right, so even the wrong layout tells it something about
-# the order. That makes the bug dangerous: the model gets worse, but it does not break. And a wrong *base* hardly shows in the
-# accuracy at all. Only a comparison with numbers from the original program finds all these bugs.
+# With `rotate` the report is true. Without any rotation the layer still gets 0.48, far more than guessing, because it finds the entries of the animal but
+# does not know which is the last. With the wrong layout it gets 0.79, so even that tells it something about the order. **That makes the bug
+# dangerous: the model gets worse, but it does not break.**
 #
-# ### Add a number to each score
-#
-# The third way, **ALiBi** (attention with linear biases), adds $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. It is a penalty for distance. Every head has
-# its own slope $s$, from $1/2$ to $1/256$ if there are 8 heads, so some heads see only the last few words and others see far.
+# And a wrong *base* hardly shows in the accuracy at all. So compare your numbers with numbers from the original program, at positions other than 0.
 #
 # ## Train short, test long
 #
 # Which of these methods still works when a text is longer than all those in training? This property is called length generalisation. We trained the model above in five versions: with learned, sinusoidal
 # or rotary positions, with ALiBi, and without positions (*none*; papers call it NoPE). Each version was trained four times on lists of 16 tokens.
+# (The learned table has 64 rows, but rows 16 to 63 were never trained.)
 
 # %% lengths jupyter={"source_hidden": true}
 import seaborn as sns
@@ -266,28 +280,30 @@ sns.lineplot(results, x="tokens", y="accuracy", hue="scheme", ax=ax, **look)
 ax.axhline(1 / 8, color="gray", linewidth=1)
 ax.text(64, 1 / 8 - 0.06, "guessing", ha="right", color="dimgray")
 ax.axvline(16, color="gray", linewidth=1, linestyle=":")
-ax.set(title="Beyond 16 tokens, only ALiBi stays above 90%", ylabel="correct")
+ax.set(title="Only ALiBi stays above 90% up to 64 tokens", ylabel="correct")
 ax.set(xlabel="tokens in the list (trained on 16)", ylim=(0, 1.04))
 ax.set(xticks=results["tokens"].unique())
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 show_figure(ax, "11.3")
 
 # %% far-text [markdown]
-# The added positions fail at once, and the rotary layers fail more slowly. Is ALiBi the solution? Most questions ask for a near entry, so we sort those on lists
+# With learned and sinusoidal positions the accuracy falls at once, and from 32 tokens on it is lower than without positions. With rotary positions it falls more slowly. Is ALiBi the solution? We sort the questions on lists
 # of 64 tokens by how many tokens back the wanted entry is.
 
 # %% how-far-back
-far = pd.read_csv(data_path("how_far_back.csv"))
-far = far.pivot_table("accuracy", "scheme", "distance", sort=False).round(2)
-far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi"]]
+runs = pd.read_csv(data_path("how_far_back.csv"))
+far = runs.pivot_table("accuracy", "scheme", "distance", sort=False).round(2)
+questions = runs[runs.seed == 0].groupby("distance", sort=False).questions.first()
+far.loc["share of questions"] = (questions / questions["all"]).round(2)
+far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi", "share of questions"]]
 
 # %% after-far [markdown]
-# ALiBi does well because most questions, 87% of them, ask for an entry at most 15 tokens back. When the entry is 24 or more tokens back, it does no better
-# than the other layers: its penalty acts like a window. (Far questions are rare and easier, because fewer entries of the animal compete. Even without
-# positions a layer does better on them.)
+# ALiBi does well because 87% of the questions ask for an entry at most 15 tokens back. When the entry is 24 or more tokens back, it does worse than a layer
+# that has no positions at all, about as badly as guessing. **A high average hides that the far questions are lost.** (Far questions are easier without
+# positions, because fewer entries of the animal compete.)
 #
-# The rotary layers fail in another way. They miss even near entries, which they found on short lists. The keys far away have turned by angles that never occurred in training, and they draw weight from the
-# near ones. If that is the reason, there may be a remedy.
+# The rotary layers fail in another way. They miss even near entries, which they found on short lists. One suspect is the keys far away. Most of their pairs are turned, relative to the query, by
+# angles that never occurred in training, and these keys may draw weight from the near ones. (Pair 0 is no suspect: it turns by one radian per token, so within 16 tokens it has made two full turns.)
 
 # %% ask-save
 predict("11/change-one-number")
@@ -295,47 +311,67 @@ predict("11/change-one-number")
 # %% see-save
 # %%answer 11/change-one-number
 lengths = (16, 64, 128, 256)
-bases = {"base 1e3": 1e3, "base 1e4": 1e4, "base 1e5": 1e5, "base 1e6": 1e6}
+bases = {f"base 1e{power}": 10.0**power for power in (3, 4, 5, 6, 7, 8)}
 shares = torch.zeros(len(bases), len(lengths))
 for i, base in enumerate(bases.values()):
     for j, length in enumerate(lengths):
         shares[i, j] = share_correct(lambda x, base=base: rotate(x, base=base), length)
 Table(list(bases), [f"{length} tokens" for length in lengths], shares)
 
+
 # %% far-again
 # %%answer 11/change-one-number
-far.loc[["rotary", "rotary, base 1,000,000", "ALiBi"]]  # four runs, lists of 64
+def weight_far_back(rotation):
+    """Return what the last query of 64 gives to keys more than 15 tokens back."""
+    lists = make_lists(1000, 64, generator=torch.Generator().manual_seed(1))
+    x, layer = reader.embed(lists.tokens), reader.attention
+    query = rotation(split_heads(layer.q_proj(x), 4))[:, :, -1:]  # (N, H, 1, head_dim)
+    key = rotation(split_heads(layer.k_proj(x), 4))  # (N, H, L, head_dim)
+    weights = (query @ key.mT / 16**0.5).softmax(dim=-1)  # (N, H, 1, L)
+    return weights[..., :-16].sum(dim=-1).mean(dim=(0, 2))  # (H,)
+
+
+far_back = [
+    weight_far_back(lambda x, base=base: rotate(x, base=base)) for base in (1e4, 1e6)
+]
+Table(["base 1e4", "base 1e6"], [f"head {i}" for i in range(4)], torch.stack(far_back))
 
 # %% saved [markdown]
-# A larger base helps. With a base of 1,000,000, and without any training, the stored layer answers nearly all questions on lists of 64 and even of 128 correctly. The second table
-# shows the means of all four runs: they find near and far entries now. So these layers had not lost the order. They met angles that they had
-# never seen, and a larger base brings most of them back into the range of the training. There is a price at 16 tokens, and there is a limit: on lists of 256 the layer
-# fails again.
+# A larger base helps. With a base of 1,000,000, and without any training, the stored layer answers nearly all questions on lists of 64 and even of 128 correctly.
 #
-# Models for long texts use this. Code Llama, for example, raised the base of a trained model from 10,000 to 1,000,000 and then trained it further
+# The second table supports the suspicion. With the base of the training, the last query gives 0.60 to 0.81 of its weight to keys that are more than 15 tokens back; with the larger base, 0.17 to 0.36. So the layer had not
+# lost the order. The likely cause of its failure is the angles that it had never seen, and a larger base brings many of them back into the range of the training.
+#
+# **There is a price: in this layer, the further a base reaches, the more it costs on short lists.** A base of $10^8$ still gets 0.91 on lists of 256, but only 0.85 at 16 tokens.
+#
+# This is used in practice. Code Llama, for example, raised the base of a trained model from 10,000 to 1,000,000 and then trained it further
 # on longer texts.
 #
 # ## So who tells attention where words stand?
 #
 # Back to the dog and the man. We give each of the four words a random vector and compare the output of *dog* in the two sentences.
 
+
 # %% dog-and-man
+def attend_turned(x, rotation):
+    return F.scaled_dot_product_attention(rotation(x), rotation(x), x)
+
+
 the, dog, bit, man = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
 bites = torch.stack([the, dog, bit, the, man])  # The dog bit the man
 bitten = torch.stack([the, man, bit, the, dog])  # The man bit the dog
 for name, rotation in {"no positions": lambda x: x, "rotary": rotate}.items():
     before, after = (
-        F.scaled_dot_product_attention(rotation(x), rotation(x), x)
-        for x in (bites, bitten)
+        attend_turned(bites, rotation)[1],
+        attend_turned(bitten, rotation)[4],
     )
-    print(f"{name:12} “dog” differs by {(before[1] - after[4]).norm():.2f}")
+    print(f"{name:12} “dog” differs by {(before - after).norm() / before.norm():.0%}")
 
 # %% the-answer [markdown]
-# Attention by itself cannot know where words stand: *dog* gets the same vector, whether it bites or is bitten. A causal mask tells a word which words come before it, and several layers under such a mask can work out more. In most models *we* tell
+# Attention by itself cannot know where words stand: *dog* gets the same vector, whether it bites or is bitten. A causal mask tells a word only which words come before it. In most models *we* tell
 # attention, at one of three places: with a vector for each token, with a rotation of queries and keys, or with a number for each score. Then the two sentences are no longer the same.
 #
-# None of the three promises anything about texts longer than those in training, and one small task does not decide between them. Press et al. report that ALiBi does best in language models, and Kazemnejad et al. that models without positions do best
-# in reasoning. What carries over is the method: train short, test long, with several runs, and look at long distances separately.
+# None of the three promises anything about texts longer than those in training, and one small task does not decide between them. What carries over is the method: train short, test long, with several runs, and look at long distances separately.
 
 # %% further-counting [markdown]
 # ## Further
@@ -361,16 +397,16 @@ rescaled = pd.read_csv(data_path("rescaled_rotary.csv"))
 rescaled.pivot_table("accuracy", ["task", "rotation"], "tokens", sort=False).round(2)
 
 # %% squeeze-read [markdown]
-# In our task, squeezing works as well as a larger base, and better on lists of 256. In the second task it fails completely, because three tokens back is now only
+# In our task, squeezing does about as well as a larger base up to 64 tokens, worse at 128 and better at 256. In the second task it fails completely, because three tokens back is now only
 # three quarters of a step. A larger base keeps the first pair as it was, one radian for each token, so near neighbours stay apart. Models whose positions are squeezed are trained a little further.
 
 # %% further-shuffle [markdown]
 # ### Shuffle the words yourself
 #
-# Shuffle the words first. Then switch the positions on: now a random vector that belongs to the place is added to the word that stands there.
+# Here the words are shuffled, and each has the same output as before, in another place. Shuffle them yourself. Then switch the positions on: now a random vector that belongs to the place is added to the word that stands there.
 
 # %% explore-order
-OrderExplorer()
+OrderExplorer(order=order)
 
 # %% remember [markdown]
 # ## What to remember
@@ -381,10 +417,10 @@ OrderExplorer()
 #   out more.
 # - Learned and sinusoidal positions are added to the tokens. Rotary positions turn queries and keys, pair by pair, so
 #   that a score depends on the positions only through the offset, query minus key. ALiBi lowers each score in proportion to the distance.
-# - Two rotations may pass the same tests and still pair different features, or use different bases. Compare their numbers with those of the original.
+# - Two functions that rotate may pass the same tests and still pair different features, or use different bases. Compare their numbers with those of the original.
 # - A model that works at the length it was trained on need not work on longer texts. Test it at that length,
 #   and look separately at the questions whose answer lies far back: a high average may only mean that they are rare.
-# - A rotary layer fails on long texts because the angles are new to it. A larger base brings many of them back, without training.
+# - Our rotary layers failed on long lists, and the new angles are the likely reason: a larger base brought many of them back, without training, at a price on short lists.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -584,8 +620,8 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Shuffle, with the explorer: 8. The mask: 5. The three places: 4. Turning, the proof and the explorer: 12.
-# The layer from another program: 9. Train short, test long: 4. The larger base: 5. The answer: 3.
+# **50 minutes.** Shuffle: 4. The mask: 5. The three places, and adding vectors: 5. Turning, the proof and the explorer: 14.
+# ALiBi: 2. The layer from another program: 8. Train short, test long: 4. The larger base: 5. The answer: 3.
 #
 # **Where a class stalls.** *“But it does know the order, it reads from left to right”:* ask which of the three lines of
 # code in lesson 0 would change if the rows were shuffled. *Radians:* one radian is a little less than 60 degrees; have
@@ -599,7 +635,7 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** The words of a sentence are shuffled; no positions, no mask. What happens to the output of "cat"? **Its numbers
+# **1.** The words of a sentence are shuffled; no positions, no mask. What happens to the output of “cat”? **Its numbers
 # stay the same; it moves along with the word.** *It changes, because other words are near it:* nothing in a score knows
 # what is near. *It is lost:* every row is still there, in another place.
 #

@@ -6,9 +6,8 @@ from attnlab.pretrained import load_layer
 from tests.exercises.verdicts import accepts, names
 
 
-def share(weights):
-    length = weights.shape[-1]
-    return torch.stack([weights[:, row, 0] for row in range(1, length - 1)]).mean(dim=0) * length
+def share(weights, n):
+    return torch.stack([weights[:, row, 0] for row in range(1, n - 1)]).mean(dim=0) * n
 
 
 # --- a layer without a head -----------------------------------------------------------------------
@@ -48,7 +47,7 @@ DANCED = ("they danced in the club", "danced", 10)
 
 test_accepts = accepts({
     "check_third_word": [0.06],
-    "check_sink_share": [lambda weights: share(weights).tolist()],
+    "check_sink_share": [lambda weights, n: share(weights, n).tolist()],
     "check_mended_ablation": [
         on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
         put_back,
@@ -58,7 +57,9 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_sink_share": {
-        "include the row of a marker": lambda w: w[:, 1:, 0].mean(dim=-1) * w.shape[-1],
+        "include the row of a marker": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
+        "include rows of padding": lambda w, _: w[:, 1:-1, 0].mean(dim=-1) * w.shape[-1],
+        "among n tokens and not among S": lambda w, n: share(w, n) / n * w.shape[-1],
     },
     "check_mended_ablation": {
         "changes the layer that it is given": careless,

@@ -55,5 +55,11 @@ test_names_the_mistake = names({
         ("the base 100", "Your function always uses the base 10,000"): (
             lambda x, places, base=1e4: as_points(x, places)
         ),
+        "not put back as neighbours": lambda x, places, base=1e4: (
+            as_points(x, places, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
+        ),
+        "taken d as the number of pairs": lambda x, places, base=1e4: (
+            as_points(x, places, base**2)
+        ),
     },
 })  # fmt: skip
