@@ -384,8 +384,8 @@ class Disguise(Compared):
     axes=("sequence", "query", "feature"),
     atol=1e-4,
     keeps_dtype=True,
-    verified="Your function passes weak_check, with query, key and value (1, 10, 64), and the clinic "
-    "catches it. Run `diagnose` on it to see why.",
+    verified="Your function passes weak_check, with query, key and value (1, 10, 64), and the "
+    "clinic catches it. Run `diagnose` on it to see why.",
 )
 def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
