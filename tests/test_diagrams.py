@@ -50,7 +50,8 @@ DRAWINGS = {
     "memory_traffic": (
         [
             *(*pairwise([*TABLES, "output"]), ("value", "average")),
-            *pairwise(["query, key", TILES, "output"]),
+            *pairwise(["block of", TILES, "output"]),
+            ("all keys", TILES),
         ],
         "step by step|in a fused kernel|slow\nmemory|fast\nmemory",
     ),

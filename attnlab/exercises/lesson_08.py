@@ -32,9 +32,9 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
         "Each of the 16 heads has weights of its own.": Either(
             MEMORY / HEADS, MEMORY / (TEXTS * HEADS)
         ),
-        "A byte has 8 bits, so a number of 16 bits takes 2 bytes.": Either(
-            MEMORY * 2, MEMORY / 2, MEMORY * 8
-        ),
+        "You counted 4 bytes for each weight, but 16 bits are 2 bytes.": MEMORY * 2,
+        "You counted 1 byte for each weight, but 16 bits are 2 bytes.": MEMORY / 2,
+        "You counted 16 bytes for each weight, but 16 bits are 2 bytes.": MEMORY * 8,
         "That is in bytes, but the task asks for MiB. 1 MiB is 1024 times 1024 bytes.": (
             MEMORY * MIB
         ),
@@ -82,7 +82,7 @@ def is_needed(i: int, j: int, size: int, window: int) -> bool:
 
 @Opinion(
     slips={
-        "It gives the same answer for every tile.": Either(lambda *tile: True, lambda *tile: False),
+        "It returns the same for every tile.": Either(lambda *tile: True, lambda *tile: False),
         "That is the causal mask alone, but keys too far back are blocked too.": (
             lambda i, j, size, window: j <= i
         ),
@@ -149,7 +149,7 @@ class InPieces(Compared):
         else:
             return right
         raise Wrong(
-            f"The numbers are right, but your function {did}. Go through the pieces of the keys "
+            f"The numbers are correct, but your function {did}. Go through the pieces of the keys "
             "once, let the top rise, and do not keep the scores of a piece."
         )
 

@@ -15,9 +15,18 @@ from torch import Tensor
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Answer, Right, Wrong, numbers, table
+from attnlab.exercises._answers import Answer, Right, Wrong, numbers, table, tensor
 from attnlab.exercises._examined import Examined, diagnosed
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms, same
+from attnlab.exercises._forms import (
+    Case,
+    Compared,
+    Either,
+    Opinion,
+    Value,
+    asked,
+    randoms,
+    same,
+)
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
 
@@ -257,7 +266,7 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
 
 @Opinion(
     slips={
-        "It says the same of every function. Do all three inputs ask for a gradient, with "
+        "It returns the same for every function. Do all three inputs ask for a gradient, with "
         "requires_grad_()?": Either(lambda attend: True, lambda attend: False),
         **{
             f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
@@ -306,6 +315,39 @@ def check_learning_probe() -> Iterator[Case]:
 # --- a wrong function that passes -----------------------------------------------------------------
 
 
+def patient_c(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Divide by 8 at every size; the lesson shows this function."""
+    return (query @ key.mT / 8).softmax(dim=-1) @ value
+
+
+def patient_g(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Join the sequences of a batch; the lesson shows this function."""
+    joined = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
+    return written_out(*joined).view(*query.shape[:-1], value.shape[-1])
+
+
+NOT_NEW = "Write a function with a bug that none of our patients has."
+PATIENTS = {  # the two that pass weak_check
+    f"This is patient C, which divides by 8 at every size. {NOT_NEW}": patient_c,
+    f"This is patient G, which joins the sequences of a batch. {NOT_NEW}": patient_g,
+}
+
+
+def patient_like(answer: Answer) -> str | None:
+    """Return what to say if an answer gives the same numbers as one of the patients."""
+    for sentence, patient in PATIENTS.items():
+        cases = (
+            randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
+            randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
+        )
+        try:
+            if all(same(asked(answer, one, "", tensor), patient(*one)) for one in cases):
+                return sentence
+        except Wrong:  # it does not run at these sizes, but the patients do
+            return None
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Disguise(Compared):
     """A check of a function that is correct in some cases, and in which the clinic finds a bug."""
@@ -317,18 +359,20 @@ class Disguise(Compared):
         except Wrong as wrong:
             wrong.message = f"weak_check catches your function. {wrong.message}"
             raise
+        if told := patient_like(answer):
+            raise Wrong(told)
         report = diagnosed(answer)
         if report.ok:
             raise Wrong(
-                "weak_check passes it, and the clinic finds nothing wrong either. It is correct, "
-                "or it is wrong only where the clinic does not look. What does weak_check never "
-                "vary?",
+                "Your function passes weak_check, but the clinic finds nothing wrong either. It is "
+                "correct, or it is wrong only where the clinic does not look. What does weak_check "
+                "never vary?",
                 report=report,
             )
         if report.ok is None:
             raise Wrong(
-                "weak_check passes it, but the clinic could not examine it, so it cannot catch it. "
-                "Make it run at every size.",
+                "Your function passes weak_check, but the clinic could not examine it. Make it run "
+                "at every size.",
                 report=report,
             )
         return replace(right, report=report)
@@ -340,14 +384,14 @@ class Disguise(Compared):
     axes=("sequence", "query", "feature"),
     atol=1e-4,
     keeps_dtype=True,
-    verified="It passes weak_check, with query, key and value (1, 10, 64), but not the clinic. Run "
-    "`diagnose` on it to see why.",
+    verified="Your function passes weak_check, with query, key and value (1, 10, 64), and the "
+    "clinic catches it. Run `diagnose` on it to see why.",
 )
 def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
 
-    Verified: correct numbers for one sequence of ten tokens with 64 features, and a finding of
-    ``attnlab.clinic.diagnose``.
+    Verified: correct numbers for one sequence of ten tokens with 64 features, a finding of
+    ``attnlab.clinic.diagnose``, and other numbers than those of the patients of the lesson.
 
     Parameters
     ----------

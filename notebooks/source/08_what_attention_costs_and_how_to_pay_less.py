@@ -3,9 +3,9 @@
 #
 # A model reads a long text of 16,384 tokens. In each layer, every head compares every token with every other. If a
 # layer has eight heads and stores all its attention weights, these weights take far more memory than everything that
-# goes in and out: the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
+# goes in and out: with 64 features a head, the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
-# Where does all this memory go, and who said that it must? You will count what attention costs, find where the memory
+# Where does all this memory go, and is it necessary? You will count what attention costs, find where the memory
 # goes, and build attention that gives the same result without ever holding all the weights. By the end of the lesson,
 # your own computer will have carried out this attention for 16,384 tokens.
 #
@@ -17,8 +17,6 @@
 # **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 20.
 
 # %% setup
-import resource
-
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -52,12 +50,12 @@ predict("08/memory-of-the-weights")
 # %% see-weights
 # %%answer 08/memory-of-the-weights
 lengths = [512, 2048, 16_384]
-sizes = [[weight_bytes(n, heads) / GiB for n in lengths] for heads in (1, 8, 32)]
-pd.DataFrame(sizes, ["1 head (GiB)", "8 heads (GiB)", "32 heads (GiB)"], lengths)
+sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32)]
+pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
 # %% not-only-weights [markdown]
-# They take 8 GiB. With 32 times as many tokens, there are 32 times as many queries, and each of them has 32 times as
-# many keys. (In bfloat16, in which most large models are run, a number takes 2 bytes, and everything is half as large.)
+# The weights take 8,192 MiB, which is 8 GiB. With 32 times as many tokens, there are 32 times as many queries, and each of
+# them has 32 times as many keys. (In bfloat16, in which most large models are run, a number takes 2 bytes, and everything is half as large.)
 #
 # ## Does everything grow with the square?
 #
@@ -78,15 +76,16 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
 # %% formula [markdown]
 # For a sentence of 128 tokens, the projections take eight times as many FLOPs. So “attention costs $n^2$” is only half
-# of the story. With $d$ features, the matrix products of a layer take
+# the story. With $d$ features, the matrix products of a layer take
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
-# and the second part overtakes the first at $n = 2d$.
+# and the second part overtakes the first at $n = 2d$. (In a whole Transformer block, an MLP usually adds $16nd^2$ FLOPs.
+# Then the tables lead only from $n = 6d$ on.)
 #
 # ## Where the memory goes
 #
-# How much memory does attention hold at its worst moment? To find out, you can use a counter from attnlab,
+# How much memory does attention hold at its peak? To find out, you can use a counter from attnlab,
 # `PeakMemory`. Every tensor that an operation returns inside the `with` block is counted until it is freed, and `peak`
 # is the largest number of bytes alive at any one time. (Memory that an operation uses only internally is not counted.)
 
@@ -105,12 +104,16 @@ def peak(function, *inputs, **options):  # MiB
 
 
 # %% peak-of-plain
-inputs = torch.randn(3, 1, 1, 2048, 64)  # query, key and value, (N, H, L, E) each
+def random_inputs(n):  # query, key and value, (N, H, L, E) each
+    return [torch.randn(1, 1, n, 64) for _ in range(3)]
+
+
+inputs = random_inputs(2048)
 peak(plain, *inputs)
 
 # %% rows [markdown]
 # A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB. So this is where the memory goes: into two
-# whole tables, scores and weights. (The query is divided by $\sqrt{d_k}$ and not the scores, which saves a third.)
+# whole tables, scores and weights.
 #
 # ## A row does not need the other rows
 #
@@ -131,35 +134,17 @@ def by_rows(query, key, value, size=64):
 assert torch.allclose(by_rows(*inputs), plain(*inputs), atol=1e-6)
 peak(by_rows, *inputs)
 
-# %% what-about-time [markdown]
-# The result is the same, in less than a twentieth of the memory. You might expect a price in time, because `by_rows`
-# runs a loop in Python. But on our computer it took about half the time of `plain`, because new memory is expensive. The
-# system hands it out in pages, usually of 4 KiB, and it prepares a page when a program touches it for the first time.
-# It also counts these moments, which are called *page faults*.
-
-
-# %% page-faults
-def new_pages(function, *inputs):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    function(*inputs)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-longer = torch.randn(3, 1, 1, 4096, 64)
-for function in (by_rows, plain):
-    print(f"{function.__name__:8} {round(new_pages(function, *longer), -4):6,}")
-
 # %% slow-and-fast [markdown]
-# (Rounded to ten thousands.) `plain` makes two new tables of 64 MiB, or 16,384 pages each. `by_rows` asks for memory far more often, but each block
-# is as large as one that it has just freed, so it gets the same pages again. (When we forced the program to take fresh
-# pages for every block, `by_rows` touched as many as `plain` and took nearly as long. Other systems keep freed memory
-# in other ways and give other counts.)
+# The result is the same, in less than a twentieth of the memory. You might expect to pay for this with time, because
+# `by_rows` runs a loop in Python. But as Figure 8.2 will show, it takes less time than `plain`, for the same arithmetic. So
+# something else must take time as well.
 #
 # ## Slow and fast memory
 #
-# Memory that is not new has a price too. A processor has a small, fast memory close to it, and a large, slow one from
-# which numbers have to travel. Step by step, attention writes two tables to the slow memory and reads them again. A
-# [**fused kernel**](glossary.ipynb#fused-kernel) is one compiled program for all the steps, which
+# Moving numbers takes time, too. A processor has a small, fast memory close to it, and a large, slow one from
+# which numbers have to travel. Step by step, attention writes two tables to the slow memory and reads them again.
+#
+# A [**fused kernel**](glossary.ipynb#fused-kernel) is one compiled program for all the steps, which
 # works on one block at a time. PyTorch has such kernels in `F.scaled_dot_product_attention`.
 
 # %% traffic jupyter={"source_hidden": true}
@@ -168,37 +153,42 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.1")
 
 # %% gpu [markdown]
-# On a GPU, PyTorch keeps freed memory and reuses it, so the cost of new memory is gone. But a GPU multiplies so fast that
-# the traffic matters far more. This is why *FlashAttention*, the best-known fused kernel, was written. On an A100, its
-# authors measured one attention layer of GPT-2 medium, forward and backward, for 64 texts of 1,024 tokens. The usual
-# code moved 40.3 GB and took 41.7 ms. Theirs moved 4.4 GB and took 7.3 ms. This GPU moves about 1.5 TB in a second, and
-# in half precision it multiplies with at most 312 TFLOPs in a second. How long do both take at best?
+# A GPU multiplies so fast that the traffic matters even more. This is why *FlashAttention*, the best-known fused kernel,
+# was written. On an A100, its authors measured one attention layer of GPT-2 medium, forward and backward, for 64 texts of
+# 1,024 tokens. The standard implementation moved 40.3 GB and took 41.7 ms. FlashAttention moved 4.4 GB and took 7.3 ms.
+#
+# This GPU moves about 1.5 TB in a second. In half precision it multiplies with at most 312 TFLOPs in a second. How long
+# would multiplying and moving take at least?
 
 # %% a100
 texts, heads, n, d = 64, 16, 1024, 64
-flops = 6 * (2 * n * n * d) * heads * texts  # 2 products forward, 4 backward
-print(f"multiplying:          {flops / 312e12 * 1000:4.1f} ms")
-print(f"moving, usual code:   {40.3e9 / 1.5e12 * 1000:4.1f} ms")
-print(f"moving, fused kernel: {4.4e9 / 1.5e12 * 1000:4.1f} ms")
+product = 2 * n * n * d * heads * texts  # FLOPs of one matrix product
+for name, products, gigabytes in (("standard", 6, 40.3), ("fused", 7, 4.4)):
+    multiplying = products * product / 312e12 * 1000
+    moving = gigabytes * 1e9 / 1.5e12 * 1000
+    print(f"{name:8}  multiplying {multiplying:3.1f} ms, moving {moving:4.1f} ms")
 
 # %% one-row [markdown]
-# Multiplying could be done in a fraction of the time. Moving the tables explains two thirds of the 41.7 ms, and most of
-# what the fused kernel saves.
+# The fused kernel multiplies a little more, because it computes the scores a second time in the backward pass. But for the
+# standard implementation, moving takes ten times as long as multiplying. At the full speed of the memory, moving alone
+# would take two thirds of the 41.7 ms. The fused kernel saves most of that.
 #
-# The fast memory of that GPU holds 192 KiB for each of its processors, and a single row of 16,384 scores takes 64 KiB.
-# Three such rows would fill it, with no room left for keys and values. To take many queries at once, we have to cut the
-# rows themselves into pieces. But how can you take the softmax of half a row?
+# The fast memory of that GPU holds 192 KiB for each of its processors, and in half precision a single row of 16,384
+# scores takes 32 KiB. Six such rows would fill it, with no room left for keys and values. To take many queries at once, we
+# have to cut the rows themselves into pieces. But how can you take the softmax of half a row?
 #
 # ## One row in pieces
 #
 # The query “mat” looks at six words. We cut its row of scores into three pieces of two. Subtracting the same number
-# from every score changes no weight (lesson 1), so the softmax first subtracts the largest score of the row, its
-# **top**. Then no exponential can overflow. Finally, it divides the exponentials by their **total**. (Papers write $m$
-# for the top and $\ell$ for the total.) Both numbers depend on the whole row, so it seems that we have to go through
-# the pieces twice.
+# from every score changes no weight (lesson 1). So the softmax first subtracts the maximum of the row, which we call the
+# **top**, and no exponential can overflow. Finally, it divides the exponentials by their sum, the **total**. (Papers
+# write $m$ for the top and $\ell$ for the total.)
 #
-# One pass would be better: then each score could be forgotten at once. So we keep the top and the total of what we have
-# seen *so far*. After the first piece, with the scores 0 and 0.268, the top is 0.268, and the total is $e^{0 - 0.268} +
+# Both numbers depend on the whole row, so it seems that we have to go through the pieces twice. One pass would be better:
+# then each score could be forgotten at once. So we keep the top and the total of what we have seen *so far*, a running
+# maximum and a running sum.
+#
+# After the first piece, with the scores 0 and 0.268, the top is 0.268, and the total is $e^{0 - 0.268} +
 # e^{0.268 - 0.268} = 1.765$. Here are the pieces, and the top and the total of the whole row.
 
 # %% two-passes
@@ -220,8 +210,9 @@ for piece in row.split(2):
     print(f"top {top:.3f}   factor {factor:.3f}   total {total:.3f}")
 
 # %% online-softmax [markdown]
-# The total shrinks by the factor 0.731, and at the end, top and total are those of the whole row. One law of exponents
-# makes this work. For a score $s$, an old top $m$ and a new top $m'$,
+# The total shrinks by the factor 0.731, and at the end, top and total are those of the whole row. (The first factor is 0,
+# because the top begins at $-\infty$, and nothing has been added up yet.) One law of exponents makes this work. For a score
+# $s$, an old top $m$ and a new top $m'$,
 #
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'},$$
 #
@@ -229,9 +220,10 @@ for piece in row.split(2):
 # softmax**](glossary.ipynb#online-softmax).
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
-# factor, and we divide it by the total once, at the end. The next cell does the same for many rows at once. (The top
-# begins at the lowest finite number and not at $-\infty$; “Further” shows why. With bfloat16 inputs, keep top, total
-# and output in float32; otherwise digits are lost with every piece.)
+# factor, and we divide it by the total once, at the end.
+#
+# The next cell does the same for many rows at once. Its top begins at the lowest finite number; “Further” shows why not at
+# $-\infty$.
 
 
 # %% add-piece
@@ -259,26 +251,35 @@ _, total, output = state
 print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
 
 # %% cut-a-row [markdown]
+# The pieces give the output of PyTorch.
+#
 # ### Your experiment: cut a row
 #
-# Both lines agree. The explorer cuts a row of eight scores in two, wherever you like, and joins the pieces: with the
-# correct factor, without any, or with the wrong sign. Move the cut, and watch what each piece keeps. At which cuts would
-# a test not notice a mistake in the factor?
+# The explorer cuts a row of eight scores, each with a value, in two. Each piece is computed by itself, with a top of its own,
+# and gets a factor of its own when the two are joined. The factor can be forgotten, as in the picture below: the first
+# score gets a weight of .26, where the softmax of the whole row gives it .04.
+#
+# Move the cut, and watch what each piece keeps. At which cuts would a test not notice a mistake in the factor?
 
 # %% explore-pieces
 PiecesExplorer(cut=1, factor="forgotten")
 
 # %% tiles [markdown]
-# The mistake shows only where the two tops differ, and it never raises an error. So test such a loop on rows whose top
-# rises from piece to piece.
+# If the cut comes after two to five scores, both pieces have the top 3, so both factors are 1, and a mistake changes
+# nothing. At the other cuts the output is wrong, but no error is raised.
+#
+# In `add_piece` a mistake shows even less often. The new piece already uses the new top, so only the old sums get a factor, and
+# it is 1 unless the top *rises*. In this row that happens at the first cut alone. So test such a loop on rows whose top rises
+# from piece to piece.
 #
 # ## Tiles
 #
-# `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The scores of
+# We can cut the queries as well, because `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The scores of
 # 128 queries and 128 keys are one [**tile**](glossary.ipynb#tile) of the table. At any moment, the loop holds only a
 # few tensors as large as a tile, however large the table is.
 #
-# Tiles have one more use. Under a causal mask, nearly half of the table is blocked. A loop over tiles can stop at the diagonal, and it needs the mask only for the tiles on the diagonal.
+# Under a causal mask, nearly half of the table is blocked. With `is_causal=True`, the inner loop stops at the diagonal, and
+# only the tiles on the diagonal need the mask.
 
 
 # %% tiled
@@ -287,28 +288,37 @@ def tiled(query, key, value, size=128, is_causal=False):
     for i in range(0, query.shape[-2], size):
         rows = query[..., i : i + size, :] / query.shape[-1] ** 0.5
         state = empty_state(rows, value)
-        for j in range(0, i + 1 if is_causal else key.shape[-2], size):
+        end = i + size if is_causal else key.shape[-2]  # causal: L = S
+        for j in range(0, end, size):
             keys, values = key[..., j : j + size, :], value[..., j : j + size, :]
             scores = rows @ keys.mT  # (..., size, size)
             if is_causal and i == j:
                 later = torch.ones_like(scores).triu(1).bool()
                 scores = scores.masked_fill(later, -torch.inf)
             state = add_piece(state, scores, values)
-        _, total, summed = state
-        output[..., i : i + size, :] = summed / total
+        output[..., i : i + size, :] = state[2] / state[1]
     return output
 
 
 # %% peaks
+causal = F.scaled_dot_product_attention(*inputs, is_causal=True)
 assert torch.allclose(tiled(*inputs), plain(*inputs), atol=1e-6)
+assert torch.allclose(tiled(*inputs, is_causal=True), causal, atol=1e-6)
 lengths = [512, 1024, 2048, 4096]
-texts = [torch.randn(3, 1, 1, n, 64) for n in lengths]
+texts = [random_inputs(n) for n in lengths]
 peaks = [
     [peak(function, *text) for text in texts] for function in (plain, by_rows, tiled)
 ]
 peaks.append([peak(tiled, *text, size=512) for text in texts])
 names = ["plain (MiB)", "by_rows (MiB)", "tiled (MiB)", "tiled, size=512 (MiB)"]
 Table(names, [f"{n} tokens" for n in lengths], torch.tensor(peaks))
+
+# %% time [markdown]
+# With and without a causal mask, the tiles give the same numbers as PyTorch and `plain`. From 1,024 tokens on, `tiled` with
+# tiles of 128 needs the least memory. Its memory grows only because the output does, by 0.25 MiB for every 1,024 tokens.
+# (Tiles of 512 need more than `plain` at 512 tokens, where a single tile is the whole table.)
+#
+# Do we pay for this with time?
 
 # %% tile-sizes jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -330,22 +340,21 @@ for name, label in others.items():
     took = recorded.ns_per_weight[name]
     ax.axhline(took, color=EDGE, linestyle="--", linewidth=1)
     ax.annotate(label, (1.01, took), xycoords=("axes fraction", "data"), va="center")
-ax.set(xlabel="queries and keys of a tile", ylabel="ns per weight")
+ax.set(xlabel="queries (and keys) in a tile", ylabel="ns per weight")
 ax.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-ax.set_title("Small tiles take long, because there are so many of them")
+ax.set_title("Tiles of 256 or 512 take the least time")
 show_figure(ax, "8.2")
 
 # %% masks [markdown]
-# `tiled` needs the least memory of the three from 1,024 tokens on. Its memory grows only because the output does, by
-# 0.25 MiB for every 1,024 tokens. What remains is the same at every length.
+# With tiles of 128, `tiled` is slightly faster than `plain`. With tiles of 512 it is about as fast as `by_rows`, and the
+# fused kernel needs about two thirds of that. Small tiles are slow because Python calls more than a dozen torch functions
+# for each tile, however small it is. A fused kernel carries out all the steps for a tile in one compiled program, so its
+# tiles can be small. Large tiles have a price as well: a tile of 1,024 takes 4 MiB, and may be too large for the fast
+# memory.
 #
-# Is the price time? Figure 8.2 shows how long `tiled` takes with tiles of different sizes. For each tile, Python calls
-# more than a dozen torch functions, however small the tile is. Tiles of 512 are sixteen times fewer than tiles of 128,
-# and the last row of the table shows that they still need little memory. A fused kernel carries out all the steps for a
-# tile in one compiled program, so its tiles can be small. You can time it on your own computer, with `%timeit
-# tiled(*longer, size=512)` in a cell of its own.
+# ### Tiles that a mask leaves
 #
-# And the mask? Figure 8.3 shows which tiles have to be computed at 1,024 tokens. Under a causal mask there are 28 tiles
+# Figure 8.3 shows which tiles have to be computed at 1,024 tokens. Under a causal mask there are 28 tiles
 # below the diagonal and 8 on it: 36 of 64. With more tiles in a row, the share approaches one half.
 
 # %% mask-figure jupyter={"source_hidden": true}
@@ -379,27 +388,29 @@ axes[0].set_ylabel("queries")
 show_figure(fig, "8.3")
 
 # %% long-text [markdown]
-# With a padding mask, whole columns of tiles are skipped. With a causal window, only a band remains, and the number of
-# its tiles grows only in proportion to the length. But a window changes what the model can see, so it is a different
+# With a padding mask, whole columns of tiles are skipped. With a causal window, only a band remains, and its number of
+# tiles grows only in proportion to the length. But a window changes what the model can see, so it is a different
 # computation.
 #
 # ## The long text
 #
 # Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. Random numbers
 # stand in for queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab, which goes
-# through the tiles faster than our loop. On one core, it takes a few seconds.
+# through the tiles faster than our loop, and first compare it with PyTorch on the shorter text.
 
 # %% read-long-text
-heads = torch.randn(1, 8, 16_384, 64)  # (N, H, L, E), for query, key and value
-held = peak(tiled_attention, heads, heads, heads, is_causal=True)
-print(f"{held:.0f} MiB, and {heads.nbytes / MiB:.0f} MiB of them are the output")
+same = torch.allclose(tiled_attention(*inputs, is_causal=True), causal, atol=1e-6)
+long = [torch.randn(1, 8, 16_384, 64) for _ in range(3)]  # (N, H, L, E) each
+held = peak(tiled_attention, *long, is_causal=True)
+print(f"the same as PyTorch: {same}")
+print(f"{held:.0f} MiB, and {long[0].nbytes / MiB:.0f} MiB of them are the output")
 
 # %% the-answer [markdown]
-# ## So where does the memory go, and who said that it must?
+# ## So where does the memory go, and is it necessary?
 #
-# It goes into tables that the code stores, and nothing in the formula says that it must. For our 16,384 tokens, `plain`
-# would hold two tables of 8 GiB, scores and weights. The tiled version holds neither. At its worst moment it holds 39
-# MiB, of which the output takes up 32, and its result is the same up to rounding.
+# It goes into tables that the code stores. They have to be computed, but the formula does not require them to be stored.
+# For our 16,384 tokens, `plain` would hold two tables of 8 GiB, scores and weights. The tiled version holds neither. At
+# its peak it holds 39 MiB, of which the output takes up 32, and its result is the same up to rounding.
 #
 # What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
 # or about 8 times if the masked half is skipped. Nothing in this lesson changes that, except for a mask that lets you
@@ -408,7 +419,7 @@ print(f"{held:.0f} MiB, and {heads.nbytes / MiB:.0f} MiB of them are the output"
 # %% further [markdown]
 # ## Further
 #
-# ### Count for yourself
+# ### Count for yourself: bytes, FLOPs and pages
 #
 # The explorer counts bytes and FLOPs for $d = 512$. Set it to 64 tokens and keep pressing “Double n”. The weights of $H$
 # heads take more memory than queries, keys and values together if $H n^2 > 3 n d$. At what length does this happen with
@@ -417,8 +428,31 @@ print(f"{held:.0f} MiB, and {heads.nbytes / MiB:.0f} MiB of them are the output"
 # %% explore-cost
 CostExplorer(n=16_384, ask=False)
 
+# %% further-pages [markdown]
+# At $n = 3d/H$: 192 tokens with eight heads, and 1,536 with one.
+#
+# Why is `by_rows` faster than `plain`? New memory is a likely reason. The system hands it out in pages, usually of 4 KiB, and
+# prepares a page when a program touches it for the first time. It counts these *page faults*, and on Linux and macOS you
+# can read the counter.
+
+
+# %% page-faults
+def new_pages(function, *inputs):
+    import resource  # not on Windows
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    function(*inputs)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+longer = random_inputs(4096)
+for function in (by_rows, plain):
+    print(f"{function.__name__:8} {round(new_pages(function, *longer), -4):6,}")
+
 # %% further-blocked [markdown]
-# (At $n = 3d/H$: 192 tokens with eight heads, and 1,536 with one.)
+# The counts are rounded to ten thousands. `plain` makes two new tables of 64 MiB, or 16,384 pages each. Each block of
+# `by_rows` is as large as one that has just been freed, so it gets the same pages again. Other systems keep freed memory in
+# other ways and give other counts.
 #
 # ### A piece in which everything is blocked
 #
@@ -444,8 +478,9 @@ print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 
 # %% further-empty [markdown]
 # If the top begins at $-\infty$, the factor is $e^{-\infty - (-\infty)}$, which is NaN. With the lowest finite number,
-# everything works as long as at least one key is open to the query. If *all* keys are blocked, the total stays 0, and 0
-# divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to divide by 1 there.
+# everything works as long as there is at least one key that the query may attend to. If *all* keys are blocked, the total stays 0, and 0
+# divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to divide by 1 there. (With
+# bfloat16 inputs, keep top, total and output in float32; otherwise digits are lost with every piece.)
 #
 # ### The backward pass
 #
@@ -462,48 +497,22 @@ def forward_and_backward(function, *inputs):
     function(*inputs).sum().backward()
 
 
-leaves = torch.randn(3, 1, 1, 1024, 64, requires_grad=True)
+short = random_inputs(1024)
+leaves = [t.clone().requires_grad_() for t in short]
 functions = (plain, by_rows, tiled, tiled_attention)
-both = [
-    [peak(f, *leaves.detach()), peak(forward_and_backward, f, *leaves)]
-    for f in functions
-]
+both = [[peak(f, *short), peak(forward_and_backward, f, *leaves)] for f in functions]
 names = [function.__name__ for function in functions]
 Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both))
 
 # %% further-recompute [markdown]
 # With `tiled`, training takes about as much as with `plain`, because autograd keeps the scores and exponentials of every
-# tile, and all tiles together are whole tables again. `tiled_attention` keeps none of them and computes the weights a
-# second time. Fused kernels make the same trade. Besides the output, the forward pass keeps one number for each row:
-# the top plus the logarithm of the total, which is the `logsumexp` of the row. With it, a tile of weights can be
-# computed again from its scores alone. The next cell uses this to find the gradient of the queries without autograd, in
-# two tiles.
+# tile, and all tiles together are two whole tables again. With `by_rows` it takes half as much: autograd keeps the
+# weights of all blocks, which are one table, and the backward pass needs no other table.
 #
-# Let $g_i$ be the gradient of the loss with respect to the output $o_i$ of query $i$. By the chain rule, through the
-# average and then the softmax (lesson 2), the gradient with respect to a score is
+# `tiled_attention` keeps no table and computes the weights a second time, and fused kernels make the same trade. Besides
+# the output, the forward pass keeps one number for each row: the top plus the logarithm of the total, which is the
+# `logsumexp` of the row. With it, a tile of weights can be computed again from its scores alone.
 #
-# $$w_{ij} \, (g_i \cdot v_j - g_i \cdot o_i).$$
-#
-# The code calls $g$ `pull`, and the second dot product `shift`. That product replaces a sum over the whole row, so no
-# line after `lse` looks at a whole row.
-
-# %% backward-by-tiles
-torch.manual_seed(0)
-q, k, v = (torch.randn(n, 16, requires_grad=True) for n in (64, 128, 128))
-out, pull = plain(q, k, v), torch.randn(64, 16)
-out.backward(pull)
-raw = q.detach() @ k.detach().T / 4
-lse = raw.logsumexp(dim=-1, keepdim=True)  # kept by the forward pass
-d_q = torch.zeros(64, 16)
-with torch.no_grad():
-    shift = (pull * out).sum(dim=-1, keepdim=True)
-    for keys, values in zip(k.split(64), v.split(64), strict=True):
-        tile = (q @ keys.T / 4 - lse).exp()  # weights, computed again
-        d_scores = tile * (pull @ values.T - shift)
-        d_q += d_scores @ keys / 4
-assert torch.allclose(d_q, q.grad, atol=1e-5)
-
-# %% further-cost [markdown]
 # If the weights are stored, the forward pass takes two matrix products and the backward pass four. If they are computed
 # again, the backward pass takes five. So seven products replace six, and in return the memory no longer grows with
 # $n^2$.
@@ -511,15 +520,14 @@ assert torch.allclose(d_q, q.grad, atol=1e-5)
 # %% remember [markdown]
 # ## What to remember
 #
-# - A layer has $H n^2$ attention weights. It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections lead until $n = 2d$.
+# - A layer has $H n^2$ attention weights. It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections dominate while $n < 2d$.
 # - The weights must be computed, but they need not be stored. A row does not need the other rows. The pieces of a row
 #   can be joined if the total and the output are scaled down whenever the top rises.
 # - Tiles give the same numbers as the whole table, up to rounding. The memory grows with $n$, and the work still grows
 #   with $n^2$.
-# - Moving numbers costs time, and on a CPU, new memory can cost even more. A fused kernel never stores the table. On a
-#   GPU it is fast because it moves far fewer bytes.
-# - Tiles that a mask blocks completely can be skipped. Under a causal mask, these are nearly half of all tiles; under a
-#   window, all but a band.
+# - Moving numbers takes time. A fused kernel never stores the table. On a GPU it is fast because it moves far fewer bytes.
+# - Tiles that a mask blocks completely can be skipped. Under a causal mask, these are nearly half of all tiles. Under a
+#   causal window, only a band of tiles remains.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -700,10 +708,6 @@ check_joined_pieces(joined_solution)
 # choice. With `is_causal=True`, the fused kernels can skip blocks. If you pass the same mask as a tensor, they usually
 # compute every block. `torch.nn.attention.flex_attention`, when compiled, skips the blocks that a mask of your own
 # leaves empty.
-#
-# `nn.MultiheadAttention` stores the weights by default. On a CPU, in eval mode, without gradients and with
-# `batch_first=True`, self-attention with biases and an even number of heads takes a path that stores the weights even
-# with `need_weights=False`. (`PeakMemory` does not see them there; `torch.profiler` does.)
 
 # %% sources [markdown]
 # ## Sources
@@ -713,7 +717,8 @@ check_joined_pieces(joined_solution)
 # - Dao et al., [FlashAttention: Fast and Memory-Efficient Exact Attention with
 #   IO-Awareness](https://arxiv.org/abs/2205.14135), 2022. The bytes and times on a GPU are those of its figure
 #   2, and the size of the fast memory and the bandwidth are those of its section 2.1. NVIDIA’s data sheet of the A100
-#   gives the 312 TFLOPs in a second.
+#   gives the 312 TFLOPs in a second. (The figure also gives 66.6 and 75.2 GFLOPs, far fewer than our cell counts for 64
+#   texts. With them, multiplying would take even less time.)
 # - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `add_piece`, it divides the output once, at
 #   the end.
 
@@ -725,13 +730,13 @@ check_joined_pieces(joined_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Count: 10. Where the memory goes, rows and pages: 10. Slow and fast memory: 4. One row in pieces, with
+# **50 minutes.** Count: 11. Where the memory goes, and rows: 6. Slow and fast memory: 6. One row in pieces, with
 # the explorer: 16. Tiles and masks: 7. The long text: 3. Set “Further” as homework.
 #
 # **Where a class stalls.** *The factor:* let two students add up exponentials on paper, one with top 1 and one with top
 # 2, and ask how to join their sums. *“Then it is linear”:* ask what is stored and what is computed, and have the class
-# double the length in the formula. *“But more calls must take longer”:* this is true of small tiles; `by_rows` shows
-# that the memory can matter more. *“What about a million tokens?”:* have them put that number into the formula.
+# double the length in the formula. *“But more calls must take longer”:* this is true of small tiles, but `by_rows`
+# makes more calls than `plain` and is faster. *“What about a million tokens?”:* have them put that number into the formula.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

@@ -109,7 +109,7 @@ test_names_the_mistake = names({
     },
     "check_mended_pieces": {
         ("scores near -256", "Subtract the largest score seen so far"): without_top,
-        "The numbers are right, but your function makes a tensor of shape (64, 1021)": at_once,
+        "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
         "takes 1.6 times the FLOPs of one pass": in_two_passes,
         "KiB at a time, and all scores together take only 255 KiB": from_kept_scores,
     },

@@ -62,6 +62,24 @@ def with_64_features(query, key, value):
     return attention(query, key, value, scale=1 / 8)
 
 
+def joined(query, key, value):
+    """Attend to all sequences of a batch as if they were one text."""
+    parts = (part.flatten(0, -2)[None] for part in (query, key, value))
+    return attention(*parts).view(*query.shape[:-1], value.shape[-1])
+
+
+def scaled_by_the_keys(query, key, value):
+    return attention(query, key, value, scale=(6.4 * key.shape[-2]) ** -0.5)
+
+
+def like_c_up_to_64_features(query, key, value):
+    return attention(query, key, value, scale=1 / max(8, query.shape[-1] ** 0.5))
+
+
+def only_one_sequence(query, key, value):
+    return attention(query, key, value.view(1, *value.shape[-2:]))
+
+
 def unscaled_at_a_thousand_keys(query, key, value):
     return attention(query, key, value, scale=None if key.shape[-2] < 1000 else 1.0)
 
@@ -80,7 +98,7 @@ test_accepts = accepts({
     "check_learning_probe": [
         probe(lambda: leaves_of(*3 * [(2, 3, 5, 4)])),
     ],
-    "check_disguise": [with_64_features],
+    "check_disguise": [scaled_by_the_keys, like_c_up_to_64_features],
 })  # fmt: skip
 
 test_names_the_mistake = names({
@@ -103,6 +121,9 @@ test_names_the_mistake = names({
         ("detaches its output", "return False before backward()"): probe(guard=False),
     },
     "check_disguise": {
+        ("This is patient C", "none of our patients"): with_64_features,
+        "This is patient G, which joins the sequences": joined,
+        "clinic could not examine it": only_one_sequence,
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
