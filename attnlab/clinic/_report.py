@@ -87,7 +87,7 @@ class Finding:
     def if_meant(self) -> str:
         """What to pass where it is meant so; empty for what nobody means."""
         own = self.name.startswith("scale") or self.name in CONVENTIONS
-        return f' If that is meant, pass meant={{"{self.name}"}}.' if own else ""
+        return f' If this is intended, pass meant={{"{self.name}"}}.' if own else ""
 
     @property
     def lesson(self) -> str:
