@@ -37,6 +37,7 @@ lesson_setup()
 
 # %% write
 model = load_looking_back()
+exact = load_looking_back().double()  # the same in float64, for later
 
 
 def write(text, count):
@@ -57,13 +58,10 @@ write("KQZBMTARK", 23)
 #
 # Do the other rows change at all? We compare two passes. The first reads 20 letters, and the second the same 20 letters
 # and one more. We write out the forward pass of lesson 12, so that we can choose which of its two layers have a causal
-# mask. We compute in float64, so that even a tiny change shows.
+# mask. We do this in float64.
 
 
 # %% changed-rows
-exact = load_looking_back().double()
-
-
 def changed_rows(masked):  # for each layer, whether it has a causal mask
     def logits(tokens):
         x = exact.symbol(tokens) + exact.position.weight[: tokens.shape[1]]
@@ -161,13 +159,13 @@ def write_with_cache(text, count):
 
 text, logits = write_with_cache("KQZBMTARK", 23)
 whole = model(to_tokens(text)[None, :-1]).logits[:, -23:]  # one pass, for comparison
-print(text, (logits - whole).abs().max() < 1e-4)
+print(text, torch.allclose(logits, whole, atol=1e-4))
 
 # %% phases [markdown]
 # The text is the same, and the logits are those of a whole pass, up to rounding.
 #
 # Reading the prompt is called [**prefill**](glossary.ipynb#prefill), and writing token by token is called **decoding**. The prefill
-# computes 9 rows and gives us the first new letter. Each of the other 22 takes one more row. That makes 31 rows in place of 460. (The last letter is never read.)
+# computes 9 rows and gives us the first new letter. Each of the other 22 takes one more row. That makes 31 rows in place of 460.
 #
 # In the explorer, the model writes one letter at each step. The table shows which queries, keys and values are computed at a
 # step and which are read from the cache.
@@ -711,7 +709,7 @@ check_mended_decoding(mended_solution)
 # `torch.nn.attention.bias.causal_lower_right(L, S)` as `attn_mask`; pass `is_causal=True` instead only if the cache was
 # empty. With `enable_gqa=True`, `k` and `v` may have fewer heads, in the order of `repeat_interleave`. Hugging Face models take and return `past_key_values`. Pad
 # on the left, and pass an `attention_mask` that covers the whole text. If you write the loop yourself, pass `position_ids`, too. In the package
-# *flash-attn* (from version 2.1 on), `causal=True` aligns the mask at the lower right, so the same word means something else there. Programs that reserve memory for the whole
+# *flash-attn*, `causal=True` aligns the mask at the lower right, so the same word means something else there. Programs that reserve memory for the whole
 # text do not copy the cache, as ours does.
 
 # %% sources [markdown]
