@@ -409,6 +409,15 @@ print(f"the first 19 and itself: {share_correct((j < 19) | (i == j)):.2f}")
 
 
 # %% hide-marker
+encoder = load_encoder()
+sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence  # 35
+
+
+def weight_of(place):
+    weights = [encoder.read(sentence).weights for sentence in sentences]
+    return torch.stack([w[:, :, 1:-1, place].mean() for w in weights]).mean()
+
+
 def hidden(place):
     def edit(layer, weights):
         rest = weights.clone()
@@ -429,13 +438,6 @@ def words_move(edit):
     return torch.stack(far)
 
 
-def weight_of(place):
-    weights = [encoder.read(sentence).weights for sentence in sentences]
-    return torch.stack([w[:, :, 1:-1, place].mean() for w in weights]).mean()
-
-
-encoder = load_encoder()
-sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence  # 35
 for name, place in {"[CLS]": 0, "[SEP]": -1}.items():
     far = words_move(hidden(place))
     print(
