@@ -286,7 +286,6 @@ def continue_texts(tokens, counter, count=14):  # (N, L) -> (N, count)
 # followed by its first letter. We also compare the logits of the first step that uses the counter with those of a whole
 # pass.
 
-
 # %% first-step
 counters = {
     "correct": lambda length: length,
@@ -406,7 +405,6 @@ print(f"the first 19 and itself: {share_correct((j < 19) | (i == j)):.2f}")
 # We have no large language model here, so we look at the same effect in the encoder of lesson 10. (It has no causal
 # mask: its first token, `[CLS]`, can see the whole sentence.) We hide `[CLS]` from all other tokens, in all layers, and
 # ask how far the words move. For comparison, we hide the marker at the end.
-
 
 # %% hide-marker
 encoder = load_encoder()
