@@ -87,9 +87,9 @@ from attnlab.exercises.lesson_13 import (
 )
 from attnlab.exercises.lesson_14 import (
     check_fooling_sentence,
+    check_hidden_token,
     check_needed_sentences,
     check_removed_head,
-    check_shared_rest,
 )
 
 _older.watch_cells()

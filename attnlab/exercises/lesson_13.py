@@ -31,7 +31,8 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
         ),
         "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
-    verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads.",
+    verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads: "
+    "320 KiB.",
     otherwise="Multiply 2, for key and value, by the numbers of layers, kv heads, features of a "
     "head and bytes of a number. Then divide by 1,024.",
 )
@@ -63,9 +64,11 @@ def joined(kept: Tensor, new: Tensor) -> Tensor:
     right=lambda kept, new, window: joined(kept, new)[..., -window:, :],
     what="keys",
     slips={
-        "It does not keep as many tokens as the window holds.": Either(
-            lambda kept, new, window: joined(kept, new)[..., 1:, :][..., 1 - window :, :],
-            lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :],
+        "Too few tokens stay. The window holds `window` tokens.": (
+            lambda kept, new, window: joined(kept, new)[..., 1:, :][..., 1 - window :, :]
+        ),
+        "One token too many stays. The window holds only `window` tokens.": (
+            lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :]
         ),
         "It keeps the first tokens, but the window must move on. Keep the last ones.": (
             lambda kept, new, window: joined(kept, new)[..., :window, :]

@@ -55,63 +55,71 @@ def check_needed_sentences(_count: float) -> None:
     """
 
 
-# --- an average that keeps the sinks --------------------------------------------------------------
+# --- a token is hidden ----------------------------------------------------------------------------
 
 
-def shared(
-    *, itself: bool = True, markers: bool = True, among_all: bool = False
-) -> Callable[[int, Tensor], Tensor]:
-    """Return an edit that keeps some weights and shares the rest equally, with some mistakes."""
+def hidden(*, from_itself: bool = False, rescaled: bool = True) -> Callable[[Tensor, int], Tensor]:
+    """Return a function that hides a token from the others, with some mistakes."""
 
-    def edit(_layer: int, weights: Tensor) -> Tensor:
-        length = weights.shape[-1]
-        kept = torch.eye(length, dtype=torch.bool) & itself
-        kept[:, [0, -1]] |= markers
-        rest = (weights * ~kept).sum(dim=-1, keepdim=True)
-        others = length if among_all else (~kept).sum(dim=-1, keepdim=True)
-        return torch.where(kept, weights, rest / others)
+    def hide(weights: Tensor, position: int) -> Tensor:
+        new = weights.clone()
+        new[..., position] = 0
+        if not from_itself:
+            new[..., position, position] = weights[..., position, position]
+        return new / new.sum(dim=-1, keepdim=True) if rescaled else new
 
-    return edit
+    return hide
+
+
+def without_row(weights: Tensor, position: int) -> Tensor:
+    """Return weights in which the hidden token itself attends to nothing."""
+    new = weights.clone()
+    new[..., position, :] = 0
+    return new
 
 
 @Compared(
-    right=shared(),
+    right=hidden(),
     what="weights",
     slips={
-        "This is the plain average. Keep the weight of a token on itself, and those on the "
-        "markers.": shared(itself=False, markers=False),
-        "The weight of a token on itself is shared as well. Keep it as it is.": shared(
-            itself=False
+        "The rows no longer sum to 1. Divide each row by its sum.": hidden(rescaled=False),
+        "The hidden token does not attend to itself any more. Keep its whole row.": Either(
+            hidden(from_itself=True), hidden(from_itself=True, rescaled=False)
         ),
-        "The weights on the markers are shared as well. Keep columns 0 and -1 as they are.": shared(
-            markers=False
+        "The hidden token attends to nothing, but the others still attend to it. Keys are on the "
+        "last axis.": without_row,
+        "These are weights already. Divide each row by its sum, without another softmax.": (
+            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1)
         ),
-        "The rows no longer sum to 1. Divide the rest by the number of tokens that share it, not "
-        "by L.": shared(among_all=True),
-        "Nothing is shared: these are the weights as they came.": lambda _layer, weights: weights,
+        "Nothing is hidden: these are the weights as they came.": lambda weights, _position: (
+            weights
+        ),
     },
-    otherwise="Keep the diagonal and the first and last columns. What is left of each row is "
-    "shared equally among its other entries.",
-    verified="Itself and the markers keep their weights, and the others share the rest equally.",
+    otherwise="In all other rows, set the weight of the hidden token to 0, and divide the row by "
+    "its sum. Leave the hidden token's own row as it is.",
+    verified="No other token attends to the hidden one, and every row sums to 1.",
     axes=("sequence", "head", "query", "key"),
 )
-def check_shared_rest() -> Iterator[tuple[str, tuple]]:
-    """Check an edit that averages only over the words that are not the token itself.
+def check_hidden_token() -> Iterator[tuple[str, tuple]]:
+    """Check a function that hides one token from all others.
 
     Verified: the weights of two sizes, for random weights.
 
     Parameters
     ----------
     answer
-        A function of a layer's number and its weights (N, H, L, L) that returns weights.
+        A function of weights (N, H, L, L) and the position of a token that returns weights.
 
     See Also
     --------
-    attnlab.pretrained.PretrainedEncoder.read : calls it in every layer.
+    attnlab.pretrained.PretrainedEncoder.read : takes an edit of its weights.
     """
-    for layer, (heads, length) in enumerate([(12, 7), (3, 5)]):
+    for heads, length, position in [(12, 7, 4), (3, 5, 1)]:
         (scores,) = randoms((2, heads, length, length), seed=length)
-        yield f"weights {(2, heads, length, length)}", (layer, scores.softmax(dim=-1))
+        yield (
+            f"weights {(2, heads, length, length)} and position {position}",
+            (scores.softmax(dim=-1), position),
+        )
 
 
 # --- a head is removed ----------------------------------------------------------------------------
@@ -181,6 +189,7 @@ def check_removed_head() -> Iterator[tuple[str, tuple]]:
 
 WANTED = 'a sentence and its meaning, for example ("we swam to the bank", "river")'
 MEANINGS = ("river", "money")
+SHORTEST = 5  # words; fewer hardly make a sentence that every reader understands
 
 
 @cache
@@ -230,6 +239,8 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
     known, vectors, is_river = banks()
     if sentence.lower().strip(" .!?") in known:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
+    if len(sentence.split()) < SHORTEST:
+        raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words.")
     try:
         if (count := encoder().tokens(sentence).count("bank")) != 1:
             raise Wrong(f"The sentence must contain the word “bank” once, not {count} times.")

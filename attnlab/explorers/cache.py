@@ -18,7 +18,7 @@ from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
 PROMPT = "KQZBMTARK"
 STEPS = tuple(range(7))  # the prefill, and six passes with one new token each
 LENGTH = len(PROMPT) + STEPS[-1]  # tokens that the last pass has read
-LAYERS = ("layer 1", "layer 2")
+LAYERS = ("layer 0", "layer 1")
 MADE = ("queries", "keys", "values")
 
 
@@ -97,7 +97,7 @@ class CacheExplorer(Explorer):
                 ),
                 how_to_read(("blocked", "not kept: no later pass needs it")),
                 Heatmap(
-                    "looks", rows=("layer 1", "layer 2"), caption="Weights of the newest token"
+                    "looks", rows=("layer 0", "layer 1"), caption="Weights of the newest token"
                 ),
                 grow=3,
             ),

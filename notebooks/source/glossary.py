@@ -31,6 +31,11 @@
 # Removing or replacing one part of a model and running it again, to see how much the result depended on that part. [Lesson
 # 10](10_one_real_attention_layer.ipynb)
 #
+# ### activation patching
+#
+# Putting a vector from one run of a model into another run, and watching how the rest changes. It tests whether the model takes
+# up what the vector holds. [Lesson 14](14_where_a_meaning_appears.ipynb)
+#
 # ### attention
 #
 # A step that gives every token a new vector: a weighted average of the [values](#value) of the tokens that it may attend to.

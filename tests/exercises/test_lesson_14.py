@@ -5,12 +5,12 @@ import torch
 from tests.exercises.verdicts import accepts, names
 
 
-def by_loops(layer, weights):
+def by_loops(weights, position):
     new = weights.clone()
-    length = weights.shape[-1]
-    for i in range(length):
-        others = [j for j in range(length) if j not in (0, i, length - 1)]
-        new[..., i, others] = weights[..., i, others].mean(dim=-1, keepdim=True)
+    for query in range(weights.shape[-1]):
+        if query != position:
+            new[..., query, position] = 0
+            new[..., query, :] /= new[..., query, :].sum(dim=-1, keepdim=True)
     return new
 
 
@@ -21,7 +21,7 @@ def zeros(layer, weights):
 
 
 test_accepts = accepts({
-    "check_shared_rest": [by_loops],
+    "check_hidden_token": [by_loops],
     "check_removed_head": [zeros],
     "check_fooling_sentence": [
         ("the cashier sat on the bank and fed the ducks", "river"),
@@ -33,9 +33,9 @@ test_names_the_mistake = names({
     "check_needed_sentences": {
         "The interval still reaches below 0.9": 20,
     },
-    "check_shared_rest": {
-        "This is the plain average": lambda layer, w: torch.full_like(w, 1 / w.shape[-1]),
-        "Keep the diagonal and the first": lambda layer, w: w.flip(-1),
+    "check_hidden_token": {
+        "Keep its whole row": lambda w, p: w.index_fill(-1, torch.tensor(p), 0),
+        "In all other rows, set the weight": lambda w, p: w.flip(-1),
     },
     "check_removed_head": {
         "Set head 3 of the second layer to 0": lambda layer, weights: weights,
@@ -45,6 +45,7 @@ test_names_the_mistake = names({
         "one of the 35": ("We swam to the bank.", "money"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
-        "cannot use this sentence": ("", "river"),
+        "at least 5 words": ("the river bank", "money"),
+        "cannot use this sentence": ("the bank at the \ud800 river", "river"),
     },
 })  # fmt: skip
