@@ -247,7 +247,7 @@ def _hold(recipe: Recipe, core: Core, results: Results) -> None:
         E = core.sample.sizes.E
         results.held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
     if recipe.sides.cause is None and recipe.after.cause is None:
-        results.held("average", "every row of the output is a weighted average of the rows of value")
+        results.held("average", "each row of the output is a weighted average of the rows of value")
 
 
 def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) -> Recipe:
