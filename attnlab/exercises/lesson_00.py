@@ -143,8 +143,10 @@ def words_of(value: object) -> list[str]:
             )
     for word in ("bat", "ball"):
         if words.count(word) != 1:
-            count = words.count(word) or "no"
-            raise Wrong(f"Your sentence has {count} “{word}”. It needs exactly one.")
+            raise Wrong(
+                f"The word “{word}” must stand in your sentence exactly once, not "
+                f"{words.count(word)} times."
+            )
     return words
 
 
