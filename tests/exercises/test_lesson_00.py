@@ -62,8 +62,8 @@ test_names_the_mistake = names({
     "check_third_sentence": {
         "Your answer is an integer": 3,
         ("“Bat” is not in the table", "deep, in, the", "without capital letters"): "Bat and ball",
-        "“ball” must stand in your sentence exactly once, not 0 times.": "deep in the cave hung a bat",
-        "“bat” must stand in your sentence exactly once, not 2 times.": "bat bat ball",
+        "“ball” must stand in your sentence exactly once, not 0": "deep in the cave hung a bat",
+        "“bat” must stand in your sentence exactly once, not 2": "bat bat ball",
         ("0.352 of animal and 0.365 of sport", "by 0.267 to 0.217", "matches it better"): (
             "a bat hung in the cave with a ball in the cave"
         ),
