@@ -5,8 +5,7 @@
 # that *Tolliver* comes next. It never met this name in training, so nothing that it learned in training can tell it
 # what follows “Mr” in this book. It has to look it up in the text: where did I see “Mr” before, and what came after it?
 #
-# This sounds like a task made for attention, which can find anything in the text. Is one layer enough? What does a
-# second layer add?
+# This sounds like a task made for attention. What can two layers do here that one cannot?
 #
 # **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb), multi-head attention from
 # [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb), and positions from [lesson 11](11_order.ipynb). You
@@ -182,8 +181,7 @@ ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# More heads help: the lines of 1 and 4 heads stay near 0.16, and that of 22 heads rises to 0.28. But within 1,000 steps, no
-# single layer comes near the two layers.
+# More heads help: with 22 of them, a single layer reaches 0.28. But within 1,000 steps, no single layer comes near two.
 #
 # ## Why one look is not enough
 #
@@ -209,8 +207,7 @@ show_figure(draw_two_looks(), "12.3")
 
 # %% find-heads [markdown]
 # These are two steps, and the second needs the result of the first. A head that searches by letter cannot take both in one
-# look, and other heads of its layer cannot pass it the result, because they all work at the same time. (A single layer
-# can solve the task in other ways, but the longer the text, the larger it has to be; see Sources.)
+# look, and other heads of its layer cannot pass it the result, because they all work at the same time.
 #
 # ## Find the heads with a score
 #
@@ -221,8 +218,7 @@ show_figure(draw_two_looks(), "12.3")
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* (also called *prefix-matching score*) is the weight on letters that came directly after an
 #   earlier copy of the current letter. It is averaged over the tokens whose next letter can be known. `followers`
-#   returns a boolean tensor (N, L, L): row $i$, column $j$ is True if token $j$ came directly after an earlier copy of
-#   token $i$.
+#   marks them in a boolean tensor (N, L, L), with one row for each token that looks.
 
 
 # %% scores
@@ -277,12 +273,11 @@ by_position.round(decimals=1)  # positions 1 to 31
 # except at position 18. It can behave differently at each position because each position has its own vector.
 #
 # The longest loop has 15 letters. By position 15, therefore, nearly every letter of the loop has its note, and a second
-# note about the same letter would add little. So the training has hardly any reason to reward one. The score did not lie, but
+# note about the same letter would add little. The score did not lie, but
 # an average over all positions hid what mattered.
 #
 # Now follow the two steps. The upper lines show where layer 1 looks from a letter, and the lower lines where layer 0
-# looked from the position that got the largest weight. Take the training slider back to step 0 and forward again. Which of
-# the two steps is learned first, or do both come together?
+# looked from the position that got the largest weight. Take the training slider back to step 0 and forward again.
 
 # %% explorer
 LookingBackExplorer()
@@ -294,24 +289,23 @@ LookingBackExplorer()
 # ## Read it from the weights
 #
 # A head that looks at what came after an earlier copy, and makes the model repeat it, is called an [**induction
-# head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for? Here are the notes
-# that layer 0 writes about each of the 26 letters, and the queries that layer 1 makes from the letters. We compare them
-# with two sets of keys: one is made from the notes and the other from the letters themselves. (We leave out the positions
-# and the rest of the stream. At the positions that we tried, putting them back does not change which key fits best.)
-
-# %% see-weights
-first, second = model.layers
-letters = model.symbol.weight[:26]  # A to Z, (26, E)
-notes = first.out_proj(first.v_proj(model.norms[0](letters)))  # written by layer 0
-query = second.q_proj(model.norms[1](letters))  # (26, E)
-key_of_note = second.k_proj(model.norms[1](notes))
-key_of_letter = second.k_proj(model.norms[1](letters))
+# head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for?
+#
+# We take the queries that layer 1 makes from the 26 letters, and two sets of keys: one is made from the notes that layer 0
+# writes about the letters, and the other from the letters themselves. (We leave out the positions and the rest of the
+# stream. At the positions that we tried, putting them back does not change which key fits best.)
 
 # %% ask-note
 predict("12/note-or-letter")
 
 # %% see-note
 # %%answer 12/note-or-letter
+first, second = model.layers
+letters = model.symbol.weight[:26]  # A to Z, (26, E)
+notes = first.out_proj(first.v_proj(model.norms[0](letters)))  # written by layer 0
+query = second.q_proj(model.norms[1](letters))  # (26, E)
+key_of_note = second.k_proj(model.norms[1](notes))
+key_of_letter = second.k_proj(model.norms[1](letters))
 for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
     best = (query @ key.T).argmax(dim=-1)  # (26,)
     own = (best == torch.arange(26)).sum()
@@ -319,8 +313,7 @@ for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
 
 # %% note-read [markdown]
 # Every query fits the note about its own letter best, and none fits the letter itself. So layer 1 searches by what layer 0
-# wrote. (This is called *K-composition*: the keys of one head are made from the output of another.) A likely reason is that
-# the Z that asks can also see itself, and a query that fitted plain letters would be drawn to it.
+# wrote.
 #
 # The second half of the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a
 # letter and adds what it finds?
@@ -398,26 +391,24 @@ Table(row_names, names, torch.tensor(table))
 # %% counting-read [markdown]
 # The single layer has learned to look 11 or 23 positions back, whichever letter is there. In loops of 12 that letter is
 # always the follower, so the score cannot tell counting from looking up. In loops of 11, the token 11 positions back is the
-# current letter itself. The two layers have never seen loops of 5, and yet they guess correctly, because layer 1 goes by the
-# letters. *If a task can be solved in another way, a good result says nothing about the way you had in mind.*
+# current letter itself. *If a task can be solved in another way, a good result says nothing about the way you had in
+# mind.* That is why our loops differ in length, and why the needle jumps.
 #
-# That is why our loops differ in length. The scratch is there because even loops of different lengths allow a shortcut
-# without jumps, as “Further” shows.
-#
-# The two layers deserve a hard test as well. They go by the letters, but layer 0 writes its notes only at positions 1 to 15.
-# In loops of 20 letters, with jumps, the follower may also stand later.
+# The two layers have never seen loops of 5, and yet they guess correctly, because layer 1 goes by the letters. But they
+# deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15. In loops of 20 letters, with jumps, the
+# follower may stand later.
 
 # %% see-limit
 torch.manual_seed(4)
 longer = make_texts(1000, shortest=20, longest=20)
 early = followers(longer.tokens[:, :-1])[:, :, 1:16].any(dim=-1)  # with a note
-for name, part in (("at 1 to 15", early), ("only later", ~early)):
+for name, part in (("at positions 1 to 15", early), ("only later", ~early)):
     share = share_correct(model, longer._replace(known=longer.known & part))
-    print(f"a follower {name}: {share:.2f} correct")
+    print(f"follower {name}: {share:.2f} correct")
 
 # %% what-two-add [markdown]
-# Where there is a note, every guess is correct. Where there is none, most guesses are wrong. It has learned to look up what
-# followed, but only in the part of the text where its training required notes.
+# Where there is a note, nearly every guess is correct. Where there is none, most guesses are wrong. So the model has learned
+# to look up what followed, but only in the part of the text where its training needed notes.
 #
 # ## What a second layer adds
 #
@@ -426,8 +417,7 @@ for name, part in (("at 1 to 15", early), ("only later", ~early)):
 # searches for this note and repeats the word that carries it.
 #
 # Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
-# models with a single one. For large models the authors call their evidence correlational. Our own model has two heads
-# and was trained on one task. It shows that the mechanism is possible, that gradient descent can find it, and how to
+# models with a single one. For large models the authors call their evidence correlational. Our model shows that the mechanism is possible, that gradient descent can find it, and how to
 # test for it. It does not show that a large model repeats “Tolliver” for this reason.
 
 # %% further-oldest [markdown]
@@ -435,7 +425,7 @@ for name, part in (("at 1 to 15", early), ("only later", ~early)):
 #
 # ### The letter that has not been played for the longest time
 #
-# In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
+# Even if the loops differ in length, a record without a scratch allows a shortcut. In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
 # round on, in loops of any length. So a program can follow this rule: guess the letter that has not been played for the
 # longest time. It need not look up what followed B.
 
@@ -496,7 +486,8 @@ for removed in ([], [0], [0, 1], [1]):
 #   called an induction head.
 # - A score says where a head looks, the weights say what it searches for and what it adds, and an ablation says what it is
 #   needed for. If removing a head changes nothing, another head may be doing the same job.
-# - A mean over all positions can hide what a head does, and also where it does nothing.
+# - A mean over all positions can hide that a head does its work at some of them only. Where ours writes no notes, the
+#   model fails.
 # - A task has to rule out other solutions, and a score has to be tested on texts in which different solutions give
 #   different scores.
 
