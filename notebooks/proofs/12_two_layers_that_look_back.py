@@ -67,6 +67,8 @@ assert (singles["embed_dim"] == 88).all() and singles["rate"].nunique() == 2
 
 # %% after: two-looks  numbers: 3, 2, 10, 0
 
+# %% after: stored-model  numbers: 200, 300
+
 # %% after: score-table
 assert scores[1, 1] > 0.97 and abs(scores[0, 0] - 0.5) < 0.02
 assert scores[1, 0] < 0.1 and scores[0, 1] < 0.06
