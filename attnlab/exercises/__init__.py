@@ -74,10 +74,10 @@ from attnlab.exercises.lesson_11 import (
     check_to_halves,
 )
 from attnlab.exercises.lesson_12 import (
+    check_best_key,
     check_followers,
     check_mended_stream,
     check_position_to_look_at,
-    check_score_by_position,
 )
 from attnlab.exercises.lesson_13 import (
     check_bytes_of_a_token,

@@ -75,6 +75,8 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "that stands for no token.": (
             lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
         ),
+        "It leaves out the diagonal. If a letter stands twice in a row, its second copy came after "
+        "the first, so j may be i.": lambda tokens: equal(tokens, before(tokens)).tril(-1),
         "Rows and columns are swapped. A row belongs to the token that looks.": Either(
             lambda tokens: equal(before(tokens), tokens).triu(),
             lambda tokens: equal(before(tokens), tokens),
@@ -106,59 +108,68 @@ def check_followers() -> Iterator[tuple[str, tuple]]:
         yield f"tokens {(count, length)}", (tokens,)
 
 
-# --- a score for each position --------------------------------------------------------------------
+# --- the key that fits best -----------------------------------------------------------------------
 
 
-def on(weights: Tensor, offset: int) -> Tensor:
-    """Return a diagonal of the weights: (N, H, positions)."""
-    return weights.diagonal(offset, dim1=-2, dim2=-1)
+def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 1) -> Tensor:
+    """Return the dot products (L, L), with ``hidden`` in place of those with later keys."""
+    later = torch.ones(len(query), len(key), dtype=torch.bool).triu(diagonal)
+    return (query @ key.T).masked_fill(later, hidden)
 
 
 @Compared(
-    right=lambda weights: on(weights, -1).mean(dim=0),
-    what="scores",
+    right=lambda query, key: fit(query, key).argmax(dim=-1),
+    what="output",
     slips={
-        "The positions have been averaged too. Keep a number for each position.": Either(
-            lambda weights: on(weights, -1).mean(dim=(0, -1)),
-            lambda weights: on(weights, -1).mean(),
+        "It returns how well the best key fits. Return the position of this key.": (
+            lambda query, key: fit(query, key).amax(dim=-1)
         ),
-        "The texts are added up. Take their mean.": lambda weights: on(weights, -1).sum(dim=0),
-        "These are weights on the wrong token. The weight that token i gives to the token before "
-        "it is in row i, column i - 1.": (
+        "It also chooses keys that come later than the query. A causal mask leaves only the "
+        "earlier ones and the query's own.": lambda query, key: (query @ key.T).argmax(dim=-1),
+        "A masked key has a 0. Where all the other dot products are negative, 0 is the largest. "
+        "Put -inf there.": Either(
+            lambda query, key: fit(query, key, hidden=0).argmax(dim=-1),
+            lambda query, key: fit(query, key, hidden=1e-9).argmax(dim=-1),
+        ),
+        "Your mask leaves the later keys and hides the earlier ones.": (
+            lambda query, key: fit(query.flip(0), key.flip(0)).flip(0, 1).argmax(dim=-1)
+        ),
+        "It hides the key at the query's own position. A causal mask leaves it.": (
+            lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)
+        ),
+        "Rows and columns are swapped. A row belongs to a query, and its keys are compared.": (
             Either(
-                lambda weights: on(weights, 0).mean(dim=0),
-                lambda weights: on(weights, 1).mean(dim=0),
+                lambda query, key: fit(query, key).argmax(dim=0),
+                lambda query, key: fit(key, query).argmax(dim=-1),
             )
         ),
-        "Take the mean over the texts, which are on axis 0.": Either(
-            lambda weights: on(weights, -1), lambda weights: on(weights, -1).mean(dim=1)
-        ),
-        "`diagonal` works on the first two axes unless you name the last two: dim1=-2, dim2=-1.": (
-            lambda weights: weights.diagonal(-1)
+        "It returns the distance from the query to the key. Return the position of the key.": (
+            lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)
         ),
     },
-    otherwise="Take the entries one below the diagonal, and their mean over the texts.",
-    columns=tuple(f"position {i}" for i in range(1, 7)),
-    verified="For every head and every position, this is the mean weight on the token before.",
-    axes=("head", "position"),
+    otherwise="Compare each query with the keys that are not later than it, and return the "
+    "position of the largest dot product.",
+    verified="For every query, this is the key that fits best among those that are not later.",
+    axes=("query",),
+    keeps_dtype=True,
+    keeps_inputs=True,
 )
-def check_score_by_position() -> Iterator[tuple[str, tuple]]:
-    """Check the mean weight on the token before, for each head and position.
+def check_best_key() -> Iterator[tuple[str, tuple]]:
+    """Check which key fits each query best under a causal mask.
 
-    Verified: shape and numbers, for two sizes.
+    Verified: shape, dtype and every position, for three sizes.
 
     Parameters
     ----------
     answer
-        A function of weights (N, H, L, L) that returns (H, L - 1).
+        A function of query (L, E) and key (L, E) that returns the positions of keys (L,).
 
     See Also
     --------
-    torch.Tensor.diagonal : a diagonal of the weights.
+    torch.argmax : the position of the largest entry.
     """
-    for size in ((3, 2, 7, 7), (5, 4, 6, 6)):
-        (scores,) = randoms(size)
-        yield f"weights {size}", (scores.softmax(dim=-1),)
+    for seed, size in enumerate(((8, 3), (12, 5), (6, 2))):
+        yield f"query and key {size}", randoms(size, size, seed=seed)
 
 
 # --- a residual stream ----------------------------------------------------------------------------

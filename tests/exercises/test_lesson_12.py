@@ -27,8 +27,8 @@ def in_a_loop(x, *layers):
 
 test_accepts = accepts({
     "check_followers": [by_loops],
-    "check_score_by_position": [
-        lambda w: torch.stack([w[:, :, i, i - 1].mean(0) for i in range(1, w.shape[-1])], -1),
+    "check_best_key": [
+        lambda q, k: torch.stack([(k[: i + 1] @ q[i]).argmax() for i in range(len(q))]),
     ],
     "check_mended_stream": [in_a_loop],
 })  # fmt: skip
@@ -38,6 +38,12 @@ test_names_the_mistake = names({
         "One bug is left": lambda x, first, second: (
             (found := first(norm(x))) + second(norm(x + found))
         ),
+    },
+    "check_best_key": {
+        "int32 instead of torch.int64": lambda q, k: (q @ k.T)
+        .masked_fill(torch.ones(len(q), len(q)).triu(1) > 0, -torch.inf)
+        .argmax(-1)
+        .int(),
     },
     "check_followers": {"float32 instead of torch.bool": lambda tokens: by_loops(tokens).float()},
 })  # fmt: skip
