@@ -587,8 +587,8 @@ def best_key_solution(query, key):
 
 
 positions = model.norms[0](model.position.weight)  # (32, E)
-best = best_key_solution(first.q_proj(positions), first.k_proj(positions))
-print(best[:16])  # from position 1 to 15, the position before: no letter is needed
+fitting = best_key_solution(first.q_proj(positions), first.k_proj(positions))
+print(fitting[:16])  # from position 1 to 15, the position before: no letter is needed
 check_best_key(best_key_solution)
 
 # %% exercise-4 [markdown]

@@ -585,8 +585,8 @@ def mean_lean_without(positions):
     return torch.stack(results).mean().item()
 
 
-means = [own_lean.item(), mean_lean_without(of_bank), mean_lean_without(of_first_word)]
-pd.DataFrame([means], ["mean lean"], ["nothing hidden", "“bank”", "first word"]).round(
+mean_leans = [own_lean.item(), mean_lean_without(of_bank), mean_lean_without(of_first_word)]
+pd.DataFrame([mean_leans], ["mean lean"], ["nothing hidden", "“bank”", "first word"]).round(
     3
 )
 
