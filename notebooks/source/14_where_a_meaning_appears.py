@@ -585,10 +585,14 @@ def mean_lean_without(positions):
     return torch.stack(results).mean().item()
 
 
-mean_leans = [own_lean.item(), mean_lean_without(of_bank), mean_lean_without(of_first_word)]
-pd.DataFrame([mean_leans], ["mean lean"], ["nothing hidden", "“bank”", "first word"]).round(
-    3
-)
+mean_leans = [
+    own_lean.item(),
+    mean_lean_without(of_bank),
+    mean_lean_without(of_first_word),
+]
+pd.DataFrame(
+    [mean_leans], ["mean lean"], ["nothing hidden", "“bank”", "first word"]
+).round(3)
 
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (6 minutes)
