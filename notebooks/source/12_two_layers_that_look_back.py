@@ -70,7 +70,7 @@ show_figure(draw_residual_stream(), "12.1")
 
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
-# each vector and brings it to a common size before a layer reads it. The MLPs that stand between the attention layers
+# each vector and scales it to a common length before a layer reads it. The MLPs that stand between the attention layers
 # of a Transformer are left out.
 
 
@@ -257,7 +257,7 @@ Table(["layer 0", "layer 1"], ["previous", "follower"], scores)
 # %% half [markdown]
 # For layer 1 the result is clear: where the next letter can be known, it gives nearly all of its weight to letters that
 # came after an earlier copy of the current letter. Layer 0 has by far the larger previous-token score of the two, but
-# it is only about one half. Before you say why, ask yourself at which positions a note tells layer 1 something new.
+# it is only about one half. Why?
 
 # %% ask-half
 predict("12/half-a-score")

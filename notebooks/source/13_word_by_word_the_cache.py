@@ -363,14 +363,14 @@ models
 # keys and values can be dropped. What is dropped is not entirely lost. A token 4,000 back was itself computed from
 # tokens 4,000 further back, and so on through the layers.
 #
-# Is it safe to drop the oldest tokens of any model? Ours was trained without a window. Each of its 32 tokens may now
+# Which tokens can our model do without? It was trained without a window. Each of its 32 tokens may now
 # see 20 at most, either the last 20, or the first 19 and itself.
 
 
 # %% window
 def share_correct(mask):
     tokens, known = texts
-    no_caches = [None] * len(model.layers)  # in one pass, to hide a token is to drop it
+    no_caches = [None] * len(model.layers)  # in one pass, hiding a token is the same as dropping it
     logits = read(tokens[:, :-1], no_caches, torch.arange(32), mask & causal_mask(32))
     correct = logits.argmax(dim=-1) == tokens[:, 1:]
     return correct[:, 20:][known[:, 20:]].float().mean().item()

@@ -285,8 +285,9 @@ pd.DataFrame(
 )
 
 # %% read-milder [markdown]
-# The trained weights lead the milder control, too, and luck rarely gives so much. Nearly three quarters of this lead
-# come from layers 0 to 2. So there, it helps to choose among the words.
+# The trained weights lead the milder control, too, and luck rarely gives a lead of this size. Nearly three quarters of this lead
+# come from layers 0 to 2. So there, it helps to choose among the words, at least where positions disturb an average
+# (“Further” takes them away).
 #
 # After layers 3 to 5, the milder control is close behind. What is left of the lead could well be luck. So at the end,
 # 35 sentences are too few to tell whether choosing helps. (And the MLPs and norms were trained together with the
@@ -361,9 +362,9 @@ print(f"wrong below right in {(wrong < right).sum()} of 35 sentences")
 
 # %% read-swap [markdown]
 # A “bank” of the wrong meaning takes away about 9% of the mean lean of the other words, and one of the right meaning
-# takes away nothing. The difference is about 10 points, and it has the same sign in 34 of the 35 sentences.
+# leaves the lean nearly as it is. The difference is about 10 points, and it has the same sign in 34 of the 35 sentences.
 #
-# Is this special to “bank”? Other words have also heard of the river or the money, so that their vectors differ, too.
+# Is this special to “bank”? Other words have also taken up something from the river or the money, so that their vectors differ, too.
 # We test two controls in the same way. One puts in the *first word* of the donor, such as “the” or “she”, for the first
 # word of the sentence. The other puts in “bank” before layer 0, where its vector shows nothing but its position. The
 # last column of the table counts sentences.
@@ -419,7 +420,7 @@ show_figure(ax, "14.3")
 #
 # ### Do the positions matter?
 #
-# We give all words the same position (the two markers keep theirs), so that nothing shows where each word is. We do
+# We give all words the same position (the two markers keep theirs), so that no vector shows where its word stands. We do
 # this with the trained weights and with the plain average, and each gets means of its own.
 
 
