@@ -213,7 +213,12 @@ class Learner:
         place = f"user/{self.name}/api/kernels/{self.kernel}/channels"
         address = self.hub.site.replace("http", "ws", 1)
         head = [f"Authorization: token {token}"]
-        return websocket.create_connection(f"{address}/{place}", timeout=WAIT, header=head)
+        return websocket.create_connection(
+            f"{address}/{place}",
+            timeout=WAIT,
+            header=head,
+            skip_utf8_validation=True,  # in Python it takes longer than the kernel takes to draw
+        )
 
     def send(self, kind: str, content: dict) -> str:
         """Send a message to the kernel; return its name."""

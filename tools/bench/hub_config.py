@@ -20,5 +20,5 @@ c.ConfigurableHTTPProxy.api_url = VALUES["CLASS_PROXY"]
 c.SimpleLocalProcessSpawner.home_dir_template = VALUES["CLASS_HOMES"] + "/{username}"
 c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 if os.geteuid() == 0:  # in a container; Jupyter refuses to run as root unless it is told to
-    c.Spawner.args = ["--allow-root", "--config=/work/wt/hub/tools/jupyter_server_config.py"]
+    c.Spawner.args = ["--allow-root"]
 c.Spawner.start_timeout = c.Spawner.http_timeout = 600
