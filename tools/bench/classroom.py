@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import psutil
 import requests
 import websocket
+from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 
 from tools._server import any_free_port
@@ -81,8 +81,7 @@ def times(plan: Plan) -> Iterator[Row | str]:
             took, limit = time.monotonic() - start, TIME * number
             yield Row(f"until all {number} have a server and a kernel", [entered], [limit], "limit")
             yield Row(f"until all {number} have run lesson {LESSON}", [took], [limit], "limit")
-            memory = [hub.memory(one.name) for one in learners]
-            yield from both("memory of a learner", memory, MEMORY, "B")
+            yield from both("memory of a learner", all_do(Learner.memory), MEMORY, "B")
             for pause, limit in STEP.items():
                 found = all_do(lambda one, pause=pause: one.steps(pause))
                 what = f"a step of a slider, one in {pause:.0f} s"
@@ -124,7 +123,6 @@ class Hub:
             "CLASS_PROXY": f"http://127.0.0.1:{proxy}",
             "CLASS_HOMES": str(folder),
             "CONFIGPROXY_AUTH_TOKEN": self.token,
-            "PYTHONPATH": str(ROOT),
         }
         places = ["--ip=127.0.0.1", f"--port={site}", "--api-ip=127.0.0.1", f"--api-port={proxy}"]
         self.proxy = self._start([str(PROXY), *places])
@@ -141,7 +139,7 @@ class Hub:
         self.process = self._start([sys.executable, "-m", "jupyterhub", f"--config={config}"])
         while not self._answers():
             if self.process.poll() is not None:
-                raise RuntimeError((self.folder / "log.txt").read_text()[-2000:])
+                raise RuntimeError((self.folder / "log.txt").read_text())
             time.sleep(0.2)
 
     def _answers(self) -> bool:
@@ -168,11 +166,6 @@ class Hub:
         user = self.ask("GET", f"hub/api/users/{name}").json()
         return psutil.Process(user["servers"][""]["state"]["pid"])
 
-    def memory(self, name: str) -> float:
-        """Return the bytes of a user's server and kernel, with their share of what all use."""
-        server = self.process_of(name)
-        return sum(one.memory_full_info().pss for one in [server, *server.children(recursive=True)])
-
     def end(self, names: list[str]) -> None:
         """Stop the servers, the hub and the proxy."""
         if self._answers():
@@ -187,7 +180,7 @@ class Learner:
     """A user of the hub, and what a browser would ask of it."""
 
     def __init__(self, hub: Hub, name: str) -> None:
-        self.hub, self.name = hub, name
+        self.hub, self.name, self.session = hub, name, Session()
 
     def enter(self, lesson: str) -> None:
         """Get a server, save the lesson there, start a kernel and connect to it."""
@@ -208,6 +201,11 @@ class Learner:
         path = f"user/{self.name}/api/{path}"
         return self.hub.ask(method, path, token or self.token, **options)
 
+    def memory(self) -> float:
+        """Return the bytes of server and kernel, with their share of what several use."""
+        processes = [self.server, *self.server.children(recursive=True)]
+        return sum(one.memory_full_info().pss for one in processes)
+
     def connect(self, token: str) -> websocket.WebSocket:
         """Open a websocket to this user's kernel."""
         place = f"user/{self.name}/api/kernels/{self.kernel}/channels"
@@ -222,10 +220,9 @@ class Learner:
 
     def send(self, kind: str, content: dict) -> str:
         """Send a message to the kernel; return its name."""
-        head = {"msg_id": uuid4().hex, "msg_type": kind, "session": self.name, "username": ""}
-        message = {"header": head, "parent_header": {}, "metadata": {}, "content": content}
-        self.socket.send(json.dumps({**message, "channel": "shell"}))
-        return head["msg_id"]
+        message = self.session.msg(kind, content)
+        self.socket.send(json.dumps({**message, "channel": "shell"}, default=str))
+        return message["msg_id"]
 
     def receive(self) -> dict:
         """Return the next message of the kernel."""
