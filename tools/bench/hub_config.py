@@ -22,4 +22,4 @@ c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 if os.geteuid() == 0:  # in a container; Jupyter refuses to run as root unless it is told to
     c.Spawner.args = ["--allow-root"]
 c.Spawner.start_timeout = c.Spawner.http_timeout = 600
-c.Spawner.environment = {name: VALUES[name] for name in ("OMP_NUM_THREADS", "MPLCONFIGDIR")}
+c.Spawner.environment = {"OMP_NUM_THREADS": "1"}  # as TEACHING.md advises for a hub
