@@ -1,5 +1,6 @@
 """`make bench` compares like with like, writes what it measured, and counts what a command took."""
 
+import json
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from attnlab import tiled_attention
-from tools.bench import Plan, Row, attention
+from tools.bench import Plan, Row, attention, classroom
 from tools.bench import __main__ as bench
 from tools.notebooks import ROOT
 
@@ -56,6 +57,46 @@ def test_a_tiny_run_prints_and_writes_every_row(tmp_path, capsys):
     ratios = [float(line.split()[0]) for line in text.splitlines() if ", N = 1" in line]
     assert len(ratios) == 2 * (4 + 2)  # directions of four cases and of two sizes
     assert all(ratio > 0 for ratio in ratios)
+
+
+def test_without_a_hub_the_class_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(classroom, "PROXY", tmp_path / "configurable-http-proxy")
+    bench.run(bench.QUICK, ["class"], tmp_path / "report.txt")
+    told = capsys.readouterr().out
+    assert 'pip install -e ".[hub]"' in told
+    assert "npm install" in told
+
+
+def test_a_learner_gets_the_messages_of_a_cell_and_its_error():
+    kernel = FakeKernel()
+    learner = classroom.Learner(hub=None, name="ada")
+    learner.socket = kernel
+    assert [one["content"] for one in learner.run("1 + 1")] == [{"text": "2"}, IDLE]
+    with pytest.raises(RuntimeError, match="NameError in a cell: no x"):
+        learner.run("x")
+
+
+IDLE = {"execution_state": "idle"}
+
+
+class FakeKernel:
+    """Answers a cell as a kernel does, after a message that belongs to another cell."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def send(self, text):
+        asked = json.loads(text)
+        told = ("stream", {"text": "2"})
+        if asked["content"]["code"] == "x":
+            told = ("error", {"ename": "NameError", "evalue": "no x"})
+        for parent, kind, content in [("old", "status", IDLE), ("", *told), ("", "status", IDLE)]:
+            message = {"msg_type": kind, "content": content, "channel": "iopub"}
+            message["parent_header"] = {"msg_id": parent or asked["header"]["msg_id"]}
+            self.waiting.append(json.dumps(message))
+
+    def recv(self):
+        return self.waiting.pop(0)
 
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"

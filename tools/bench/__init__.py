@@ -23,6 +23,7 @@ class Plan(NamedTuple):
 
     sizes: list[int]  # of sequences, in tokens
     seconds: float  # for one row of the table
+    learners: int = 30  # of the class
 
 
 FULL = Plan([2**power for power in range(7, 15)], 4.0)

@@ -3,6 +3,7 @@
     python -m tools.bench             everything, in about half an hour
     python -m tools.bench --quick     short sequences, and no class
     python -m tools.bench --only kernels memory
+    python -m tools.bench --only class --learners 8
 
 The table goes to the screen and, with a description of the machine, into bench.txt, which git
 ignores. A ratio of 2 means that ours takes twice as much; the spread is the sum of both
@@ -27,7 +28,7 @@ SECTIONS = {
     "kernels": ("Tiled kernel against torch's fused one, 8 heads of 64, float32", attention.tiled),
     "plain": ("Plain kernel against torch's; 2 x 10 x 512 is a class", attention.plain),
     "memory": ("Peak memory of one forward call beyond its inputs, tiled", attention.memory),
-    "class": ("A class on one machine", classroom.times),
+    "class": ("A class on a JupyterHub on this machine", classroom.times),
 }
 
 
@@ -68,9 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a little of all but the class")
     parser.add_argument("--only", nargs="+", choices=SECTIONS)
+    parser.add_argument("--learners", type=int, default=FULL.learners, help="of the class")
     options = parser.parse_args()
     usual = [name for name in SECTIONS if not (options.quick and name == "class")]
-    run(QUICK if options.quick else FULL, options.only or usual)
+    plan = QUICK if options.quick else FULL
+    run(plan._replace(learners=options.learners), options.only or usual)
 
 
 if __name__ == "__main__":
