@@ -72,10 +72,8 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         "The word attends to the hidden word alone. It must attend to all the others instead.": (
             lambda query, x, hidden: x[hidden]
         ),
-        "The scores are not divided. Divide them by the square root of the number of features.": (
-            divided_by(lambda query, x: 1)
-        ),
-        "The scores are divided, but not by the square root of the number of features.": Either(
+        "The scores must be divided by the square root of the number of features.": Either(
+            divided_by(lambda query, x: 1),
             divided_by(lambda query, x: len(query)),
             divided_by(lambda query, x: len(x) ** 0.5),
             divided_by(lambda query, x: 5**0.5),
@@ -99,8 +97,8 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         "mat1 and mat2 shapes": "If you leave out a score, leave out its row of x as well.",
     },
     misshapen="Return a single vector, with one number for each feature.",
-    otherwise="One of four steps is wrong: the score of each word, the hiding, the softmax, or the "
-    "average.",
+    otherwise="One of these four steps is wrong: computing the scores, hiding the word, taking the "
+    "softmax, or averaging the rows.",
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",
     keeps_inputs=True,
@@ -138,13 +136,13 @@ def words_of(value: object) -> list[str]:
     for word in words:
         if word not in WORDS.tokens:
             raise Wrong(
-                f"“{word[:40]}” is not in the table. Its words are {', '.join(WORDS.tokens)}, "
-                "without capital letters and full stops."
+                f"“{word[:40]}” is not in the table, which contains only these words: "
+                f"{', '.join(WORDS.tokens)}. Do not use capital letters or full stops."
             )
     for word in ("bat", "ball"):
         if words.count(word) != 1:
             raise Wrong(
-                f"The word “{word}” must stand in your sentence exactly once, not "
+                f"The word “{word}” must occur exactly once in your sentence, not "
                 f"{words.count(word)} times."
             )
     return words

@@ -68,9 +68,8 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "It marks later tokens as well. A token can only look back, or at itself.": (
             lambda tokens: equal(tokens, before(tokens))
         ),
-        "The first token follows no other one, but `roll` moves the last token to its front.": (
-            lambda tokens: equal(tokens, tokens.roll(1, 1)).tril()
-        ),
+        "No token comes before the first one, but `roll` moves the last token to the front of the "
+        "text.": lambda tokens: equal(tokens, tokens.roll(1, 1)).tril(),
         "In front of the first token you have put a 0, but 0 is the letter A. Put a number there "
         "that stands for no token.": (
             lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
@@ -82,7 +81,7 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
             lambda tokens: equal(before(tokens), tokens),
         ),
     },
-    otherwise="Compare each token, in a row, with the token before each column.",
+    otherwise="For row i and column j, compare token i with the token just before token j.",
     verified="Every row marks the tokens that came directly after an earlier copy.",
     axes=("sequence", "row", "column"),
     keeps_dtype=True,
@@ -194,7 +193,8 @@ def stream(
 
 BUGS = {
     "the output of the first layer replaces the stream. Add it to the stream.": {"replaced": True},
-    "the second layer reads the same input as the first. It must read the sum.": {"parallel": True},
+    "the second layer reads the same input as the first. It must read the sum of that input and "
+    "the output of the first.": {"parallel": True},
 }
 
 
@@ -208,7 +208,8 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
     right=stream(),
     slips={
         **bugs_left(stream, BUGS),
-        "The second layer reads the output of the first alone. It must read the sum.": Either(
+        "The second layer reads only the output of the first. It must read the sum of that output "
+        "and x.": Either(
             lambda x, first, second: x + (found := first(norm(x))) + second(norm(found)),
             lambda x, first, second: (found := first(norm(x))) + second(norm(found)),
         ),

@@ -74,7 +74,7 @@ test_names_the_mistake = names({
             ("club", ("the golf club", "golf", 2), DANCED)
         ),
         "“club” gives “danced” 0.00 uniform shares": ("club", GOLF, (*DANCED[:2], 2)),
-        "“vexing” must occur once": ("club", GOLF, ("the vexing club", "vexing", 10)),
+        "“vexing” must occur exactly once": ("club", GOLF, ("the vexing club", "vexing", 10)),
         "It should be a word and two examples": ("club", (3, "golf", 1), DANCED),
     },
 })  # fmt: skip
