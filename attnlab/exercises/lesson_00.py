@@ -14,11 +14,6 @@ from attnlab.exercises._forms import Compared, Either, Found, randoms
 
 # --- one hidden word ------------------------------------------------------------------------------
 
-LOST_SHARE = (
-    "The hidden word adds nothing, but its share of the weight is lost, so the weights of the "
-    "other words do not sum to 1. Leave it out before you divide by the sum."
-)
-
 
 def scores_of(query: Tensor, x: Tensor) -> Tensor:
     """Return the score of a query with each row."""
@@ -66,9 +61,6 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
                 scores_of(query, zeroed(x, hidden)).softmax(dim=-1) @ zeroed(x, hidden)
             ),
         ),
-        LOST_SHARE: lambda query, x, hidden: (
-            zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x
-        ),
         "The word attends to the hidden word alone. It must attend to all the others instead.": (
             lambda query, x, hidden: x[hidden]
         ),
@@ -85,11 +77,11 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         ),
         "This is the plain average of the other rows. Words that match the query better must get "
         "more weight.": lambda query, x, hidden: others(x, hidden).mean(dim=0),
-        "The weights of the words do not sum to 1. Divide each power of e by their sum.": (
-            Either(
-                lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
-                lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
-            )
+        "The weights of the other words do not sum to 1. Leave out the hidden word, and then "
+        "divide each power of e by the sum of the powers.": Either(
+            lambda query, x, hidden: zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x,
+            lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
+            lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
         ),
     },
     errors={

@@ -158,13 +158,9 @@ def weighing(weigh: Weigh) -> Callable[..., Tensor]:
     return lambda query, key, value: weigh(scores_of(query, key)) @ value
 
 
-def dividing(square: Callable[[Tensor, Tensor], float]) -> Callable[..., Tensor]:
+def dividing(square: Callable[[Tensor], float]) -> Callable[..., Tensor]:
     """Return attention that divides by the square root of some number."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return soft(scores_of(query, key, math.sqrt(square(key, value)))) @ value
-
-    return attend
+    return lambda query, key, value: soft(scores_of(query, key, math.sqrt(square(key)))) @ value
 
 
 def by_sum(positive: Tensor) -> Tensor:
@@ -181,11 +177,11 @@ def soft(scores: Tensor, dim: int = -1) -> Tensor:
 ROOT = "the square root of the number of features, √11."
 MISTAKES = {
     f"The scores must be divided by {ROOT}": Either(
-        *(dividing(lambda key, value, square=square: square) for square in (1, E**2, S))
+        dividing(lambda key: 1), dividing(lambda key: E**2), dividing(lambda key: S)
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
     f"one sentence, but the number of sentences for a batch. Divide the scores by {ROOT}": dividing(
-        lambda key, value: len(key)
+        lambda key: len(key)
     ),
     "The weights are made without the exponential. Raise e to the power of each score, and then "
     "divide by the sum.": Either(
@@ -237,9 +233,9 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
         "the sum of these powers is 0 too. Subtract the largest score of each row, not one number "
         "for all rows.": by_exp(lambda scores: scores.amax()),
-        "Smaller raw scores work, but these give NaN. After the subtraction, no score of the row "
-        "may lie far above 0, but after you have subtracted the mean of the row, for example, one "
-        "may still do so.": by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
+        "Smaller raw scores work, but these give NaN. No score of a row may lie far above 0 after "
+        "the subtraction. If you subtract the mean of the row, for example, the largest score "
+        "still does.": by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
             weighing(lambda scores: by_sum(scores.clamp(max=80).exp())),

@@ -306,13 +306,12 @@ class WithGradient(Compared):
             lambda scores, allowed: safe(scores, ~allowed),
             lambda scores, allowed: scores.masked_fill(allowed, -torch.inf).softmax(dim=-1),
         ),
-        "Weights are set to 0 after the softmax, so the rows do not sum to 1.": (
-            lambda scores, allowed: scores.softmax(dim=-1) * allowed
+        "Weights are changed after the softmax, so the rows do not sum to 1. Set blocked scores to "
+        "-inf before the softmax.": Either(
+            lambda scores, allowed: scores.softmax(dim=-1) * allowed,
+            lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf),
         ),
         "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
-        "Weights are set to -inf. Block scores with -inf, before the softmax.": (
-            lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf)
-        ),
         "Each key of row 0 gets 0.25, because all scores of this row were filled with the same "
         "number. All weights of row 0 must be 0.": filled(-1e9),
     },

@@ -24,12 +24,11 @@ COUNT = MATRICES + OUTPUTS
 @Value(
     right=COUNT,
     slips={
-        "The three matrices are correct. Now add a bias for each output.": MATRICES,
         "Queries and keys each need a projection, and each output has a bias.": Either(
             (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
         ),
-        "The biases are miscounted. Each output of each projection has a bias of its own.": Either(
-            MATRICES + 3 * D_IN, MATRICES + 3
+        "The matrices are correct. Now add one bias for each output of each projection.": Either(
+            MATRICES, MATRICES + 3, MATRICES + 3 * D_IN
         ),
         "A value has 5 numbers, not 7, and each output has a bias.": Either(
             3 * (D_IN + 1) * D_K, 3 * D_IN * D_K

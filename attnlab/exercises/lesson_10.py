@@ -71,19 +71,16 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
 @Compared(
     right=lambda weights, n: n * of_words(weights, slice(1, n - 1)),
     slips={
-        "These are weights. One uniform share is 1 / n, so multiply a weight by n to count it in "
-        "shares.": lambda weights, n: of_words(weights, slice(1, n - 1)),
-        "No token attends to padding, so a row divides its weight among n tokens and not among S. "
-        "One uniform share is 1 / n.": (
-            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1))
+        "One uniform share is 1 / n, because padding gets no weight. Multiply each mean weight by "
+        "n, and not by S.": Either(
+            lambda weights, n: of_words(weights, slice(1, n - 1)),
+            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1)),
         ),
-        "These means include rows of padding. The words are tokens 1 to n - 2.": Either(
+        "These means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
             lambda weights, n: n * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(1, None)),
             lambda weights, n: n * of_words(weights, slice(None)),
             lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, -1)),
-        ),
-        "These means include the row of a marker. Leave out the rows of [CLS] and [SEP].": Either(
             lambda weights, n: n * of_words(weights, slice(n)),
             lambda weights, n: n * of_words(weights, slice(1, n)),
             lambda weights, n: n * of_words(weights, slice(n - 1)),

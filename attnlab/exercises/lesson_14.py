@@ -82,14 +82,14 @@ def without_row(weights: Tensor, position: int) -> Tensor:
     right=hidden(),
     what="new weights",
     slips={
-        "The rows no longer sum to 1. Divide each row by its sum.": hidden(rescaled=False),
         "The hidden token does not attend to itself any more. Keep its whole row.": Either(
             hidden(from_itself=True), hidden(from_itself=True, rescaled=False)
         ),
         "The hidden token attends to nothing, but the others still attend to it. Keys are on the "
         "last axis.": without_row,
-        "These are weights already. Divide each row by its sum, without another softmax.": (
-            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1)
+        "These are weights, so divide each row by its sum, without another softmax.": Either(
+            hidden(rescaled=False),
+            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1),
         ),
         "Nothing is hidden: these are the weights that your function received.": (
             lambda weights, _position: weights
@@ -147,11 +147,8 @@ EVERY = range(6)
     right=gone(ALL, HEAD),
     what="weights",
     slips={
-        "Layers are counted from 0, so the second layer has the number 1.": gone(
-            ALL, HEAD, layers=(2,)
-        ),
-        "The head is removed in every layer. Look at the number of the layer first.": gone(
-            ALL, HEAD, layers=EVERY
+        "Layers are counted from 0. Change only the second one, which has the number 1.": Either(
+            gone(ALL, HEAD, layers=(2,)), gone(ALL, HEAD, layers=EVERY)
         ),
         "The heads are on axis 1. Axis 2 holds the queries, and axis 3 the keys.": Either(
             gone(ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD)

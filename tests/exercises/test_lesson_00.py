@@ -61,7 +61,7 @@ test_names_the_mistake = names({
     },
     "check_third_sentence": {
         "Your answer is an integer": 3,
-        ("“Bat” is not in the table", "deep, in, the", "Do not use capital letters"): "Bat and ball",
+        ("“Bat” is not in the table", "deep, in, the", "Do not use capital"): "Bat and ball",
         "“ball” must occur exactly once in your sentence, not 0": "deep in the cave hung a bat",
         "“bat” must occur exactly once in your sentence, not 2": "bat bat ball",
         ("0.352 of animal and 0.365 of sport", "by 0.267 to 0.217", "matches it better"): (

@@ -57,9 +57,8 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_sink_share": {
-        "include the row of a marker": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
-        "include rows of padding": lambda w, _: w[:, 1:-1, 0].mean(dim=-1) * w.shape[-1],
-        "among n tokens and not among S": lambda w, n: share(w, n) / n * w.shape[-1],
+        "include padding or markers": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
+        "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
     },
     "check_mended_ablation": {
         "changes the layer that it is given": careless,
