@@ -264,12 +264,7 @@ def check_same_scores() -> Iterator[Case]:
             False,
             "The scores are transposed: token i has for token j what token j had for token i.",
         ),
-        (
-            "in which W_query has the opposite sign",
-            (-query, key),
-            False,
-            "All scores have the opposite sign.",
-        ),
+        ("in which W_query is negated", (-query, key), False, "All scores have the opposite sign."),
         (
             "in which one entry of W_query is changed",
             (last, key),

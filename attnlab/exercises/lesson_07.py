@@ -75,12 +75,7 @@ def root_of(*axes: int) -> Divisor:
 
 
 HEAD_DIM, HEADS_AND_DIM = root_of(-1), root_of(1, -1)
-WRONG_DIVISORS: tuple[Divisor, ...] = (
-    lambda heads: 1,
-    root_of(1),
-    root_of(2),
-    lambda heads: heads.shape[-1],
-)
+WRONG_DIVISORS = (lambda heads: 1, root_of(1), root_of(2), lambda heads: heads.shape[-1])
 
 
 def attend(

@@ -114,10 +114,9 @@ def check_needed_tile() -> Iterator[Case]:
     for i, j, size, window in TILES:
         name = f"the tile with i = {i}, j = {j}, size = {size} and window = {window}"
         truth = is_needed(i, j, size, window)
-        attends = (
-            "Some query of this tile may attend to one" if truth else "No query may attend to any"
-        )
-        yield Case(name, (i, j, size, window), truth, f"{attends} of the keys of this tile.")
+        some = "Some query of this tile may attend to one of its keys."
+        none = "No query of this tile may attend to any of its keys."
+        yield Case(name, (i, j, size, window), truth, some if truth else none)
 
 
 # --- three bugs -----------------------------------------------------------------------------------

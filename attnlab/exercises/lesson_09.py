@@ -83,13 +83,7 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
         "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
             (2, 5, 7, 3, 3)
         ),
-        "You made L and S equal, but the number of queries does not affect the scores.": (
-            2,
-            7,
-            7,
-            5,
-            3,
-        ),
+        "You made L and S equal, but no score depends on the number of queries.": (2, 7, 7, 5, 3),
     },
     verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
     otherwise="By which number does `patient_x` divide at these sizes, and by which number should "

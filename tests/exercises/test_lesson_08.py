@@ -103,7 +103,7 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_needed_tile": {
-        "Some query of this tile may attend to one of the keys": (
+        "Some query of this tile may attend to one of its keys": (
             lambda i, j, *sizes: j < i and is_needed(i, j, *sizes)
         ),
     },
