@@ -74,8 +74,10 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "that stands for no token.": (
             lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
         ),
-        "It leaves out the diagonal. If a letter stands twice in a row, its second copy came after "
-        "the first, so j may be i.": lambda tokens: equal(tokens, before(tokens)).tril(-1),
+        "It leaves out the diagonal. If a letter is repeated at once, the second copy comes "
+        "directly after the first, so j may be i.": lambda tokens: equal(
+            tokens, before(tokens)
+        ).tril(-1),
         "Rows and columns are swapped. A row belongs to the token that looks.": Either(
             lambda tokens: equal(before(tokens), tokens).triu(),
             lambda tokens: equal(before(tokens), tokens),
@@ -120,20 +122,20 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
     right=lambda query, key: fit(query, key).argmax(dim=-1),
     what="output",
     slips={
-        "It returns how well the best key fits. Return the position of this key.": (
+        "Your function returns how well the best key fits. Return the position of this key.": (
             lambda query, key: fit(query, key).amax(dim=-1)
         ),
-        "It also chooses keys that come later than the query. A causal mask leaves only the "
-        "earlier ones and the query's own.": lambda query, key: (query @ key.T).argmax(dim=-1),
-        "A masked key has a 0. Where all the other dot products are negative, 0 is the largest. "
-        "Put -inf there.": Either(
+        "Your function also chooses keys that come later than the query. A causal mask allows only "
+        "the earlier ones and the query's own.": lambda query, key: (query @ key.T).argmax(dim=-1),
+        "The dot products of blocked keys are replaced by 0, which is the largest number where all "
+        "the others are negative. Put -inf there.": Either(
             lambda query, key: fit(query, key, hidden=0).argmax(dim=-1),
             lambda query, key: fit(query, key, hidden=1e-9).argmax(dim=-1),
         ),
-        "Your mask leaves the later keys and hides the earlier ones.": (
+        "Your mask allows the later keys and blocks the earlier ones.": (
             lambda query, key: fit(query.flip(0), key.flip(0)).flip(0, 1).argmax(dim=-1)
         ),
-        "It hides the key at the query's own position. A causal mask leaves it.": (
+        "Your function blocks the key at the query's own position. A causal mask allows it.": (
             lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)
         ),
         "Rows and columns are swapped. A row belongs to a query, and its keys are compared.": (
@@ -142,9 +144,8 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
                 lambda query, key: fit(key, query).argmax(dim=-1),
             )
         ),
-        "It returns the distance from the query to the key. Return the position of the key.": (
-            lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)
-        ),
+        "Your function returns the distance from the query to the key. Return the position of the "
+        "key.": (lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)),
     },
     otherwise="Compare each query with the keys that are not later than it, and return the "
     "position of the largest dot product.",
