@@ -16,6 +16,7 @@ from attnlab._bounded import CutShort, Outcome, OutOfTime, call
 from attnlab.clinic import Evidence, Report
 from attnlab.exercises import _older, _voice
 from attnlab.exercises._verdict import Verdict
+from attnlab.pretrained import PretrainedEmbedding
 
 TIME_LIMIT = 2.0  # seconds of computing for one call
 # The bytecode of a function without a body: a docstring, pass, ... or return None at most.
@@ -187,7 +188,9 @@ def _read(value: object, read: Read) -> object:
         raise NotDone
     if inspect.iscoroutine(value) or inspect.isgenerator(value):
         value.close()
-        raise Wrong(_voice.returned(_voice.kind_of(value), "a value, from an ordinary `def`"))
+        got = _voice.kind_of(value)
+        why = "Define it without `async` and `yield`, and return a value."
+        raise Wrong(f"Your function returned {got}. {why}")
     return read(value)
 
 
@@ -209,7 +212,7 @@ def tensor(value: object) -> Tensor:
     return value.detach()
 
 
-def vector(value: object, wanted: str = "numbers") -> Tensor:
+def vector(value: object, wanted: str = "a tensor of numbers") -> Tensor:
     """Return numbers as a tensor of float64: a number, a list, a tuple, a tensor, an array."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", torch.float64, copy=True)
@@ -270,6 +273,16 @@ def yes_or_no(value: object) -> bool:
             return bool(entries.item())
         raise Wrong(_voice.returned(f"a number ({entries.dtype})", "True or False"))
     raise Wrong(_voice.returned(_voice.kind_of(value), "True or False"))
+
+
+def tokens_of(model: PretrainedEmbedding, sentence: str) -> list[str]:
+    """Return the tokens of a sentence that a trained model can read."""
+    if not sentence.strip():
+        raise Wrong("The model cannot use an empty sentence. It must contain at least one word.")
+    try:
+        return model.tokens(sentence)
+    except ValueError as error:
+        raise Wrong(f"The model cannot use this sentence: {error}") from None
 
 
 # --- numbers that show what is wrong --------------------------------------------------------------

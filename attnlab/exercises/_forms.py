@@ -175,7 +175,7 @@ class Compared(Check):
     otherwise: str | Callable[..., str]  # said of a wrong one; of (result, correct one, *inputs)
     what: str = "output"  # what the function returns
     read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
-    nan: str = "It contains NaN, although every input is an ordinary number."
+    nan: str = "The result contains NaN, although every input is an ordinary number."
     misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
     columns: tuple[str, ...] = ()  # names of the entries on the last axis of all

@@ -13,7 +13,10 @@ from torch import Tensor
 from attnlab._checks import shape
 
 STUB = "Write your answer in the cell above, run it, and then run this cell again."
-NOT_A_FUNCTION = "The check needs your function itself: pass its name, without parentheses."
+NOT_A_FUNCTION = (
+    "Your answer is not a function. Pass the name of your function to the check, without "
+    "parentheses."
+)
 KINDS = {
     str: "a string",
     bytes: "a bytes object",
@@ -129,16 +132,16 @@ def raises(case: str, error: str) -> str:
 def too_slow(case: str, limit: float) -> str:
     """Say that a function computed for too long."""
     return (
-        f"{called(case)} did not finish within {limit:g} seconds of computing. Does it contain an "
-        "endless loop?"
+        f"{called(case)} had not finished after {limit:g} seconds of computing time. Does it "
+        "contain an endless loop?"
     )
 
 
 def waits(case: str, passed: float, computed: float) -> str:
     """Say that a function was stopped while it hardly computed."""
     return (
-        f"{called(case)} was stopped after {passed:.0f} seconds, though it computed for only "
-        f"{computed:.1f}. Does it wait for something, such as input()?"
+        f"{called(case)} was stopped after {passed:.0f} seconds, although it had computed for only "
+        f"{computed:.1f} seconds. Does it wait for something, such as input()?"
     )
 
 
@@ -159,7 +162,7 @@ def is_older(name: str) -> str:
     """Say that a function is the one of an earlier run of its cell."""
     return (
         f"The cell that defines `{name}` ended in an error when you last ran it, so this verdict "
-        "is about the older function."
+        "is about the previous version of your function."
     )
 
 

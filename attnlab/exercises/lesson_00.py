@@ -14,11 +14,6 @@ from attnlab.exercises._forms import Compared, Either, Found, randoms
 
 # --- one hidden word ------------------------------------------------------------------------------
 
-LOST_SHARE = (
-    "The hidden word adds nothing, but its share of the weight is lost, so the weights of the "
-    "other words do not sum to 1. Leave it out before you divide by the sum."
-)
-
 
 def scores_of(query: Tensor, x: Tensor) -> Tensor:
     """Return the score of a query with each row."""
@@ -66,16 +61,11 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
                 scores_of(query, zeroed(x, hidden)).softmax(dim=-1) @ zeroed(x, hidden)
             ),
         ),
-        LOST_SHARE: lambda query, x, hidden: (
-            zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x
-        ),
         "The word attends to the hidden word alone. It must attend to all the others instead.": (
             lambda query, x, hidden: x[hidden]
         ),
-        "The scores are not divided. Divide them by the square root of the number of features.": (
-            divided_by(lambda query, x: 1)
-        ),
-        "The scores are divided, but not by the square root of the number of features.": Either(
+        "The scores must be divided by the square root of the number of features.": Either(
+            divided_by(lambda query, x: 1),
             divided_by(lambda query, x: len(query)),
             divided_by(lambda query, x: len(x) ** 0.5),
             divided_by(lambda query, x: 5**0.5),
@@ -87,11 +77,11 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         ),
         "This is the plain average of the other rows. Words that match the query better must get "
         "more weight.": lambda query, x, hidden: others(x, hidden).mean(dim=0),
-        "The weights of the words do not sum to 1. Divide each power of e by their sum.": (
-            Either(
-                lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
-                lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
-            )
+        "The weights of the other words do not sum to 1. Leave out the hidden word, and then "
+        "divide each power of e by the sum of the powers.": Either(
+            lambda query, x, hidden: zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x,
+            lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
+            lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
         ),
     },
     errors={
@@ -99,8 +89,8 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         "mat1 and mat2 shapes": "If you leave out a score, leave out its row of x as well.",
     },
     misshapen="Return a single vector, with one number for each feature.",
-    otherwise="One of four steps is wrong: the score of each word, the hiding, the softmax, or the "
-    "average.",
+    otherwise="One of these four steps is wrong: computing the scores, hiding the word, taking the "
+    "softmax, or averaging the rows.",
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",
     keeps_inputs=True,
@@ -138,13 +128,13 @@ def words_of(value: object) -> list[str]:
     for word in words:
         if word not in WORDS.tokens:
             raise Wrong(
-                f"“{word[:40]}” is not in the table. Its words are {', '.join(WORDS.tokens)}, "
-                "without capital letters and full stops."
+                f"“{word[:40]}” is not in the table, which contains only these words: "
+                f"{', '.join(WORDS.tokens)}. Do not use capital letters or full stops."
             )
     for word in ("bat", "ball"):
         if words.count(word) != 1:
             raise Wrong(
-                f"The word “{word}” must stand in your sentence exactly once, not "
+                f"The word “{word}” must occur exactly once in your sentence, not "
                 f"{words.count(word)} times."
             )
     return words

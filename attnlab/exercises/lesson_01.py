@@ -87,13 +87,11 @@ def one_query(value: object) -> Tensor:
 
 
 def weights_of(query: Tensor) -> Tensor:
-    """Return the weights of a query; 2 is the root of 4 features."""
+    """Return the weights of a query; 2 is the square root of 4 features."""
     return (KEYS.double() @ query / 2).softmax(dim=-1)
 
 
-@Found(
-    read=one_query,
-)
+@Found(read=one_query)
 def check_query_for_awesome(query: Tensor) -> Right:
     """Check a query that is to give “awesome” more than 0.9 of the weight.
 
@@ -151,7 +149,7 @@ def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
 
 
 def scores_of(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
-    """Return scores, divided by the root of the number of features or by something else."""
+    """Return scores, divided by the square root of the number of features or by another number."""
     return query @ key.transpose(-2, -1) / (divisor or query.shape[-1] ** 0.5)
 
 
@@ -160,13 +158,9 @@ def weighing(weigh: Weigh) -> Callable[..., Tensor]:
     return lambda query, key, value: weigh(scores_of(query, key)) @ value
 
 
-def dividing(square: Callable[[Tensor, Tensor], float]) -> Callable[..., Tensor]:
-    """Return attention that divides by the root of some number."""
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return soft(scores_of(query, key, math.sqrt(square(key, value)))) @ value
-
-    return attend
+def dividing(square: Callable[[Tensor], float]) -> Callable[..., Tensor]:
+    """Return attention that divides by the square root of some number."""
+    return lambda query, key, value: soft(scores_of(query, key, math.sqrt(square(key)))) @ value
 
 
 def by_sum(positive: Tensor) -> Tensor:
@@ -180,15 +174,14 @@ def soft(scores: Tensor, dim: int = -1) -> Tensor:
     return positive / positive.sum(dim=dim, keepdim=True)
 
 
-NOT_ROOT = "Divide them by the root of the number of features, √11."
+ROOT = "the square root of the number of features, √11."
 MISTAKES = {
-    f"The scores are not divided. {NOT_ROOT}": dividing(lambda key, value: 1),
-    f"The scores are divided by the wrong number. {NOT_ROOT}": Either(
-        dividing(lambda key, value: E**2), dividing(lambda key, value: S)
+    f"The scores must be divided by {ROOT}": Either(
+        dividing(lambda key: 1), dividing(lambda key: E**2), dividing(lambda key: S)
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
-    f"one sentence, but the number of sentences for a batch. {NOT_ROOT}": dividing(
-        lambda key, value: len(key)
+    f"one sentence, but the number of sentences for a batch. Divide the scores by {ROOT}": dividing(
+        lambda key: len(key)
     ),
     "The weights are made without the exponential. Raise e to the power of each score, and then "
     "divide by the sum.": Either(
@@ -237,13 +230,12 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         **MISTAKES,
         "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
         "you subtract from a row of scores without changing its weights?": by_exp(lambda scores: 0),
-        "The row with scores far below 0 gives NaN, because e to the power of each of its scores "
-        "rounds to 0, and so does their sum. Subtract the largest score of each row, not one "
-        "number for all rows.": by_exp(lambda scores: scores.amax()),
-        "Smaller raw scores work, but these give NaN. After the subtraction, no score of the row "
-        "may lie far above 0. If you subtract the mean of the row, for example, one may.": by_exp(
-            lambda scores: scores.mean(dim=-1, keepdim=True)
-        ),
+        "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
+        "the sum of these powers is 0 too. Subtract the largest score of each row, not one number "
+        "for all rows.": by_exp(lambda scores: scores.amax()),
+        "Smaller raw scores work, but these give NaN. No score of a row may lie far above 0 after "
+        "the subtraction. If you subtract the mean of the row, for example, the largest score "
+        "still does.": by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
             weighing(lambda scores: by_sum(scores.clamp(max=80).exp())),

@@ -27,8 +27,8 @@ from attnlab.exercises._forms import Compared, Either, Value
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
         "D is not always true. In the training race, the model learned without it, too.": "D",
     },
-    verified="The lesson contains a counterexample to each of the other three. This one is always "
-    "true.",
+    verified="The lesson contains a counterexample to each of the other three sentences. This one "
+    "is always true.",
 )
 def check_always_true(_said: str) -> None:
     """Check which of four sentences about the division is always true.
@@ -65,7 +65,7 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "Divide the mean by the divisor, and the variance by its square.": Either(
             lambda c: (MEAN, VARIANCE), lambda c: (MEAN / c, VARIANCE / c)
         ),
-        "The second number is the standard deviation, which is the root of the variance.": (
+        "The second number is the standard deviation, which is the square root of the variance.": (
             lambda c: (MEAN / c, VARIANCE**0.5 / c)
         ),
         "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
@@ -118,13 +118,11 @@ def variance_with(factor: float) -> float:
     near=lambda factor, other: abs(factor - other) < 0.03 * other,
     slips={
         "A score is a product of a query and a key, so it grows with the square of the factor, and "
-        "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
-        "The variance grows as the fourth power of the factor: if you double the factor, each "
-        "score becomes four times as large, and the variance sixteen times.": Either(
-            10 / START**0.125, 10 / START ** (1 / 3)
+        "its variance with the fourth power.": Either(
+            *(10 / START**power for power in (1, 1 / 2, 1 / 3, 1 / 8))
         ),
-        "Dividing the tokens by the root of 8 divides the variance by 64, and dividing them by 8 "
-        "divides it by 4096. It has to be divided by 1160.": Either(10 / 8**0.5, 10 / 8),
+        "Dividing the tokens by the square root of 8 divides the variance by 64, and dividing them "
+        "by 8 divides it by 4096. It has to be divided by 1160.": Either(10 / 8**0.5, 10 / 8),
     },
     verified=f"With the factor 10 it was {START}.",
 )
@@ -164,7 +162,7 @@ def scores(query: Tensor, key: Tensor) -> Tensor:
 
 
 def root(query: Tensor) -> float:
-    """Return the root of d_k."""
+    """Return the square root of d_k."""
     return query.shape[-1] ** 0.5
 
 
@@ -184,17 +182,14 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda query, key: scores(unit(query), key),
             lambda query, key: scores(query, unit(key)),
         ),
-        "The division by the root of d_k is missing. The score of every query with itself is d_k, "
-        "but it should be the root of d_k.": lambda query, key: (
+        "The division by the square root of d_k is missing. The score of every query with itself "
+        "is d_k, but it should be the square root of d_k.": lambda query, key: (
             unit(query) @ unit(key).transpose(-2, -1)
         ),
-        "The score of every query with itself is 1, so these are cosines. Set the root mean square "
-        "to 1, not the length, and divide by the root of d_k, not by d_k.": (
-            lambda query, key: scores(unit(query), unit(key)) / root(query)
-        ),
-        "The length of each vector is 1, but its root mean square should be. Take the mean of the "
-        "squares, not their sum.": (
-            lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2
+        "The scores are too small. Set the root mean square of each vector to 1, not its length, "
+        "and divide the dot products by the square root of d_k, not by d_k.": Either(
+            lambda query, key: scores(unit(query), unit(key)) / root(query),
+            lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2,
         ),
         "The mean is subtracted, as in LayerNorm or in a standard deviation. The root mean square "
         "subtracts nothing.": normed_by(
@@ -209,14 +204,14 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     },
     what="scores",
     axes=("sequence", "head", "query", "key"),
-    nan="They contain NaN, although every input is an ordinary number. Do you take the root of a "
-    "negative number?",
+    nan="They contain NaN, although every input is an ordinary number. Do you take the square "
+    "root of a negative number?",
     errors=_voice.TRANSPOSED | _voice.KEEPDIM,
     misshapen=_voice.FROM_THE_END,
     otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
-    "divided by the root of d_k.",
-    verified="The score of every query with itself is the root of d_k, whatever its length. "
-    "Rescaling a single query or key by a positive factor changes nothing.",
+    "divided by the square root of d_k.",
+    verified="The score of every query with itself is the square root of d_k, whatever the length "
+    "of the query. Rescaling a single query or key by a positive factor changes nothing.",
     atol=5e-3,  # a small number added against division by 0 is welcome
     rtol=5e-3,
     keeps_inputs=True,
@@ -225,7 +220,8 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
     """Check scores that do not depend on the lengths of queries and keys.
 
     Verified: every query and key by itself is brought to root mean square 1, no mean is
-    subtracted, and the root of d_k divides; for one sequence, a batch, and a batch with heads.
+    subtracted, and the dot products are divided by the square root of d_k; for one sequence, a
+    batch, and a batch with heads.
 
     Parameters
     ----------

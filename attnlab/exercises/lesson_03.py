@@ -44,7 +44,7 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
     "the inverted mask": (
         "leaks",
         ~CAUSAL,
-        "It is also too tight, but a leak must be reported first.",
+        "That mask is also too tight, but a leak must be reported first.",
     ),
     "ones and zeros, added": (
         "leaks",
@@ -60,7 +60,7 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
     "a window of 4": (
         "too tight",
         CAUSAL & sliding_window_mask(TOKENS, window=4),
-        "Output 5 does not move there when token 0 or 1 changes, and it should.",
+        "With that mask, output 5 does not change when token 0 or 1 does, but it should.",
     ),
 }
 
@@ -74,10 +74,11 @@ def flipped(output: int, token: int) -> Tensor:
 
 # A token that does not see itself alone cannot be found: its output moves with its query.
 MASKS |= {
-    f"a causal mask with the cell of output {i} and token {j} {'open' if j > i else 'closed'}": (
+    f"a causal mask in which one cell too many is {'allowed' if j > i else 'blocked'}, "
+    f"that of output {i} and token {j}": (
         "leaks" if j > i else "too tight",
         flipped(i, j),
-        "The mask is wrong in this one cell, so change every token in turn.",
+        f"Only a change of token {j} reveals this mistake, so change every token in turn.",
     )
     for i, j in permutations(range(TOKENS), 2)
 }
@@ -98,14 +99,14 @@ def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
     },
     evidence=picture,
     verified=f"Your function gives the correct answer for all {len(MASKS)} functions that were "
-    f"tried.",
+    "tried.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
     """Check a function that says whether another one attends causally.
 
     Verified: what it says of attention functions, two of them correct, and of the causal mask with
-    any one cell of the future opened or any one of the past closed.
+    any one cell of the future allowed or any one of the past blocked.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def check_causal_test() -> Iterator[Case]:
         def attend(x: Tensor, mask: Tensor = mask) -> Tensor:
             return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
-        yield Case(name, (attend, x), truth, f"The correct answer is “{truth}”. {hint}")
+        yield Case(name, (attend, x), truth, f"It should return “{truth}”. {hint}")
 
 
 # --- a decoder's mask -----------------------------------------------------------------------------
@@ -155,9 +156,10 @@ def missing_axis(mask: Tensor) -> str:
     }.get(mask.ndim, "")
 
 
-ROWS_CLOSED = (
-    "The rows of <pad> are closed too. No word is affected here, but a plain softmax gives NaN for "
-    "a row without a key, and the next layer spreads it. A padding mask closes columns, not rows."
+ROWS_BLOCKED = (
+    "The rows of <pad> are blocked too. No word is affected here, but a plain softmax gives NaN in "
+    "a row without an allowed key, and the next layer spreads the NaN. A padding mask blocks "
+    "columns, not rows."
 )
 
 
@@ -172,12 +174,14 @@ ROWS_CLOSED = (
                 lambda n: causal_of(n) & ~words_of(n),
             )
         ),
-        "The padding is still open. No word sees it here, because it comes last. But <pad> itself "
-        "does, and words would if it came first.": lambda n: causal_of(n).expand(len(n), 1, -1, -1),
-        "The masks are combined with `or`, but a cell is open only if both masks leave it open.": (
+        "The padding is still allowed. Here the padding comes last, so no word sees it. But <pad> "
+        "sees <pad>, and if the padding came first, words would see it too.": lambda n: causal_of(
+            n
+        ).expand(len(n), 1, -1, -1),
+        "The masks are combined with `or`, but a cell is allowed only if both masks allow it.": (
             lambda n: causal_of(n) | words_of(n)
         ),
-        ROWS_CLOSED: lambda n: decoder_mask(n) & words_of(n).mT,
+        ROWS_BLOCKED: lambda n: decoder_mask(n) & words_of(n).mT,
     },
     what="mask",
     errors={"must match the size": "The longest sentence sets the size, so use lengths.max()."},
@@ -242,8 +246,9 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if torch.allclose(weights, right, atol=1e-3):
         return (
-            "They are nearly correct, and rounding does not explain the rest. A blocked key must "
-            "get exactly 0 and every other row must sum to 1, so add no small number anywhere."
+            "They are nearly correct, but the difference is too large to be rounding. A blocked "
+            "key must get a weight of exactly 0, and every row with an allowed key must sum to 1, "
+            "so do not add a small number anywhere."
         )
     if scores.abs().max() > 50:
         return (
@@ -286,7 +291,7 @@ class WithGradient(Compared):
             if found.isnan().any():
                 why = (
                     "It is NaN, because the NaN of the empty row was replaced only after the "
-                    "softmax. Give such a row finite scores before it."
+                    "softmax. Give such a row finite scores before the softmax."
                 )
             raise Wrong(
                 f"With {case}, the weights are correct, but the gradient is not. {why}",
@@ -301,15 +306,14 @@ class WithGradient(Compared):
             lambda scores, allowed: safe(scores, ~allowed),
             lambda scores, allowed: scores.masked_fill(allowed, -torch.inf).softmax(dim=-1),
         ),
-        "Weights are set to 0 after the softmax, so the rows do not sum to 1.": (
-            lambda scores, allowed: scores.softmax(dim=-1) * allowed
+        "Weights are changed after the softmax, so the rows do not sum to 1. Set blocked scores to "
+        "-inf before the softmax.": Either(
+            lambda scores, allowed: scores.softmax(dim=-1) * allowed,
+            lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf),
         ),
         "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
-        "Weights are set to -inf. Block scores with -inf, before the softmax.": (
-            lambda scores, allowed: scores.softmax(dim=-1).masked_fill(~allowed, -torch.inf)
-        ),
-        "Each key of row 0 gets 0.25, because all its scores were filled with the same number. "
-        "All its weights must be 0.": filled(-1e9),
+        "Each key of row 0 gets 0.25, because all scores of this row were filled with the same "
+        "number. All weights of row 0 must be 0.": filled(-1e9),
     },
     what="weights",
     read=vector,
@@ -343,13 +347,13 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     blocked[0, :2], blocked[1, 0] = torch.tensor([torch.nan, torch.inf]), torch.nan
     for_all_heads = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]]).bool()[:, None, None, :]
     large = torch.tensor([[100, 101, -100, 99], [100, 100, -110, -111], [-100, 100, 0, 99.0]])
-    yield "scores (3, 4) and a mask with a key in every row", (scores, ALLOWED)
+    yield "scores (3, 4) and a mask that allows at least one key in every row", (scores, ALLOWED)
     yield "scores from -111 to 101", (large, ALLOWED)
     # the weights stay, but a fill such as -150 is no longer lowest
     yield "scores from -100111 to -99899", (large - 1e5, ALLOWED)
     yield "a mask whose row 0 allows no key", (scores, WITH_EMPTY)
     yield "a NaN among the allowed scores of row 2", (visible, WITH_EMPTY)
-    yield "scores (2, 3, 3, 4) and allowed (2, 1, 1, 4)", (random_scores(2, 3), for_all_heads)
+    yield "scores (2, 3, 3, 4) and a mask (2, 1, 1, 4)", (random_scores(2, 3), for_all_heads)
     yield "NaN and infinity among the blocked scores", (blocked, WITH_EMPTY)
 
 
@@ -387,7 +391,7 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "The mask blocks rows, but padding has to be blocked in the columns, as keys.": with_mask(
             lambda m: of_keys(m).mT
         ),
-        ROWS_CLOSED: with_mask(lambda m: of_keys(m) & of_keys(m).mT),
+        ROWS_BLOCKED: with_mask(lambda m: of_keys(m) & of_keys(m).mT),
         "The words are counted and assumed to come first, but the padding may be on the left.": (
             with_mask(lambda m: sequence_mask(m.sum(dim=-1), S)[:, None, None])
         ),

@@ -93,7 +93,9 @@ def positive(value: object) -> float:
     slips={
         "Your number is the factor by which the score must grow. Query and key both grow with the "
         "features, so the score is multiplied by the square of your number.": FACTOR**2,
-        "That is too little. Divide the product by the root of 4 features.": FACTOR / math.sqrt(2),
+        "That is too little. Divide the product by 2, the square root of 4 features.": (
+            FACTOR / math.sqrt(2)
+        ),
         "That is too little, because two other tokens share the row with b, not one.": (
             math.sqrt(math.log(99))
         ),

@@ -24,12 +24,11 @@ COUNT = MATRICES + OUTPUTS
 @Value(
     right=COUNT,
     slips={
-        "The three matrices are correct. Now add a bias for each output.": MATRICES,
         "Queries and keys each need a projection, and each output has a bias.": Either(
             (D_IN + 1) * (D_K + D_V), D_IN * (D_K + D_V)
         ),
-        "The biases are miscounted. Each output of each projection has a bias of its own.": Either(
-            MATRICES + 3 * D_IN, MATRICES + 3
+        "The matrices are correct. Now add one bias for each output of each projection.": Either(
+            MATRICES, MATRICES + 3, MATRICES + 3 * D_IN
         ),
         "A value has 5 numbers, not 7, and each output has a bias.": Either(
             3 * (D_IN + 1) * D_K, 3 * D_IN * D_K
@@ -39,8 +38,8 @@ COUNT = MATRICES + OUTPUTS
         ),
     },
     verified="The matrices have 228 entries and the biases 19, for a sentence of any length.",
-    otherwise="Count the parameters of each projection, which are inputs times outputs, and add "
-    "one bias for each output.",
+    otherwise="For each projection, multiply the number of inputs by the number of outputs, and "
+    "add one bias for each output.",
 )
 def check_parameter_count(_count: float) -> None:
     """Check how many parameters three projections 12 -> 7, 7 and 5 with bias have.
@@ -149,14 +148,13 @@ def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
     right=fitting,
     what="new W_key",
     slips={
-        "You multiplied W_key by the inverse of A. Take the transpose of the inverse.": (
-            lambda query, key, new: key @ factor(query, new).inverse()
+        "You multiplied W_key by the inverse of A, or by the transpose of A. Multiply it by the "
+        "transpose of the inverse.": Either(
+            lambda query, key, new: key @ factor(query, new).inverse(),
+            lambda query, key, new: key @ factor(query, new).T,
         ),
         "You multiplied W_key by A, as W_query was. What one matrix gains, the other must lose.": (
             lambda query, key, new: key @ factor(query, new)
-        ),
-        "You multiplied W_key by the transpose of A. Invert it as well.": (
-            lambda query, key, new: key @ factor(query, new).T
         ),
         "The keys have not changed, but the queries have.": lambda query, key, new: key.clone(),
     },
@@ -194,9 +192,12 @@ def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
 
 # --- the same scores ------------------------------------------------------------------------------
 
+BY_A = "W_query is multiplied by a matrix A, and W_key by"
+
 
 @Opinion(
-    verified="It compares what decides the scores, whatever the numbers in the matrices are.",
+    verified="Your function compares what decides the scores, whatever the numbers in the matrices "
+    "are.",
     slips={
         "The numbers of the matrices need not be equal. Compare their products.": (
             lambda *layers: all(
@@ -204,7 +205,7 @@ def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
                 for one, other in zip(layers[:2], layers[2:], strict=True)
             )
         ),
-        "You compared W_query @ W_key.T. Divide each product by the root of its own d_k as well.": (
+        "You compared W_query @ W_key.T. Divide each by the square root of its d_k as well.": (
             lambda query, key, other_query, other_key: torch.allclose(
                 query @ key.T, other_query @ other_key.T, atol=1e-3
             )
@@ -234,41 +235,42 @@ def check_same_scores() -> Iterator[Case]:
     wide_query, wide_key = (F.pad(matrix, (0, 12)) for matrix in (query, key))  # d_k = 16
     for name, others, truth, why in (
         (
-            "times A and the transpose of its inverse",
+            f"in which {BY_A} the transpose of the inverse of A",
             (query @ change, key @ inverse.T),
             True,
             "The matrices differ, but W_query @ W_key.T does not. Is your tolerance too strict?",
         ),
         (
-            "with d_k = 16 and twice the product",
+            "with d_k = 16 and twice the product W_query @ W_key.T",
             (2 * wide_query, wide_key),
             True,
-            "The product is twice as large, and so is the root of d_k.",
+            "The product is twice as large, and so is the square root of d_k.",
         ),
         (
-            "with d_k = 16 and the same product",
+            "with d_k = 16 and the same product W_query @ W_key.T",
             (wide_query, wide_key),
             False,
             "The products are equal, but one is divided by 2 and the other by 4.",
         ),
         (
-            "times A and its inverse, not transposed",
+            f"in which {BY_A} the inverse of A",
             (query @ change, key @ inverse),
             False,
-            "A cancels its inverse only if the inverse is transposed.",
+            "A cancels the inverse of A only if this inverse is transposed.",
         ),
         (
-            "with W_query and W_key swapped",
+            "in which W_query and W_key are swapped",
             (key, query),
             False,
-            "The scores are transposed: what token i had for token j, token j has for token i.",
+            "The scores are transposed: token i has for token j what token j had for token i.",
         ),
-        ("with -W_query", (-query, key), False, "All scores have the opposite sign."),
+        ("in which W_query is negated", (-query, key), False, "All scores have the opposite sign."),
         (
-            "with one entry of W_query changed",
+            "in which one entry of W_query is changed",
             (last, key),
             False,
-            "Only tokens with the last feature notice it. Compare all rows of the product.",
+            "The change matters only where the last feature is not 0. Compare all rows of the "
+            "product.",
         ),
     ):
-        yield Case(f"a layer and the same layer {name}", (query, key, *others), truth, why)
+        yield Case(f"a layer and a copy of it {name}", (query, key, *others), truth, why)

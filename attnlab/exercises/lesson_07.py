@@ -26,10 +26,10 @@ TOKENS = {3, 4}
 
 def tokens(value: object) -> frozenset[int]:
     """Read tokens of a sentence of six."""
-    wanted = "a list of tokens, which are whole numbers from 0 to 5, and none of them twice"
+    wanted = "a list of tokens, which are whole numbers from 0 to 5"
     said = vector(sorted(value) if isinstance(value, set) else value, wanted).flatten().tolist()
     if not said or len(set(said)) < len(said) or not set(said) <= set(range(6)):
-        raise Wrong(_voice.returned(_voice.listed(said), wanted))
+        raise Wrong(_voice.returned(_voice.listed(said), wanted, "No token may occur twice."))
     return frozenset(map(int, said))
 
 
@@ -70,17 +70,12 @@ def check_tokens_in_head(_said: frozenset[int]) -> None:
 
 
 def root_of(*axes: int) -> Divisor:
-    """Return a function of heads (N, H, L, head_dim): the root of the product of some sizes."""
+    """Return a function of heads (N, H, L, head_dim): the square root of a product of sizes."""
     return lambda heads: math.sqrt(math.prod(heads.shape[axis] for axis in axes))
 
 
 HEAD_DIM, HEADS_AND_DIM = root_of(-1), root_of(1, -1)
-DIVISORS: dict[str, tuple[Divisor, ...]] = {
-    "The scores are not divided. Divide them by the root of head_dim.": (lambda heads: 1,),
-    "The scores are divided, but not by the root of head_dim, the number of terms in a dot product "
-    "inside a head.": (root_of(1), root_of(2), lambda heads: heads.shape[-1]),
-}
-WRONG_AXIS = "The softmax must run over the keys, the last axis of the scores."
+WRONG_DIVISORS = (lambda heads: 1, root_of(1), root_of(2), lambda heads: heads.shape[-1])
 
 
 def attend(
@@ -146,12 +141,13 @@ def dealt_merge(heads: Tensor) -> Tensor:
 
 def wrong_scores(make: Callable[..., Callable]) -> dict[str, Either]:
     """Return mistakes of the division and of the softmax, made by one of the two functions."""
-    found = {
-        why: Either(*(make(divisor=divisor) for divisor in divisors))
-        for why, divisors in DIVISORS.items()
+    return {
+        "The scores must be divided by the square root of head_dim, the number of terms in a dot "
+        "product inside a head.": Either(*(make(divisor=divisor) for divisor in WRONG_DIVISORS)),
+        "The softmax must run over the keys, the last axis of the scores.": Either(
+            *(make(weigh=lambda scores, dim=dim: scores.softmax(dim)) for dim in (1, 2))
+        ),
     }
-    axes = (make(weigh=lambda scores, dim=dim: scores.softmax(dim)) for dim in (1, 2))
-    return {**found, WRONG_AXIS: Either(*axes)}
 
 
 # --- attention by letters -------------------------------------------------------------------------
@@ -209,8 +205,8 @@ BUGS = {
     "the split cuts up the numbers in memory order. Cut the features first, and then transpose.": {
         "split": split_by_reshape
     },
-    "the scores are divided by the root of E, but a dot product inside a head has only head_dim "
-    "terms.": {"divisor": HEADS_AND_DIM},
+    "the scores are divided by the square root of E, but a dot product inside a head has only "
+    "head_dim terms.": {"divisor": HEADS_AND_DIM},
     "the merge joins the heads without transposing back.": {"merge": merge_by_reshape},
 }
 
@@ -230,8 +226,8 @@ BUGS = {
         ),
     },
     otherwise=lambda _got, _right, _x, num_heads: (
-        "The shape is correct. Compare split, scores, softmax and merge with the lesson, one after "
-        "the other."
+        "The shape is correct. Compare the split, the scores, the softmax and the merge with those "
+        "of the lesson, one after the other."
         if num_heads == 3
         else "With 3 heads it is correct. Does your code contain a fixed size?"
     ),
@@ -324,7 +320,7 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
     "merge correct only after a split": (
         split_heads,
         merge_by_strides(contiguous=True),
-        f"{IDENTITY}. After attention, the heads lie in memory in their own order, so test "
+        f"{IDENTITY}. After attention, the numbers lie in memory head by head, so test "
         "merge(heads.contiguous()) too.",
     ),
     "merge correct only in the order of memory": (
@@ -336,7 +332,7 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
 
 
 @Opinion(
-    errors={"AssertionError": "Where a pair is wrong, return False."},
+    errors={"AssertionError": "If a pair is wrong, return False."},
     verified=(
         f"All {len(CORRECT_PAIRS)} correct pairs pass, and all {len(WRONG_PAIRS)} wrong ones fail."
     ),
@@ -345,8 +341,7 @@ def check_pair_test() -> Iterator[Case]:
     """Check a test that separates correct pairs (split, merge) from wrong ones.
 
     Verified: True for the correct pairs, False for the wrong ones. Some of the wrong ones go wrong
-    in one head, one token or one feature only, or only with heads that lie in memory in their
-    order.
+    in one head, one token or one feature only, or only with heads in one order of memory.
 
     Parameters
     ----------
@@ -358,7 +353,7 @@ def check_pair_test() -> Iterator[Case]:
     attnlab.clinic.diagnose : names what is wrong with such a pair.
     """
     for name, pair in CORRECT_PAIRS.items():
-        hint = "It splits and merges correctly. Compare numbers and shapes, not strides or names."
+        hint = "This pair is correct. Compare numbers and shapes, not strides or names."
         yield Case(f"the correct pair “{name}”", pair, True, hint)
     for name, (split, merge, why) in WRONG_PAIRS.items():
         yield Case(f"the wrong pair “{name}”", (split, merge), False, why)

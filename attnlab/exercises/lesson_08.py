@@ -32,17 +32,15 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
         "Each of the 16 heads has weights of its own.": Either(
             MEMORY / HEADS, MEMORY / (TEXTS * HEADS)
         ),
-        "You counted 4 bytes for each weight, but 16 bits are 2 bytes.": MEMORY * 2,
-        "You counted 1 byte for each weight, but 16 bits are 2 bytes.": MEMORY / 2,
-        "You counted 16 bytes for each weight, but 16 bits are 2 bytes.": MEMORY * 8,
+        "Each weight takes 16 bits, which are 2 bytes.": Either(MEMORY * 2, MEMORY / 2, MEMORY * 8),
         "That is in bytes, but the task asks for MiB. 1 MiB is 1024 times 1024 bytes.": (
             MEMORY * MIB
         ),
     },
     verified="There are 3 texts and 16 heads, with one weight for every pair of tokens, and each "
     "weight takes 2 bytes.",
-    otherwise="Multiply the numbers of texts, heads, queries and keys by the bytes of a number. "
-    "Then divide by the bytes of a MiB.",
+    otherwise="Multiply the number of texts by the number of heads, of queries and of keys, and by "
+    "the number of bytes that a weight takes. Then divide by the number of bytes in a MiB.",
 )
 def check_weight_memory(_said: float) -> None:
     """Check how many MiB the attention weights of a batch of 3 texts take.
@@ -76,14 +74,14 @@ TILES = [
 
 
 def is_needed(i: int, j: int, size: int, window: int) -> bool:
-    """Return whether some query of a tile may look at some key of it."""
+    """Return whether some query of a tile may attend to some key of it."""
     return j <= i and i - (j + size - 1) < window
 
 
 @Opinion(
     slips={
-        "It returns the same for every tile.": Either(lambda *tile: True, lambda *tile: False),
-        "That is the causal mask alone, but keys too far back are blocked too.": (
+        "It gives the same answer for every tile.": Either(lambda *tile: True, lambda *tile: False),
+        "It applies the causal mask alone, but keys that are too far back are blocked too.": (
             lambda i, j, size, window: j <= i
         ),
         "It compares the first query with the first key. The closest pair is the first query and "
@@ -116,9 +114,9 @@ def check_needed_tile() -> Iterator[Case]:
     for i, j, size, window in TILES:
         name = f"the tile with i = {i}, j = {j}, size = {size} and window = {window}"
         truth = is_needed(i, j, size, window)
-        attends = "Some query in it may" if truth else "No query in it may"
-        hint = f"{attends} attend to {'some' if truth else 'any'} key in it."
-        yield Case(name, (i, j, size, window), truth, hint)
+        some = "Some query of this tile may attend to one of its keys."
+        none = "No query of this tile may attend to any of its keys."
+        yield Case(name, (i, j, size, window), truth, some if truth else none)
 
 
 # --- three bugs -----------------------------------------------------------------------------------
@@ -223,21 +221,21 @@ ORDINARY, FAR = 4, 256
         "The total is not shrunk when the top rises.": Either(
             in_pieces(shrinks=("output",)), in_pieces(0.0, ("output",)), in_pieces(shrinks=())
         ),
-        "The factor has the wrong sign in its exponent, so total and output grow when the top "
-        "rises. It must be exp(old top - new top), which is at most 1.": Either(
+        "The factor has the wrong sign in its exponent, so the total and the output grow when the "
+        "top rises. The factor must be exp(old top - new top), which is at most 1.": Either(
             in_pieces(sign=-1), in_pieces(0.0, sign=-1), in_pieces(-100.0, sign=-1)
         ),
         "Before exp, the same number is subtracted in every row. Each row needs a top of its "
         "own.": (in_pieces(top_of=lambda scores: scores.amax().expand(len(scores), 1))),
-        "The scores are not divided. Divide them by the root of E.": in_pieces(scaled=False),
+        "The scores are not divided. Divide them by the square root of E.": in_pieces(scaled=False),
         "The output is not divided by the total.": in_pieces(divides=()),
     },
     nan=(
-        "It contains NaN. Subtract the largest score seen so far in a row from each of its scores "
-        "before you take exp, and multiply the total and the output so far by "
-        "exp(old top - new top)."
+        "It contains NaN. Keep the largest score of each row up to the current piece, and subtract "
+        "it from the scores of that row before you apply exp. Multiply the total and the output of "
+        "the earlier pieces by exp(old top - new top)."
     ),
-    otherwise="Follow top, total and output of one row, from piece to piece.",
+    otherwise="Follow the top, the total and the output of one row from piece to piece.",
     verified=(
         "The results agree with attention, for low and high scores and for pieces of 1, 4 and "
         "14 keys. The function goes through the keys once and keeps no scores."
@@ -330,8 +328,8 @@ def state_of(scores: Tensor, value: Tensor) -> State:
 @Compared(
     right=joined(),
     slips={
-        "Shrink both total and output of the piece with the smaller top, because they are on a "
-        "different scale.": Either(
+        "The two pieces are on different scales, so shrink both the total and the output of the "
+        "piece with the smaller top.": Either(
             joined(total=(False, False), output=(False, False)),
             joined(output=(False, False)),
             joined(total=(False, False)),
@@ -342,7 +340,7 @@ def state_of(scores: Tensor, value: Tensor) -> State:
         ),
         "The factors have the wrong sign in their exponents. Each must be exp(top of the piece - "
         "larger top), which is at most 1.": joined(sign=-1),
-        "The output is already divided by the total. Leave that to the end.": (
+        "The output is already divided by the total. Leave that division to the end.": (
             lambda *states: ((state := joined()(*states))[0], state[1], state[2] / state[1])
         ),
     },

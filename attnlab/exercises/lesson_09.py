@@ -34,7 +34,7 @@ LARGEST = 2**22  # numbers in one tensor, so that a check stays quick
 
 
 def patient_x(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Divide by the root of the number of keys; the lesson shows this function."""
+    """Divide by the square root of the number of keys; the lesson shows this function."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[1])
     return scores.softmax(dim=-1) @ value
 
@@ -83,10 +83,11 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
         "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
             (2, 5, 7, 3, 3)
         ),
-        "You made L and S equal. The number of queries changes no score.": (2, 7, 7, 5, 3),
+        "You made L and S equal, but no score depends on the number of queries.": (2, 7, 7, 5, 3),
     },
     verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
-    otherwise="By which number does it divide at these sizes, and by which should it?",
+    otherwise="By which number does `patient_x` divide at these sizes, and by which number should "
+    "it divide?",
 )
 def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
     """Check sizes at which ``patient_x`` of lesson 9 cannot be told from attention.
@@ -106,7 +107,7 @@ def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
         return ""
     wrong, right = outputs(sizes)
     gap = (wrong - right).abs().max()
-    return f"At these sizes, `patient_x` is off by up to {gap:.3g}, and a test sees that."
+    return f"At these sizes, `patient_x` is off by up to {gap:.3g}, so a test can find the bug."
 
 
 # --- two bugs -------------------------------------------------------------------------------------
@@ -140,13 +141,15 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
         ),
         ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
-        "to -inf before it.": lambda query, key, value, mask: weights_of(query, key) * mask @ value,
-        "The scores are divided by E, not by its root.": lambda query, key, value, mask: (
+        "to -inf before the softmax.": lambda query, key, value, mask: (
+            weights_of(query, key) * mask @ value
+        ),
+        "The scores are divided by E, not by its square root.": lambda query, key, value, mask: (
             F.scaled_dot_product_attention(
                 query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
             )
         ),
-        f"{ZERO_COUNTS} Besides, the scores are divided by E, not by its root.": masked_by(
+        f"{ZERO_COUNTS} Besides, the scores are divided by E, not by its square root.": masked_by(
             torch.mul, root=1.0
         ),
     },
@@ -194,8 +197,8 @@ def frozen_query(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 LEARNS = (
-    "A model can learn through it, although some of the gradients may be 0. Does any gradient of "
-    "each input differ from 0?"
+    "A model can learn through it, although some of the gradients may be 0. For each of the three "
+    "inputs, check only that at least one number in its gradient is not 0."
 )
 FRESH = "Begin with fresh clones of all three inputs, because gradients add up in `.grad`."
 FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a model can learn, a hint
@@ -228,7 +231,7 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
     "a function that detaches its output": (
         lambda query, key, value: written_out(query, key, value).detach(),
         False,
-        "No gradient reaches any of the three.",
+        "No gradient reaches any of the three inputs.",
     ),
     "frozen_query in a second call": (
         frozen_query,
@@ -266,15 +269,11 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
 
 @Opinion(
     slips={
-        "It returns the same for every function. Do all three inputs ask for a gradient, with "
+        "It gives the same answer for every function. Do all three inputs ask for a gradient, with "
         "requires_grad_()?": Either(lambda attend: True, lambda attend: False),
-        **{
-            f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
-                probe_of(*parts)
-            )
-            for count in (1, 2)
-            for parts in combinations(SIZES, count)
-        },
+        "It seems to look only at some of the inputs. Look at all three.": Either(
+            *(probe_of(*parts) for count in (1, 2) for parts in combinations(SIZES, count))
+        ),
     },
     errors={
         **dict.fromkeys(
@@ -357,7 +356,8 @@ class Disguise(Compared):
         try:
             right = super().decide(body, answer)
         except Wrong as wrong:
-            wrong.message = f"weak_check catches your function. {wrong.message}"
+            if wrong.message != _voice.NOT_A_FUNCTION:
+                wrong.message = f"weak_check catches your function. {wrong.message}"
             raise
         if told := patient_like(answer):
             raise Wrong(told)
@@ -380,7 +380,7 @@ class Disguise(Compared):
 
 @Disguise(
     right=F.scaled_dot_product_attention,
-    otherwise="Make it correct at exactly these sizes, and wrong at others.",
+    otherwise="Make your function correct at exactly these sizes, and wrong at others.",
     axes=("sequence", "query", "feature"),
     atol=1e-4,
     keeps_dtype=True,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnlab.data import data_path
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, numbers, table, tensor
+from attnlab.exercises._answers import Right, Wrong, numbers, table, tensor, tokens_of
 from attnlab.exercises._forms import Compared, Either, Found, Value
 from attnlab.exercises.lesson_05 import trained_layer
 from attnlab.pretrained import FIRST, LAST, load_layer
@@ -71,19 +71,16 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
 @Compared(
     right=lambda weights, n: n * of_words(weights, slice(1, n - 1)),
     slips={
-        "These are weights. One uniform share is 1 / n, so multiply a weight by n to count it in "
-        "shares.": (lambda weights, n: of_words(weights, slice(1, n - 1))),
-        "No token attends to padding, so a row divides its weight among n tokens and not among S. "
-        "One uniform share is 1 / n.": (
-            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1))
+        "One uniform share is 1 / n, because padding gets no weight. Multiply each mean weight by "
+        "n, and not by S.": Either(
+            lambda weights, n: of_words(weights, slice(1, n - 1)),
+            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1)),
         ),
-        "These means include rows of padding. The words are tokens 1 to n - 2.": Either(
+        "These means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
             lambda weights, n: n * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(1, None)),
             lambda weights, n: n * of_words(weights, slice(None)),
             lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, -1)),
-        ),
-        "These means include the row of a marker. Leave out those of [CLS] and [SEP].": Either(
             lambda weights, n: n * of_words(weights, slice(n)),
             lambda weights, n: n * of_words(weights, slice(1, n)),
             lambda weights, n: n * of_words(weights, slice(n - 1)),
@@ -93,7 +90,7 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
     },
     what="uniform shares",
     read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),
-    otherwise="Which rows count, which key, and how large is one uniform share?",
+    otherwise="Which rows and which key count, and how large is one uniform share?",
     verified="You used only the rows of words and counted in uniform shares. The numbers are "
     "correct for both test sentences.",
     axes=("head",),
@@ -161,7 +158,7 @@ def output_of(value: object) -> Tensor:
 @Compared(
     right=lambda _layer, text, head: without(text, head),
     slips={
-        "It is the output of all heads together.": (
+        "This is the output of all heads together.": (
             lambda _layer, text, head: trained_layer().read(text).output
         ),
         "The head's values have a bias, and it is still in the output. Remove it as well.": (
@@ -212,9 +209,7 @@ WANTED = "a word and two examples, (word, (sentence, clue, head), (sentence, clu
 Example = tuple[str, str, int]
 
 
-@Found(
-    read=lambda value: word_and_examples(value),
-)
+@Found(read=lambda value: word_and_examples(value))
 def check_own_word(found: tuple[str, list[Example]]) -> Right:
     """Check an ambiguous word that the learner has found, in two sentences.
 
@@ -275,22 +270,14 @@ def word_and_examples(value: object) -> tuple[str, list[Example]]:
 
 def shares_and_askers_ahead(word: str, sentence: str, clue: str, head: int) -> list[float | int]:
     """Return what the clue gets from the word and from the median asker, and the askers ahead."""
-    layer, tokens = trained_layer(), tokens_of(sentence)
+    layer, tokens = trained_layer(), tokens_of(trained_layer(), sentence)
     for one in (word, clue):
         if tokens.count(one) != 1:
             raise Wrong(
-                f"“{one}” must occur once, as a whole word, in “{sentence}”, whose tokens are "
-                f"{', '.join(tokens)}."
+                f"“{one}” must occur exactly once in “{sentence}”, and as a single token. The "
+                f"tokens are {', '.join(tokens)}."
             )
     askers = [word, *layer.common_words(ASKERS)]
     rows = layer.attend_as(askers, tokens, tokens.index(word))[head]  # (1 + A, L)
     own, *others = (rows[:, tokens.index(clue)] * len(tokens)).tolist()
     return [own, statistics.median(others), sum(share > own for share in others)]
-
-
-def tokens_of(sentence: str) -> list[str]:
-    """Return the tokens of a sentence that the layer can read."""
-    try:
-        return trained_layer().tokens(sentence)
-    except (TypeError, ValueError) as error:
-        raise Wrong(f"The layer cannot read “{sentence}”: {error}") from None

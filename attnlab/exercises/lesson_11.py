@@ -29,14 +29,14 @@ def close(one: float, other: float) -> bool:
     near=close,
     slips={
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
-        "The 2 in the exponent −2i / d is missing.": 40 * BASE ** (-1 / 8),
-        "The exponent is twice too large. Pair 1 has i = 1 and d = 8, so 2i / d is 1/4.": (
-            40 * BASE ** (-4 / 8)
+        "The exponent is wrong. Pair 1 has i = 1 and d = 8, so −2i / d is −1/4.": Either(
+            40 * BASE ** (-1 / 8), 40 * BASE ** (-4 / 8)
         ),
         "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
         "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
     },
-    verified="Pair 1 turns by 0.1 radians a step: after 40 steps, almost two thirds of a turn.",
+    verified="Pair 1 turns by 0.1 radians a step, so after 40 steps it has made almost two thirds "
+    "of a turn.",
     otherwise="Pair i turns by base^(−2i / d) radians a step. How many steps are there?",
 )
 def check_angle_of_pair(_angle: float) -> None:
@@ -90,30 +90,28 @@ def split_pairs(x: Tensor) -> Tensor:
     right=rotation(),
     what="result",
     slips={
-        "It turns by the positions 0, 1, 2, ..., whatever positions it is given.": rotation(
-            given=lambda x, _positions: torch.arange(x.shape[-2])
+        "Your function turns by the positions 0, 1, 2, ..., whatever positions it is given.": (
+            rotation(given=lambda x, _positions: torch.arange(x.shape[-2]))
         ),
-        "It pairs features of the two halves, i and i + d / 2, but neighbouring features form a "
-        "pair.": rotation(halves=True),
+        "Your function pairs features of the two halves, i and i + d / 2, but it should pair "
+        "neighbouring features.": rotation(halves=True),
         "A sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
             rotation(signs=(-1, -1)), rotation(signs=(-1, 1)), rotation(signs=(1, -1))
         ),
-        "The angle has the wrong exponent. A step turns pair i of d features by base^(−2i / d).": (
-            Either(
-                rotation(speed=lambda pair, size: 2 * pair / size),
-                rotation(speed=lambda pair, size: -pair / size),
-            )
+        "The angle has the wrong exponent. A step turns pair i by base^(−2i / d), where d is the "
+        "number of features, not of pairs.": Either(
+            rotation(speed=lambda pair, size: 2 * pair / size),
+            rotation(speed=lambda pair, size: -pair / size),
+            rotation(speed=lambda pair, size: -4 * pair / size),
         ),
-        "You have taken d as the number of pairs. In base^(−2i / d), it is the number of "
-        "features.": rotation(speed=lambda pair, size: -4 * pair / size),
         "The pairs are turned correctly, but they are not put back as neighbours. Feature 2i and "
         "feature 2i + 1 of the result belong to pair i.": (
             lambda x, positions, base=BASE: split_pairs(rotation()(x, positions, base))
         ),
         "Your function always uses the base 10,000, whatever the base is.": rotation(fixed=BASE),
     },
-    verified="It turns each pair of neighbours by the correct angle in every case we tried: "
-    "positions with gaps, a single row, several heads, and another base.",
+    verified="Your function turns each pair of neighbours by the correct angle in every case we "
+    "tried: positions with gaps, a single row, several heads, and another base.",
     otherwise="Work through one row by hand. Which two numbers form pair 0, and by which angle are "
     "they turned?",
     axes=("sequence", "head", "row", "feature"),
@@ -149,7 +147,7 @@ Turn = Callable[[Tensor], Tensor]
 
 
 def along_heads(x: Tensor) -> Tensor:
-    """Turn by the number of the head instead of the position."""
+    """Rotate by the index of the head instead of the position."""
     return rotate(x.transpose(1, 2)).transpose(1, 2)
 
 
@@ -173,11 +171,11 @@ def rotary(
 
 
 BUGS = {
-    "the query is turned along the axis of the heads, not along that of the tokens.": {
+    "the query is rotated by the index of its head instead of the position of its token.": {
         "query_turn": along_heads
     },
-    "query and key are turned in different layouts.": {"key_turn": in_halves},
-    "the values are turned, but only queries and keys should be.": {"value_turn": rotate},
+    "query and key are rotated in different layouts.": {"key_turn": in_halves},
+    "the values are rotated, but only queries and keys should be.": {"value_turn": rotate},
 }
 
 
@@ -186,20 +184,18 @@ BUGS = {
     slips={
         **bugs_left(rotary, BUGS),
         "The mask is missing. Pass is_causal=True.": rotary(is_causal=False),
-        "The result is the same as without positions. Check that query and key are turned at "
-        "all, each by the position of its token. If query and key are both turned along the axis "
-        "of the heads, the turns are equal within a head and cancel.": rotary(
-            torch.clone, torch.clone
-        ),
-        "Query and key are turned in halves, but the task asks for pairs of neighbours.": rotary(
+        "The result is the same as without positions. Rotate query and key, each by the position "
+        "of its token. If both are rotated by the index of their head, the rotations are equal "
+        "within a head and cancel.": rotary(torch.clone, torch.clone),
+        "Query and key are rotated in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),
-        "Only one of query and key is turned. Turn both.": Either(
+        "Only one of query and key is rotated. Rotate both.": Either(
             rotary(torch.clone, rotate), rotary(rotate, torch.clone)
         ),
     },
     verified="All three bugs are gone.",
-    otherwise="Follow one tensor at a time. Is it turned, along which axis, and in which layout?",
+    otherwise="Follow one tensor at a time. Is it rotated, along which axis, and in which layout?",
     keeps_inputs=True,
 )
 def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
@@ -248,7 +244,7 @@ def of_columns(weight: Tensor, num_heads: int) -> Tensor:
         "The odd rows come first. Put the even rows, the first of each pair, before them.": (
             reordered(lambda heads: torch.cat([heads[:, 1::2], heads[:, ::2]], dim=1))
         ),
-        "That is the way back, from halves to pairs.": reordered(
+        "That order leads back from halves to pairs.": reordered(
             lambda heads: torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2)
         ),
         "The columns are reordered, but nn.Linear has a row for each feature of its output.": (

@@ -68,21 +68,22 @@ def equal(rows: Tensor, columns: Tensor) -> Tensor:
         "It marks later tokens as well. A token can only look back, or at itself.": (
             lambda tokens: equal(tokens, before(tokens))
         ),
-        "The first token follows no other one, but `roll` moves the last token to its front.": (
-            lambda tokens: equal(tokens, tokens.roll(1, 1)).tril()
-        ),
+        "No token comes before the first one, but `roll` moves the last token to the front of the "
+        "text.": lambda tokens: equal(tokens, tokens.roll(1, 1)).tril(),
         "In front of the first token you have put a 0, but 0 is the letter A. Put a number there "
         "that stands for no token.": (
             lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
         ),
-        "It leaves out the diagonal. If a letter stands twice in a row, its second copy came after "
-        "the first, so j may be i.": lambda tokens: equal(tokens, before(tokens)).tril(-1),
+        "It leaves out the diagonal. If a letter is repeated at once, the second copy comes "
+        "directly after the first, so j may be i.": lambda tokens: equal(
+            tokens, before(tokens)
+        ).tril(-1),
         "Rows and columns are swapped. A row belongs to the token that looks.": Either(
             lambda tokens: equal(before(tokens), tokens).triu(),
             lambda tokens: equal(before(tokens), tokens),
         ),
     },
-    otherwise="Compare each token, in a row, with the token before each column.",
+    otherwise="For row i and column j, compare token i with the token just before token j.",
     verified="Every row marks the tokens that came directly after an earlier copy.",
     axes=("sequence", "row", "column"),
     keeps_dtype=True,
@@ -121,20 +122,20 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
     right=lambda query, key: fit(query, key).argmax(dim=-1),
     what="output",
     slips={
-        "It returns how well the best key fits. Return the position of this key.": (
+        "Your function returns how well the best key fits. Return the position of this key.": (
             lambda query, key: fit(query, key).amax(dim=-1)
         ),
-        "It also chooses keys that come later than the query. A causal mask leaves only the "
-        "earlier ones and the query's own.": lambda query, key: (query @ key.T).argmax(dim=-1),
-        "A masked key has a 0. Where all the other dot products are negative, 0 is the largest. "
-        "Put -inf there.": Either(
+        "Your function also chooses keys that come later than the query. A causal mask allows only "
+        "the earlier ones and the query's own.": lambda query, key: (query @ key.T).argmax(dim=-1),
+        "The dot products of blocked keys are replaced by 0, which is the largest number where all "
+        "the others are negative. Put -inf there.": Either(
             lambda query, key: fit(query, key, hidden=0).argmax(dim=-1),
             lambda query, key: fit(query, key, hidden=1e-9).argmax(dim=-1),
         ),
-        "Your mask leaves the later keys and hides the earlier ones.": (
+        "Your mask allows the later keys and blocks the earlier ones.": (
             lambda query, key: fit(query.flip(0), key.flip(0)).flip(0, 1).argmax(dim=-1)
         ),
-        "It hides the key at the query's own position. A causal mask leaves it.": (
+        "Your function blocks the key at the query's own position. A causal mask allows it.": (
             lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)
         ),
         "Rows and columns are swapped. A row belongs to a query, and its keys are compared.": (
@@ -143,9 +144,8 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
                 lambda query, key: fit(key, query).argmax(dim=-1),
             )
         ),
-        "It returns the distance from the query to the key. Return the position of the key.": (
-            lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)
-        ),
+        "Your function returns the distance from the query to the key. Return the position of the "
+        "key.": (lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)),
     },
     otherwise="Compare each query with the keys that are not later than it, and return the "
     "position of the largest dot product.",
@@ -194,7 +194,8 @@ def stream(
 
 BUGS = {
     "the output of the first layer replaces the stream. Add it to the stream.": {"replaced": True},
-    "the second layer reads the same input as the first. It must read the sum.": {"parallel": True},
+    "the second layer reads the same input as the first. It must read the sum of that input and "
+    "the output of the first.": {"parallel": True},
 }
 
 
@@ -208,7 +209,8 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
     right=stream(),
     slips={
         **bugs_left(stream, BUGS),
-        "The second layer reads the output of the first alone. It must read the sum.": Either(
+        "The second layer reads only the output of the first. It must read the sum of that output "
+        "and x.": Either(
             lambda x, first, second: x + (found := first(norm(x))) + second(norm(found)),
             lambda x, first, second: (found := first(norm(x))) + second(norm(found)),
         ),

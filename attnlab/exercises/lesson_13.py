@@ -31,10 +31,11 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
         ),
         "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
-    verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads: "
-    "320 KiB.",
-    otherwise="Multiply 2, for key and value, by the numbers of layers, kv heads, features of a "
-    "head and bytes of a number. Then divide by 1,024.",
+    verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads, which "
+    "take 320 KiB.",
+    otherwise="Multiply 2 (for a key and a value) by the number of layers, the number of kv heads, "
+    "the number of features per head and the number of bytes that a number takes. Then divide by "
+    "1,024.",
 )
 def check_bytes_of_a_token(_kib: float) -> None:
     """Check how many KiB of cache a token of Llama 2 70B takes.
@@ -64,18 +65,16 @@ def joined(kept: Tensor, new: Tensor) -> Tensor:
     right=lambda kept, new, window: joined(kept, new)[..., -window:, :],
     what="keys",
     slips={
-        "Too few tokens stay. The window holds `window` tokens.": (
-            lambda kept, new, window: joined(kept, new)[..., 1:, :][..., 1 - window :, :]
+        "The window is off by one. It should contain `window` tokens.": Either(
+            lambda kept, new, window: joined(kept, new)[..., 1:, :][..., 1 - window :, :],
+            lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :],
         ),
-        "One token too many stays. The window holds only `window` tokens.": (
-            lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :]
-        ),
-        "It keeps the first tokens, but the window must move on. Keep the last ones.": (
+        "Your function keeps the first tokens, but the window must move on. Keep the last ones.": (
             lambda kept, new, window: joined(kept, new)[..., :window, :]
         ),
         "Too many tokens stay. Append the new tokens first, and then keep only the last "
         "`window` tokens.": (lambda kept, new, window: joined(kept, new)),
-        "It cuts the features. The tokens are on the axis before the last.": (
+        "Your function cuts the features. The tokens are on the axis before the last.": (
             lambda kept, new, window: joined(kept, new)[..., -window:]
         ),
     },
@@ -99,7 +98,7 @@ def check_windowed_keys() -> Iterator[tuple[str, tuple]]:
     attnlab.KeyValueCache : does this with keys and values.
     """
     cases = {
-        "a cache that overflows": (5, 4, 7),
+        "a cache that overflows its window": (5, 4, 7),
         "a full cache": (5, 1, 5),
         "a cache that fills": (2, 1, 7),
         "an empty cache": (0, 3, 5),
@@ -140,9 +139,8 @@ def ends(
         ),
         "A token must see the window and also the first tokens. Join the two conditions with "
         "`|`.": (ends(both=False)),
-        "The window is off by one. It holds `window` tokens, the token itself included.": Either(
-            ends(last=1), ends(last=-1)
-        ),
+        "The window is off by one. It should contain `window` tokens, including the token "
+        "itself.": Either(ends(last=1), ends(last=-1)),
         "This mask is the other way round. True must mean that a token may be seen.": (
             lambda length, window, sinks: ~ends()(length, window, sinks)
         ),
@@ -214,7 +212,7 @@ BUGS = {
         "The mask is missing, so the new tokens see those that come after them.": cached(
             lambda L, S: None
         ),
-        "The diagonal of the mask is off by one. Query i of L belongs to key S - L + i, which is "
+        "The diagonal of the mask is off by one. Query i belongs to key S - L + i, which is "
         "the last one that it may see.": Either(
             cached(lambda L, S: torch.ones(L, S).tril(S - L + 1).bool()),
             cached(lambda L, S: torch.ones(L, S).tril(S - L - 1).bool()),

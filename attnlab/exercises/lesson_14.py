@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnlab.data import data_path
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, choice, table
+from attnlab.exercises._answers import Right, Wrong, choice, table, tokens_of
 from attnlab.exercises._forms import Compared, Either, Found, Value, randoms
 from attnlab.meanings import lean, vectors_of, wilson_interval
 from attnlab.pretrained import PretrainedEncoder, load_encoder
@@ -80,23 +80,23 @@ def without_row(weights: Tensor, position: int) -> Tensor:
 
 @Compared(
     right=hidden(),
-    what="weights",
+    what="new weights",
     slips={
-        "The rows no longer sum to 1. Divide each row by its sum.": hidden(rescaled=False),
         "The hidden token does not attend to itself any more. Keep its whole row.": Either(
             hidden(from_itself=True), hidden(from_itself=True, rescaled=False)
         ),
         "The hidden token attends to nothing, but the others still attend to it. Keys are on the "
         "last axis.": without_row,
-        "These are weights already. Divide each row by its sum, without another softmax.": (
-            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1)
+        "These are weights, so divide each row by its sum, without another softmax.": Either(
+            hidden(rescaled=False),
+            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1),
         ),
-        "Nothing is hidden: these are the weights as they came.": lambda weights, _position: (
-            weights
+        "Nothing is hidden: these are the weights that your function received.": (
+            lambda weights, _position: weights
         ),
     },
     otherwise="In all other rows, set the weight of the hidden token to 0, and divide the row by "
-    "its sum. Leave the hidden token's own row as it is.",
+    "its sum. Leave the row of the hidden token as it is.",
     verified="No other token attends to the hidden one, and every row sums to 1.",
     axes=("sequence", "head", "query", "key"),
 )
@@ -147,16 +147,11 @@ EVERY = range(6)
     right=gone(ALL, HEAD),
     what="weights",
     slips={
-        "Layers are counted from 0, so the second layer has the number 1.": gone(
-            ALL, HEAD, layers=(2,)
+        "Layers are counted from 0. Change only the second one, which has the number 1.": Either(
+            gone(ALL, HEAD, layers=(2,)), gone(ALL, HEAD, layers=EVERY)
         ),
-        "The head is removed in every layer. Look at the number of the layer first.": gone(
-            ALL, HEAD, layers=EVERY
-        ),
-        "Axis 2 holds the queries, so a token has lost its weights in all heads. The heads are on "
-        "axis 1.": gone(ALL, ALL, HEAD),
-        "Axis 3 holds the keys, so one token gets no weight. The heads are on axis 1.": gone(
-            ALL, ALL, ALL, HEAD
+        "The heads are on axis 1. Axis 2 holds the queries, and axis 3 the keys.": Either(
+            gone(ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD)
         ),
         "-inf belongs in scores. These are weights, after the softmax, so set them to 0.": gone(
             ALL, HEAD, value=-torch.inf
@@ -217,9 +212,7 @@ def sentence_and_meaning(value: object) -> tuple[str, str]:
     raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
 
 
-@Found(
-    read=sentence_and_meaning,
-)
+@Found(read=sentence_and_meaning)
 def check_fooling_sentence(found: tuple[str, str]) -> Right:
     """Check a sentence whose "bank" leans to the wrong side after the last layer.
 
@@ -241,24 +234,21 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
     if len(sentence.split()) < SHORTEST:
         raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words.")
-    try:
-        if (count := encoder().tokens(sentence).count("bank")) != 1:
-            raise Wrong(f"The sentence must contain the word “bank” once, not {count} times.")
-        with torch.no_grad():
-            (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
-    except ValueError as error:
-        raise Wrong(f"The model cannot use this sentence: {error}") from None
+    if (count := tokens_of(encoder(), sentence).count("bank")) != 1:
+        raise Wrong(f"The sentence must contain the word “bank” exactly once, not {count} times.")
+    with torch.no_grad():
+        (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
     places = ["before", *(f"layer {layer}" for layer in range(6))]
     evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
     other = MEANINGS[1 - MEANINGS.index(meaning)]
     if (leans_at[-1] > 0) == (meaning == "river"):
         raise Wrong(
-            f"After the last layer, “bank” leans towards {meaning}, the meaning that you gave, "
-            f"so the model is not fooled. Add words that go with {other}.",
+            f"After the last layer, the vector of “bank” leans towards “{meaning}”, the meaning "
+            f"that you gave, so the model is not fooled. Add words that suggest “{other}”.",
             evidence,
         )
     return Right(
-        f"After the last layer, “bank” leans towards {other}. Whether every reader takes it for "
-        f"{meaning} is for you to judge.",
+        f"After the last layer, the vector of “bank” leans towards the meaning “{other}”. Whether "
+        f"every reader understands the word in the meaning “{meaning}” is for you to judge.",
         evidence,
     )

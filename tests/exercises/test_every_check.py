@@ -179,7 +179,7 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
 
     monkeypatch.setattr(_answers, "TIME_LIMIT", 0.05)
     before = state_of_torch()
-    refused(check, endless, "did not finish within 0.05 seconds of computing")
+    refused(check, endless, "had not finished after 0.05 seconds of computing time")
     assert state_of_torch() == before
     with pytest.raises(KeyboardInterrupt):
         check(raising(KeyboardInterrupt()))
@@ -193,7 +193,8 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
         (lambda query, key: query.mT.view(-1), "That advice is right only if the axes are in"),
         (lambda query, key: query if query else key, "whole tensor, call `.all()`"),
         (raising(NotImplementedError("'exp' not implemented for 'Bool'")), "for 'Bool'."),
-        (torch.ones(2), "your function itself"),
+        (generator, "Your function returned a generator. Define it without"),
+        (torch.ones(2), "Your answer is not a function. Pass"),
     ],
 )
 def test_an_error_is_told_and_explained(function, words):

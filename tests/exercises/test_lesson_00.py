@@ -48,7 +48,7 @@ test_names_the_mistake = names({
         ("x (7, 5)", "has the shape (7,) instead of (5,). You returned one number for each word"): (
             lambda query, x, hidden: (x @ query / len(query) ** 0.5).softmax(-1)
         ),
-        ("x (3, 11)", "divided, but not by the square root"): (
+        ("x (3, 11)", "divided by the square root"): (
             lambda query, x, hidden: by_hand(query * len(query) ** 0.5 / 5**0.5, x, hidden)
         ),
         "is `weights @ x`": lambda query, x, hidden: (x @ query).softmax(0) * x,
@@ -56,14 +56,14 @@ test_names_the_mistake = names({
             (x @ query)[torch.arange(len(x)) != hidden].softmax(0) @ x
         ),
         "a single vector": lambda query, x, hidden: by_mask(query, x, hidden)[None],
-        "One of four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
+        "One of these four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
         "changes its arguments": spoils,
     },
     "check_third_sentence": {
         "Your answer is an integer": 3,
-        ("“Bat” is not in the table", "deep, in, the", "without capital letters"): "Bat and ball",
-        "“ball” must stand in your sentence exactly once, not 0": "deep in the cave hung a bat",
-        "“bat” must stand in your sentence exactly once, not 2": "bat bat ball",
+        ("“Bat” is not in the table", "deep, in, the", "Do not use capital"): "Bat and ball",
+        "“ball” must occur exactly once in your sentence, not 0": "deep in the cave hung a bat",
+        "“bat” must occur exactly once in your sentence, not 2": "bat bat ball",
         ("0.352 of animal and 0.365 of sport", "by 0.267 to 0.217", "matches it better"): (
             "a bat hung in the cave with a ball in the cave"
         ),

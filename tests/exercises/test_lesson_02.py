@@ -41,6 +41,6 @@ test_names_the_mistake = names({
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,
         "shape (2, 7, 5) instead of (2, 5, 7). Count": lambda q, k: normed(k, q),
-        "the root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
+        "the square root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
     },
 })  # fmt: skip

@@ -150,8 +150,8 @@ test_names_the_mistake = names({
         ("from -111 to 101", "Set the blocked scores to -inf, which is"): erase_empty(-20.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         "NaN and infinity among the blocked scores": lambda s, m: safe(s, m, keep_empty=True),
-        "nearly correct, and rounding": lambda s, m: safe(s, m) * (1 + 1e-6),
-        "must get exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
+        "nearly correct, but the difference": lambda s, m: safe(s, m) * (1 + 1e-6),
+        "must get a weight of exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     "check_padded_batch": {
         "The mask lacks an axis": attend(lambda m: m[:, None] == 1),

@@ -45,9 +45,9 @@ test_names_the_mistake = names({
         "0.495 of the weight. That is too little": 2.06,
     },
     "check_plain_average": {
-        "It contains NaN, from 0 / 0. A query": lambda value, mask: divided(value, mask, least=0),
+        "because 0 was divided by 0. A query": lambda value, mask: divided(value, mask, least=0),
         "torch.float32 instead of torch.float64": lambda v, mask: divided(v.float(), mask),
-        "turn the mask into value.dtype": (
+        "convert the mask to value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
     },
@@ -63,10 +63,10 @@ test_names_the_mistake = names({
             SAILED[0], "they walked to the bank for a loan"
         ),
         "“they sailed to the shore” does not": ("they sailed to the shore", SAILED[1]),
-        "“lake” (0.454) in the second. It must be the same word in both, and not the": (
+        "“lake” (0.454) in the second. The word that it attends to most must be the same": (
             bank("by the river was wet|by the lake was wet")
         ),
-        "cannot read a sentence: text must hold at least one word": ("", SAILED[1]),
+        "cannot use an empty sentence": ("", SAILED[1]),
         "It should be two sentences, each": (SAILED[0], 3),
         "to s ##nor ##kel” and": bank("snorkel|withdraw", "he rowed to the bank to"),
         "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),

@@ -85,14 +85,14 @@ test_names_the_mistake = names({
     },
     "check_same_scores": {
         "The numbers of the matrices need not be equal": by_matrices,
-        "Divide each product by the root of its own d_k": lambda q, k, other_q, other_k: (
+        "Divide each by the square root of its d_k": lambda q, k, other_q, other_k: (
             torch.allclose(q @ k.T, other_q @ other_k.T, atol=1e-3)
         ),
         "The scores are transposed": lambda *layers: bool(by_length(*layers)),
         "Is your tolerance too strict": lambda q, k, other_q, other_k: torch.equal(
             q @ k.T, other_q @ other_k.T
         ),
-        "with one entry of W_query changed": lambda *layers: on_tokens(
+        "in which one entry of W_query is changed": lambda *layers: on_tokens(
             *(matrix * (torch.arange(8) < 7)[:, None] for matrix in layers)
         ),
     },

@@ -66,7 +66,7 @@ test_names_the_mistake = names({
     "check_tokens_in_head": {
         "Your answer is []. It should be": [],
         "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
-        "none of them twice": [3, 3, 4],
+        "No token may occur twice": [3, 3, 4],
     },
     "check_by_letters": {
         "With head_dim 6 it is correct. Does your code contain a fixed "
@@ -85,8 +85,8 @@ test_names_the_mistake = names({
         ),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
-        "False for the correct pair “chunk and cat”. It splits and merges "
-        "correctly": lambda split, merge: (
+        "False for the correct pair “chunk and cat”. This pair is "
+        "correct": lambda split, merge: (
             is_right(split, merge) and not split(NUMBERED, 3).is_contiguous()
         ),
         ("“reshaped split, correct merge”, your function raises", "AssertionError"): by_assert,

@@ -103,12 +103,12 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_needed_tile": {
-        "Some query in it may attend to some key": (
+        "Some query of this tile may attend to one of its keys": (
             lambda i, j, *sizes: j < i and is_needed(i, j, *sizes)
         ),
     },
     "check_mended_pieces": {
-        ("scores near -256", "Subtract the largest score seen so far"): without_top,
+        ("scores near -256", "Keep the largest score of each row"): without_top,
         "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
         "takes 1.6 times the FLOPs of one pass": in_two_passes,
         "KiB at a time, and all scores together take only 255 KiB": from_kept_scores,
@@ -130,6 +130,6 @@ def test_an_answer_that_hangs_on_many_keys_is_refused_and_leaves_no_mode_behind(
         return mended(query, key, value, size)
 
     before = state_of_torch()
-    said = "With 64 queries and 1021 keys, your function did not finish within 0.5 seconds"
+    said = "With 64 queries and 1021 keys, your function had not finished after 0.5 seconds"
     refused(exercises.check_mended_pieces, slow, said)
     assert state_of_torch() == before

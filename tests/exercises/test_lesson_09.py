@@ -127,12 +127,16 @@ test_names_the_mistake = names({
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
-        ("weak_check catches your function. With", "the output is wrong", "Make it correct"): (
+        ("weak_check catches your function. With", "the output is wrong. Make your function"): (
             lambda q, k, v: attention(q, k, v, scale=1.0)
         ),
         "torch.float64 instead of torch.float32": lambda q, k, v: attention(q, k, v).double(),
     },
 })  # fmt: skip
+
+
+def test_what_is_no_function_is_not_called_one():
+    assert refused(exercises.check_disguise, 3).message.startswith("Your answer is not a function.")
 
 
 def test_the_report_of_the_clinic_comes_with_the_verdict():

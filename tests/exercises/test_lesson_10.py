@@ -57,9 +57,8 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_sink_share": {
-        "include the row of a marker": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
-        "include rows of padding": lambda w, _: w[:, 1:-1, 0].mean(dim=-1) * w.shape[-1],
-        "among n tokens and not among S": lambda w, n: share(w, n) / n * w.shape[-1],
+        "include padding or markers": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
+        "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
     },
     "check_mended_ablation": {
         "changes the layer that it is given": careless,
@@ -74,7 +73,7 @@ test_names_the_mistake = names({
             ("club", ("the golf club", "golf", 2), DANCED)
         ),
         "“club” gives “danced” 0.00 uniform shares": ("club", GOLF, (*DANCED[:2], 2)),
-        "“vexing” must occur once": ("club", GOLF, ("the vexing club", "vexing", 10)),
+        "“vexing” must occur exactly once": ("club", GOLF, ("the vexing club", "vexing", 10)),
         "It should be a word and two examples": ("club", (3, "golf", 1), DANCED),
     },
 })  # fmt: skip

@@ -47,7 +47,7 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_mended_rotary": {
-        "turned along the axis of the heads": lambda q, k, v: F.scaled_dot_product_attention(
+        "rotated by the index of their head": lambda q, k, v: F.scaled_dot_product_attention(
             *(rotate(one.transpose(1, 2)).transpose(1, 2) for one in (q, k)), v, is_causal=True
         ),
     },
@@ -58,7 +58,7 @@ test_names_the_mistake = names({
         "not put back as neighbours": lambda x, places, base=1e4: (
             as_points(x, places, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
         ),
-        "taken d as the number of pairs": lambda x, places, base=1e4: (
+        "d is the number of features, not of pairs": lambda x, places, base=1e4: (
             as_points(x, places, base**2)
         ),
     },

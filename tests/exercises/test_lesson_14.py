@@ -41,7 +41,7 @@ test_names_the_mistake = names({
         "Set head 3 of the second layer to 0": lambda layer, weights: weights,
     },
     "check_fooling_sentence": {
-        "leans towards river, the meaning": ("we rowed the canoe to the muddy bank", "river"),
+        "leans towards “river”, the meaning": ("we rowed the canoe to the muddy bank", "river"),
         "one of the 35": ("We swam to the bank.", "money"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
