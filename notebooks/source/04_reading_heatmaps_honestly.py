@@ -6,7 +6,7 @@
 # answer comes at the end of this lesson.
 #
 # People read such maps in papers and blogs every day. They find a dark cell and write that the model “connects” two words, or “understands” a
-# phrase. Perhaps it does. <!--above-->But what does a dark cell prove?
+# phrase. Perhaps it does. <!--above-->What does a dark cell prove?
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) for scores, weights and values, and from
 # [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
@@ -27,7 +27,7 @@ from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention, plot_heads
 from attnlab.pretrained import load_encoder, load_layer
-from attnlab.translator import kinds_of_words, load_translator, make_sentences
+from attnlab.translator import NOUNS, kinds_of_words, load_translator, make_sentences
 
 lesson_setup()
 
@@ -290,8 +290,6 @@ Table(labels, "the big white cow/dog wants a flower".split(), torch.stack(rows))
 # sentences, we hide the cell of the noun in the row of its article.
 
 # %% hide-one
-from attnlab.translator import NOUNS
-
 articles = ["la", "le", "un", "une"]
 
 
