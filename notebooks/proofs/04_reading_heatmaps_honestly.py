@@ -115,6 +115,8 @@ assert weights_six[:, 1:].max() < 0.185
 # %% after: one-row-proves-little
 assert len(pd.read_csv(data_path("bank_sentences.csv"))) == 35
 
+# %% after: ask-carried  numbers: 170
+
 # %% after: see-carried
 assert [round(term, 2) for term in ways[0, [0, 6]].tolist()] == [0.15, 0.27]
 assert abs(weights_six[2, 6] - 0.09) < 0.005

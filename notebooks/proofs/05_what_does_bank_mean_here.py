@@ -68,7 +68,7 @@ assert abs(of_each[4] - 3.3) < 0.05 and of_each.argmax() == 4
 assert 0.25 < (by_bank[:, 4] < 1).float().mean() < 0.33  # “more than a quarter”
 assert torch.allclose(of_each[[0, 3, 10]], torch.tensor([1.9, 2.3, 1.8]), atol=0.06)
 
-# %% after: ask-rank  numbers: 0.2, 100
+# %% after: ask-rank  numbers: 0.2, 100, 1,000
 
 # %% after: see-rank
 in_order = mean[4].sort(descending=True)
@@ -134,7 +134,7 @@ assert torch.allclose(torch.stack(to_river)[:, 10], torch.tensor([0.54, 0.23]), 
 # %% after: ask-river
 assert abs(to_river[at_bank] - 0.71) < 0.005 and abs(to_river.median() - 0.03) < 0.005
 
-# %% after: the-meaning  numbers: 35
+# %% after: the-meaning  numbers: 35, 0.71
 
 # %% after: direction
 assert (len(water), len(money)) == (12, 10)
@@ -204,6 +204,6 @@ assert torch.allclose(masked, z[:, :5].mean(dim=1, keepdim=True).expand_as(z), a
 
 # %% after: sources  numbers: 2019, 2020
 
-# %% after: teacher-plan  numbers: 50, 8, 10, 3, 7, 6
+# %% after: teacher-plan  numbers: 50, 8, 11, 3, 10, 4, 6
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0, 143, 144

@@ -409,22 +409,16 @@ for reading in (layer.read(deposit), layer.read(restaurants)):
 # differences: the score for “river” minus the score that “bank” gives to itself.
 
 # %% see-robbed
+verbs, heads = ["saw", "robbed"], [f"head {head}" for head in range(12)]
 scores, to_river = [], []
-for verb in ("saw", "robbed"):
+for verb in verbs:
     reading = layer.read(f"the thief {verb} the bank by the river")
     at, river = reading.tokens.index("bank"), reading.tokens.index("river")
     row = reading.weights[:, at]  # (H, S)
     scores.append((row[:, river] / row[:, at]).log())
     to_river.append(row[:, river])
-heads = [f"head {head}" for head in range(12)]
-display(
-    Table(
-        ["difference with “saw”", "difference with “robbed”"],
-        heads,
-        torch.stack(scores),
-    )
-)
-Table(["weight with “saw”", "weight with “robbed”"], heads, torch.stack(to_river))
+display(Table([f"difference, {verb}" for verb in verbs], heads, torch.stack(scores)))
+Table([f"weight, {verb}" for verb in verbs], heads, torch.stack(to_river))
 
 # %% the-answer [markdown]
 # In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of
