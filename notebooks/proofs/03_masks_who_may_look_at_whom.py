@@ -53,10 +53,30 @@ for seed in range(3):
                 assert torch.equal(moved(right, one, place, 1e-12), may_attend[:, place].int())
     small = (0.1 * many).float()
     assert sum(moved(normed(without_mask), one, 5)[:5].any().item() for one in small) < 10
-    wide = torch.randn(50, 6, 1024, generator=torch.Generator().manual_seed(seed)).double()
-    assert sum(moved(without_mask, one, 5, 1e-12).all().item() for one in wide) < 10
 
-# %% after: blind-read  numbers: 0.00001, 1,024
+
+# rounding alone moves outputs by more than 1e-12 in float32, and not in float64
+def mask_after_subtracting(x):  # a correct causal mask, with the largest of all scores subtracted
+    scores = x @ x.mT / math.sqrt(x.shape[-1])
+    powers = (scores - scores.amax(dim=-1, keepdim=True)).exp() * may_attend
+    return powers / powers.sum(dim=-1, keepdim=True) @ x
+
+
+few = torch.randn(50, 6, 8, generator=torch.Generator().manual_seed(0))
+for tested, alarms in ((few, True), (few.double(), False)):
+    reports = torch.stack([moved(mask_after_subtracting, one, 5, 1e-12)[:5] for one in tested])
+    assert reports.any().item() == alarms
+# with the matrices of a layer, the usual test sees that there is no mask
+for features in (256, 1024):
+    for seed in range(10):
+        torch.manual_seed(seed)
+        drawn_layer, tokens_drawn = (
+            torch.nn.MultiheadAttention(features, 8),
+            torch.randn(6, features),
+        )
+        assert moved(lambda x, a=drawn_layer: a(x, x, x)[0], tokens_drawn, 5).all()
+
+# %% after: blind-read  numbers: 0.00001
 assert abs(math.exp(16) - 9e6) < 2e5
 pairs = draws @ draws.mT / 16
 assert pairs[:, ~torch.eye(6).bool()].abs().mean() < 1
@@ -83,20 +103,6 @@ from attnlab import sliding_window_mask
 
 assert torch.equal(window, sliding_window_mask(6, window=3))
 assert (~(may_attend & from_left)).all(dim=-1).tolist() == [True, True] + 4 * [False]
-
-# %% after: empty-rows
-# position vectors, counted from the left edge and from the first word
-vectors = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
-real_left = torch.tensor([False, False, True, True, True])
-counted = (real_left.cumsum(dim=-1) - 1).clamp(min=0)
-assert counted[2:].tolist() == [0, 1, 2]
-words = torch.cat([torch.zeros(2, 5), short])
-own_sentence = short + vectors[:3]
-wanted = masked_attention(own_sentence, own_sentence, own_sentence, may_attend[:3, :3])
-for positions, right in ((torch.arange(5), False), (counted, True)):
-    z = words + vectors[positions]
-    found = masked_attention(z, z, z, may_attend[:5, :5] & real_left)[2:]
-    assert torch.allclose(found, wanted, atol=1e-6) == right
 
 # %% after: left-padding
 assert first_layer[0].isnan().all() and first_layer[1:].isfinite().all()
@@ -185,7 +191,7 @@ honest, peeking = (PeekExplorer(causal=causal, step=300).result for causal in (T
 assert (peeking.whole_sentence < 0.15).all()
 for losses in (honest.whole_sentence, honest.words_so_far):
     assert ((losses - honest.best_possible).abs() < 0.02).all()
-assert (peeking.words_so_far > math.log(8)).sum() == 3
+assert peeking.words_so_far.mean() > math.log(8)
 steps = range(0, 301, 10)
 in_use = [PeekExplorer(causal=False, step=s).result.words_so_far.mean() for s in steps]
 highest = max(range(len(steps)), key=in_use.__getitem__)
@@ -275,6 +281,19 @@ for need_weights in (True, False):
     all_padding = torch.ones(1, 6, dtype=torch.bool)
     result = other_layer(z, z, z, key_padding_mask=all_padding, need_weights=need_weights)[0]
     assert result.isnan().all() if need_weights else result.isfinite().all()
+
+# positions counted from the left edge and from the first word
+vectors = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+real_left = torch.tensor([False, False, True, True, True])
+counted = (real_left.cumsum(dim=-1) - 1).clamp(min=0)
+assert counted[2:].tolist() == [0, 1, 2]
+words = torch.cat([torch.zeros(2, 5), short])
+own_sentence = short + vectors[:3]
+wanted = masked_attention(own_sentence, own_sentence, own_sentence, may_attend[:3, :3])
+for positions, right in ((torch.arange(5), False), (counted, True)):
+    z = words + vectors[positions]
+    found = masked_attention(z, z, z, may_attend[:5, :5] & real_left)[2:]
+    assert torch.allclose(found, wanted, atol=1e-6) == right
 
 # %% after: sources  numbers: 2017, 2020, 1061, 103749
 

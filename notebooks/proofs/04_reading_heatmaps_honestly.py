@@ -65,50 +65,47 @@ assert torch.equal(  # the same position for every article
     torch.ones(sum(k != "others" for k in kinds), dtype=torch.bool),
 )
 others = hits[[kind == "others" for kind in kinds]]
-assert others["first"].all() and others["second"].all()  # “every time”
-for name in ("first", "second"):
-    translator = load_translator(name)
+assert others[names].all().all()  # “always”
+for translator in map(load_translator, names):
     for text, correct, _ in sentences:
         assert translator.translate(text, french=correct).french == [*correct.split(), "."]
 
 # %% after: pale
-feminine = second.translate("the big white house wants a flower")
-assert feminine.french[0] == "la" and feminine.weights[0, 3] < 0.01
-# which gender draws the weight is an accident: in a third translator it is the feminine nouns
-third = load_translator("third")
-of_noun = [
-    third.translate(f"the big white {noun} wants a flower").weights[0, 3] for noun in ("cow", "dog")
-]
-assert of_noun[0] > 0.5 and of_noun[1] < 0.1
+assert rows[2][3] < 0.01 and abs(rows[3][3] - 0.68) < 0.005  # the second translator
+assert rows[4][3] > 0.5 and rows[5][3] < 0.1  # the third
 
 # %% after: hide-many
 feminine_form = {"le": "la", "un": "une", "la": "la", "une": "une"}
-for name in ("first", "second"):
-    assert list(table[name]) == [feminine_form[word] for word in correct]
-# in a third translator every article becomes masculine instead
 masculine_form = {"la": "le", "une": "un", "le": "le", "un": "un"}
-assert articles_without_noun(load_translator("third")) == [masculine_form[word] for word in correct]
+for name, form in zip(names, (feminine_form, feminine_form, masculine_form), strict=True):
+    assert list(table[name]) == [form[word] for word in correct]
 
-# %% after: two-words
-top_two = [first.translate(s.english, french=s.french).weights[:-1].topk(2) for s in sentences]
-second_darkest = torch.cat([top.values[:, 1] for top in top_two])
-is_other = torch.tensor([kind == "others" for kind in kinds])
-assert second_darkest[is_other].mean() < 0.05  # “holds little”
-never = [old == new for old, new in zip(correct_words, without["second darkest"], strict=True)]
-assert torch.tensor(never)[is_other].all()
-for sentence, top in zip(sentences, top_two, strict=True):
-    words = sentence.english.split()
-    for row, article in enumerate(sentence.french.split()):
-        place = sentence.partner[row].item()
-        noun = next((i for i in range(place, len(words)) if words[i] in NOUNS), None)
-        if article in ("le", "un"):
-            assert {place, noun} == set(top.indices[row].tolist())
-        if article in ("la", "une"):
-            assert top.indices[row, 0] == place
-pairs = zip(correct_words, without["darkest"], strict=True)
-wrong = [new for old, new in pairs if old in ("la", "une") and new != old]
-shares = [sum(new in some for new in wrong) / len(wrong) for some in (("le", "un"), ("la", "une"))]
-assert abs(shares[0] - 1 / 3) < 0.03 and abs(1 - sum(shares) - 1 / 2) < 0.03
+from attnlab.translator import ENGLISH, FRENCH, START
+
+
+@torch.no_grad()
+def articles_without_value(translator):  # with the weights as they are, the value of the noun is 0
+    written = []
+    for english, french, _ in sentences:
+        words, so_far = english.split(), [START, *french.split()]
+        numbers = torch.tensor([ENGLISH.index(word) for word in words])
+        x = translator.words(numbers) + translator.places.weight[: len(words)]
+        numbers = torch.tensor([FRENCH.index(word) for word in so_far])
+        state = translator.memory(translator.written(numbers))[0]
+        scores = attention_scores(translator.query(state), translator.key(x))
+        weights = attention_weights(scores)
+        places = [i for i, word in enumerate(words) if word in NOUNS]
+        for row, word in enumerate(so_far[1:]):
+            if word in articles:
+                kept = weights[row].clone()
+                kept[places.pop(0)] = 0
+                output = torch.cat([state[row], kept @ translator.value(x)])
+                written.append(FRENCH[1 + translator.next_word(output)[1:].argmax()])
+    return written
+
+
+for name in names:
+    assert articles_without_value(translators[name]) == without_noun[name]
 
 # %% after: head-six
 marker = weights_six[:, 0]
@@ -118,11 +115,15 @@ assert weights_six[:, 1:].max() < 0.185
 # %% after: one-row-proves-little
 assert len(pd.read_csv(data_path("bank_sentences.csv"))) == 35
 
+# %% after: ask-carried  numbers: 170
+
 # %% after: see-carried
 assert [round(term, 2) for term in ways[0, [0, 6]].tolist()] == [0.15, 0.27]
 assert abs(weights_six[2, 6] - 0.09) < 0.005
-rest = weights_six[2, 1:] / weights_six[2, 1:].sum()
-assert torch.allclose(rest / weights_six[2, 1:], torch.tensor(2.0), atol=0.25)
+# the output moves by w / (1 - w) times its distance from the value of the hidden key
+distance = torch.cdist(weights_six @ values, values)
+formula = weights_six / (1 - weights_six) * distance
+assert torch.allclose(hiding(weights_six, values), formula, atol=1e-5)
 
 # %% after: carried-read  numbers: 6, 141, 241
 shuffled = torch.zeros(8, 2)  # in how many rows, with the values shuffled among the keys
@@ -168,10 +169,11 @@ for new in ("house", "tree", "money"):  # other words in the place of “bank”
 
 # %% after: who-asks
 at_marker = (trained[:, 1:-1].argmax(dim=-1) == 0).float().mean(dim=-1)  # rows of words
-assert sum(at_marker > 0.8) >= 6 and at_marker[3] == 0
+assert at_marker[3] == 0 and sum(at_marker > 0.8) >= 6  # most of the others are easy to tell
 
 # %% after: reveal-read  numbers: 2, 3
-assert of_the[3] < 0.055 and abs(of_the[2] - 1.00) < 0.005 and of_the[5] > 0.4
+apart = (trained[:, 1] - trained[:, 5]).abs().amax(dim=-1)  # of the two rows of “the”
+assert apart[3] < 0.055 and apart[2] > 0.99 and (noise[1] - noise[5]).abs().max() > 0.4
 # similar vectors, and untrained matrices on the same tokens tend to give similar rows as well
 embedded = layer.read("the cat sat on the mat").embedded
 embedded = embedded / embedded.std()

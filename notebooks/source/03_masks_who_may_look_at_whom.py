@@ -3,8 +3,8 @@
 #
 # A language model learns by guessing the next word. From *The cat sat on the mat* it gets five exercises: guess *cat* after *The*, *sat* after *The
 # cat*, and so on up to *mat*. Instead of running the model five times, we run it once on the whole sentence and let every position make its guess.
-# But attention lets every word look at every other word, so each position could simply look up the word that it is supposed to guess. How do you
-# train on all next words at once without showing them?
+# But attention lets every word look at every other word, so each position could simply look up the word that it is supposed to guess. <!--above-->How can
+# a model be trained on every next word at once without being shown the answers?
 #
 # The answer is a **mask**, which hides from each word what it must not see. You will build one by hand, see what it does to the scores, and learn a
 # test that finds leaks. You will need it: a wrong mask often raises no error, and a model that can see the answers reaches a *lower* training loss.
@@ -34,8 +34,8 @@ lesson_setup()
 # %% building [markdown]
 # ## Who guesses which word?
 #
-# Number the words from 0. Each word has to guess the next one, so word $i$ may attend to word $j$ if $j$ is not later than $i$. That condition is
-# already the code:
+# Number the words from 0. Each word has to guess the next one. <!--below-->Word $i$ may attend to word $j$ if $j$ is not later than $i$. That
+# condition is already the code:
 
 # %% may-attend
 tokens, _, x = load_table("the_cat_sat_on_the_mat.csv")  # x: (6, 5)
@@ -54,7 +54,7 @@ ax.text(6.2, 5.5, "nothing to guess", va="center")
 show_figure(ax, "3.1")
 
 # %% read-mask [markdown]
-# Read the picture row by row. The row of *cat* has to guess *sat*, whose cell is marked with a question mark. So it may attend to *The* and to
+# Read the picture row by row. <!--above-->The row of *cat* has to guess *sat*, whose cell is marked with a question mark. So it may attend to *The* and to
 # *cat* itself, but not to *sat* or to anything later. The diagonal is open because no word has to guess itself: *cat* is what the row of *The* has
 # to guess.
 #
@@ -63,8 +63,8 @@ show_figure(ax, "3.1")
 #
 # ## What a mask does to the scores
 #
-# The mask acts on the *scores*, before the softmax: each forbidden score is replaced by $-\infty$, and since $e^{-\infty}$ is 0, a forbidden word
-# gets a weight of exactly 0. `scores.masked_fill(mask, number)` writes the number wherever the mask is True. Our mask is True where a word *may*
+# The mask acts on the *scores*, before the softmax. <!--below-->Each forbidden score is replaced by $-\infty$, so a forbidden word gets a weight of exactly 0, since $e^{-\infty}$
+# is 0. `scores.masked_fill(mask, number)` writes the number wherever the mask is True. Our mask is True where a word *may*
 # attend, so we pass its opposite, `~may_attend`.
 
 # %% two-rows
@@ -84,7 +84,7 @@ for ax in axes[1:]:
 show_figure(axes[0], "3.2")
 
 # %% leak-test [markdown]
-# Without the mask, *cat* gave more than half of its weight to the four later words. With the mask, *The* and *cat* share all of it. Their scores
+# Without the mask, *cat* gave more than half of its weight to the four later words. <!--above-->With the mask, *The* and *cat* share all of the weight of *cat*. Their scores
 # have not changed, so both weights have grown by the same factor, and the row adds up to 1 again.
 #
 # ## The leak test
@@ -117,16 +117,16 @@ print("“mat” changes:", moved(causal, x, place=5))
 print("“The” changes:", moved(causal, x, place=0))
 
 # %% two-halves [markdown]
-# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First, change a word on which some outputs must not depend. When
-# *mat* changes, only its own output moves. If an earlier output moved too, the mask would leak.
+# This is the [**leak test**](glossary.ipynb#leak-test), and it has two halves. First, change a word on which some outputs must not depend. <!--above-->When
+# *mat* changes, only the output of *mat* itself moves. If an earlier output moved too, the mask would leak.
 #
-# But a test that notices nothing at all would also find no leak. So, second, change a word on which the outputs must depend. When *The* changes,
+# But a test that notices nothing at all would also find no leak. The second half therefore changes a word on which the outputs must depend. When *The* changes,
 # all six move. If one of them stayed the same, either the mask would block too much, or the test could not notice the change.
 #
 # ### A mask that leaks
 #
-# PyTorch's own function, `F.scaled_dot_product_attention`, also reads `True` as “may attend”. Now we wrongly pass it `~may_attend`, the inverted
-# mask.
+# PyTorch's own function, `F.scaled_dot_product_attention`, also reads `True` as “may attend”. <!--below-->Now we wrongly pass `~may_attend`,
+# the inverted mask, to PyTorch's function.
 
 
 # %% inverted
@@ -137,14 +137,13 @@ def inverted(x):
 moved(inverted, x, place=5)
 
 # %% nobody-warns [markdown]
-# Five outputs move that must not move: each word now sees only the words after it. (The last word sees no word at all, so no change can move its
-# output.) All shapes are correct, no error is raised, and the training loss does not warn you either, since seeing the answers *lowers* it. Experts
+# The test finds the leak. <!--above-->Five outputs move that must not move: each word now sees only the words after it. (The last word sees no word at all, so no change can move its
+# output.) All shapes are correct, and no error is raised. Experts
 # make this mistake too: a notebook for a popular book contained an inverted mask until someone reported it (see “Sources”).
 #
 # ### A test of the test
 #
-# Our tokens have five features each, and those of real models have hundreds. So let us draw tokens of 256 features with `torch.randn` and test
-# attention with **no mask at all**.
+# Our tokens have five features each. Let us draw tokens of 256 features with `torch.randn` and test attention with **no mask at all**.
 
 # %% ask-blind
 predict("03/leak-at-256-features")
@@ -163,22 +162,26 @@ def count_moved(draws, place, tolerance):
 
 generator = torch.Generator().manual_seed(0)
 draws = torch.randn(50, 6, 256, generator=generator)  # 50 times six tokens
-print("last token changes:         ", count_moved(draws, 5, 1e-5))
-print("first token changes:        ", count_moved(draws, 0, 1e-5))
-print("last token changes, float64:", count_moved(draws.double(), 5, 1e-12))
+print("last token changes:            ", count_moved(draws, 5, 1e-5))
+print("first token changes:           ", count_moved(draws, 0, 1e-5))
+print("last token, tolerance 1e-12:   ", count_moved(draws, 5, 1e-12))
+print("last token, 1e-12 and float64: ", count_moved(draws.double(), 5, 1e-12))
 
 # %% blind-read [markdown]
-# In nearly all draws the test says that only the last output has moved, as if the mask were perfect. Yet there is no mask. A token of 256 such
+# The test is blind here. <!--above-->In nearly all draws the test says that only the last output has moved, yet there is no mask. A token of 256 such
 # numbers has a score of about $256/\sqrt{256} = 16$ with itself and scores near 0 with the others. Since $e^{16}$ is about nine million, each token
-# gives itself nearly all of its weight. What it takes from the others is too little for the test, which ignores changes up to 0.00001. Only the
-# second half of the test raises the alarm: when the first token changes, the later outputs hardly ever move, and they should.
+# gives itself nearly all of its weight. What it takes from the others is too little for the test to notice, because the test
+# ignores changes of up to 0.00001. Only the second half of the test raises the alarm: when the first token changes, the later outputs hardly ever move, and they should.
 #
-# The third line shows the cure: in float64 we can count every change above $10^{-12}$, and no leak is missed. (The wider the tokens, the smaller the
-# changes: at 1,024 features even this test misses most leaks. So always run both halves.)
+# The cure is a smaller tolerance: with $10^{-12}$, no leak is missed. Float64 makes this tolerance safe, because in float32 rounding alone can move an output
+# by more than that.
+#
+# This happens because here each token is its own query and key. With the matrices of a layer (lesson 6), the usual test sees such a leak. But a head
+# that attends very sharply can still hide one. So always run both halves.
 #
 # ## A short sentence in a batch with a longer one
 #
-# To put *The cat sat* in the same tensor as *The cat sat on the mat*, we append three rows of zeros. Such filler is called
+# *The cat sat* is to stand in one tensor with *The cat sat on the mat*. <!--below-->So we append three rows of zeros to *The cat sat*. Such filler is called
 # [**padding**](glossary.ipynb#padding), and its tokens are written `<pad>`.
 
 # %% padded-batch
@@ -198,14 +201,17 @@ print("“sat” in the batch:", together[1, 2])
 print("its weights there: ", (batch[1] @ batch[1].T / math.sqrt(5)).softmax(dim=-1)[2])
 
 # %% keys-of-padding [markdown]
-# All the numbers have shrunk by the same factor. The score of each `<pad>` is 0, which is a score like any other. So the three of them take 28% of
-# the weight, and they contribute nothing but zeros. The words must not see them at all.
+# All the numbers have shrunk by the same factor. <!--above-->The score of each `<pad>` is 0, which is a score like any other. So the three of them take 28% of
+# the weight, and they contribute nothing but zeros. (In a model the values of `<pad>` need not be zeros, so they would also be mixed into the output.) The
+# words must not see them at all.
 #
 # ### The padding mask
 #
 # A padding mask says which *keys* are real: those whose position is smaller than the length of their sentence. It has the shape (N, S), with one row
-# per sentence, and is the same for every query. So `real[:, None, :]` adds a dimension of size 1, which PyTorch repeats for all queries. With heads
-# (lesson 7) the scores have the shape (N, H, L, S). Shapes are matched from the right, so the mask then needs the shape (N, 1, 1, S).
+# per sentence, and is the same for every query.
+#
+# So `real[:, None, :]` adds a dimension of size 1, which PyTorch repeats for all queries. This is called *broadcasting*, and it matches shapes from the
+# right. With heads (lesson 7) the scores have the shape (N, H, L, S), so the mask then needs the shape (N, 1, 1, S).
 
 # %% padding-mask
 lengths = torch.tensor([6, 3])
@@ -222,7 +228,7 @@ def padded(x):
 print("<pad> changes:", moved(padded, batch[1], place=[3, 4, 5]))
 
 # %% padding-is-a-query [markdown]
-# With the mask, *sat* has the same output in the batch as on its own. When all three `<pad>` tokens change, the outputs of the words stay the same.
+# The mask works. <!--above-->With the mask, *sat* has the same output in the batch as on its own. When all three `<pad>` tokens change, the outputs of the words stay the same.
 # The outputs of `<pad>` move, as they should, because the mask hides the keys of `<pad>` and not its queries.
 #
 # Leave these outputs out when you average over tokens or compute a loss, but do not mask their rows. In this layer, masking them would change
@@ -231,9 +237,9 @@ print("<pad> changes:", moved(padded, batch[1], place=[3, 4, 5]))
 # ## Masks combine with *and*
 #
 # If several rules must hold at once, a cell is open only if every rule leaves it open. So we combine masks with `&`, as in
-# `may_attend & window`. A [**sliding window**](glossary.ipynb#sliding-window) keeps the keys that are fewer than three positions away, on both sides.
-# It can save work in long texts, if the program skips the blocked cells. Together with the causal mask it becomes a causal window, which holds a
-# word and the two before it.
+# `may_attend & window`. A [**sliding window**](glossary.ipynb#sliding-window) keeps only the keys near the query; ours keeps those fewer than three positions
+# away on either side. <!--below-->Together with the causal mask, our window becomes a
+# causal window, which holds a word and the two before it.
 
 # %% combined
 window = (i - j).abs() < 3
@@ -242,24 +248,21 @@ panels = {
     "causal": may_attend,
     "window": window,
     "causal & window": may_attend & window,
-    "causal & padding": may_attend & from_left,
+    "causal & left pad": may_attend & from_left,
 }
-_, axes = plt.subplots(1, 4, figsize=(7.5, 2.3), layout="constrained", sharey=True)
+_, axes = plt.subplots(1, 4, figsize=(7.5, 2.5), layout="constrained", sharey=True)
 for ax, (title, mask) in zip(axes, panels.items(), strict=True):
-    plot_mask(mask, ax=ax, title=title, legend=False).set(xlabel="", ylabel="")
+    plot_mask(mask, ax=ax, title=title, legend=False).set(xlabel="key", ylabel="")
+axes[0].set_ylabel("query")
 show_figure(axes[0], "3.3")
 
 # %% empty-rows [markdown]
 # ## A row that may attend to nothing
 #
-# In the last mask, the first two rows have no open cell. This is not a mistake. When a model continues several texts at once, padding is often put
+# In the last mask, the first two rows have no open cell. When a model continues several texts at once, padding is often put
 # on the left, so that all the texts end at the same position, where the next word is appended to each.
 #
-# Padding on the left needs one more precaution. If the model adds a vector for each position (lesson 11), count the positions from the first word
-# and not from the first `<pad>`, for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`. No mask does that for you, and the leak test does not
-# notice if it is forgotten.
-#
-# What happens in an empty row? We try it with “`<pad>` The cat sat”.
+# What happens in an empty row? <!--below-->We try an empty row with “`<pad>` The cat sat”.
 
 # %% left-padding
 left = torch.cat([torch.zeros(1, 5), short])  # <pad> The cat sat
@@ -268,8 +271,9 @@ first_layer = masked_attention(left, left, left, left_mask)
 left_mask.int(), first_layer
 
 # %% nan [markdown]
-# The first row is NaN, “not a number”. The softmax divides each exponential by the sum of the exponentials in its row. Here all of them are 0, and
-# 0 divided by 0 has no value.
+# The first row is NaN, “not a number”. The softmax divides each exponential by the sum of the exponentials in its row. <!--above-->In an empty row all
+# exponentials are 0, and 0 divided by 0 has no value. (PyTorch first subtracts the largest score. Here that is $-\infty - (-\infty)$, which has no value
+# either.)
 #
 # Nobody uses the output of `<pad>`, so is its row harmless? Models have many layers. Let us give this output to a second layer, under the
 # same mask.
@@ -283,19 +287,22 @@ masked_attention(first_layer, first_layer, first_layer, left_mask)
 
 # %% nan-spreads [markdown]
 # Everything is NaN. In the rows of the words, the second layer gives `<pad>` a weight of exactly 0. But the weighted sum still multiplies this
-# weight by the value of `<pad>`, and 0 times NaN is NaN. One empty row has spoiled the whole sentence.
+# weight by the value of `<pad>`, and 0 times NaN is NaN. <!--above-->One empty row has spoiled the whole sentence. Minus infinity
+# is safe only if no row is empty.
 #
 # ### Your experiment: what should a blocked score become?
 #
-# So minus infinity is safe only if no row is empty. The mask editor draws the weights of a sentence that begins with two `<pad>` tokens, which it
-# writes `pad`, under a causal mask. Its scores are random. “Blocked score” offers five rules. Three of them replace the blocked scores by $-\infty$,
-# by -1e9 or by 0. The fourth leaves the scores alone and sets the weights to 0 after the softmax. The fifth is attnlab's own. Try all five: which
-# rows add up to 1, and where does a blocked key get some weight?
+# The mask editor draws the weights of a sentence that begins with two `<pad>` tokens, which it
+# writes `pad`, under a causal mask. “Blocked score” offers five rules. Three of them replace the blocked scores by $-\infty$,
+# by -1e9 or by 0. The fourth leaves the scores alone and sets the weights to 0 after the softmax. The fifth is the rule of attnlab, the package that comes with these lessons. Try all
+# five rules: which rows add up to 1, and where does a blocked key get some weight?
 
 # %% explore-masks
 MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=False)
 
 # %% rules [markdown]
+# <details><summary>The answer</summary>
+#
 # | blocked scores | rows of the words | rows without a key |
 # |---|---|---|
 # | become $-\infty$ | correct | NaN, which spreads |
@@ -304,10 +311,15 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 # | stay, and weights become 0 after the softmax | wrong: they add up to less than 1 | 0 |
 # | attnlab's rule: $-\infty$, but an empty row gets 0 | correct | 0 |
 #
-# The fourth rule even leaks: the blocked scores are still in the sum by which the softmax divides, so the output of every word moves with them. The
-# second rule is an old habit, and the Transformers library by Hugging Face does nearly the same with the lowest number of the data type,
-# `torch.finfo(dtype).min`. This avoids NaN, but an empty row then looks like any other, and nothing warns you. PyTorch's own function now returns 0
-# for an empty row, at least on the CPU, as attnlab does.
+# </details>
+#
+# Two rules are wrong even for the words: a score of 0 blocks nothing, and weights that are set to 0 after the softmax leave a row that no longer adds up
+# to 1. The latter even leaks: the blocked scores are still in the sum by which the softmax divides, so the output of every word moves with them.
+#
+# With -1e9, an old habit, an empty row becomes an average over *all* keys. The Transformers library by Hugging Face does nearly the same with the lowest
+# number of the data type, `torch.finfo(dtype).min`. This avoids NaN, but an empty row then looks like any other, and nothing warns you.
+#
+# Only one of the five rules is correct everywhere. <!--above-->Fill with $-\infty$, and give an empty row a weight of 0 for every key.
 #
 # ## Three families of masks
 #
@@ -320,7 +332,7 @@ MaskExplorer("pad pad The cat sat".split(), padding=[0, 1], fill="-1e9", ask=Fal
 # | **True = blocked** | `nn.MultiheadAttention`, `masked_fill` | `False False False True` |
 # | **added to the scores** | a float `attn_mask` in PyTorch | `0 0 0 -inf` |
 #
-# Let us mix them up twice. Many GPT programs store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`. We give these floats to
+# Let us mix two of them up, in two ways. Many GPT programs store the causal mask as ones and zeros, made by `torch.ones(6, 6).tril()`. We give these floats to
 # PyTorch's function, and the inverted mask from above to `nn.MultiheadAttention`, PyTorch's complete attention layer, which has parameters of its
 # own (lesson 7).
 
@@ -341,21 +353,22 @@ print("ones and zeros:", moved(with_floats, x, place=5))
 print("inverted mask: ", moved(inverted_in_layer, x, place=5))
 
 # %% wrong-family-read [markdown]
-# The ones and zeros block nothing: PyTorch adds floats to the scores, and adding 1 here and 0 there forbids no word. But the mask that leaked
+# The ones and zeros leak. <!--above-->Ones and zeros block nothing: PyTorch adds floats to the scores, and 1 or 0 more forbids no word. But the mask that leaked
 # before is correct in the layer, where True means blocked. So when you meet a mask, ask three questions. What does True or 1 mean? Is the mask
 # added to the scores? Which dimensions does it have? Then convert it, and run the leak test.
 #
-# ## So how do you train on all next words at once without showing them?
+# ## So how can a model be trained on every next word at once without being shown the answers?
 #
 # You run the model once on the whole sentence, and in each layer you set the scores of all later words to $-\infty$ before the softmax. Each
-# position then computes what it would compute if the sentence ended there. Take *sat*, which has to guess *on*:
+# position then computes what it would compute if the sentence ended there, provided that all other steps of the model treat each position on its own. Take
+# *sat*, which has to guess *on*:
 
 # %% as-if-it-ended
 print("“sat”, if the sentence ends there:", alone[2])
 print("“sat”, in the whole sentence:     ", causal(x)[2])
 
 # %% the-ending [markdown]
-# The word *on* is in the input, but the output of *sat* does not depend on it. So the model has to guess *on* without having seen it. The same is
+# Both lines are the same. <!--above-->The word *on* is in the input, but the output of *sat* does not depend on *on*. So the model has to guess *on* without having seen it. The same is
 # true of the other four guesses, and all five come from a single pass.
 
 # %% further [markdown]
@@ -378,9 +391,9 @@ from attnlab.explorers import PeekExplorer
 PeekExplorer(causal=False, step=50, ask=False)
 
 # %% peek-reading [markdown]
-# Given the whole sentence, the models without a mask end far below the loss of an honest model, because they have learned to copy the next word.
+# Given the whole sentence, the models without a mask end far below the best possible loss without peeking, because they have learned to copy the next word.
 # (Their loss does not reach 0, because there is nothing to copy for the last guess.) Given only the words so far, their average loss falls at first.
-# Then it rises to about 2.9, as copying takes over, and from there it falls slowly. In the end, three of the four still do worse than guessing at
+# Then it rises to about 2.9, as copying takes over, and from there it falls slowly. In the end, their average is still worse than guessing at
 # random. The models with the mask end close to the best possible loss, whichever way it is measured.
 #
 # ### Fewer queries than keys
@@ -403,15 +416,16 @@ print("“mat”, in the whole sentence:", whole[5])
 
 # %% corners jupyter={"source_hidden": true}
 # %%answer 03/is-causal-with-a-cache
-_, axes = plt.subplots(1, 2, figsize=(7.5, 2.1), layout="constrained")
-for ax, align in zip(axes, ["upper_left", "lower_right"], strict=True):
+_, axes = plt.subplots(1, 2, figsize=(7.5, 1.8), layout="constrained")
+titles = {"upper_left": "“mat” sees two keys", "lower_right": "“mat” sees all six keys"}
+for ax, (align, title) in zip(axes, titles.items(), strict=True):
     mask = causal_mask(2, 6, align=align)
-    plot_mask(mask, ax=ax, queries=tokens[4:], keys=tokens, title=align, legend=False)
+    plot_mask(mask, ax=ax, queries=tokens[4:], keys=tokens, title=title, legend=False)
 show_figure(axes[0], "3.4")
 
 # %% corners-reading [markdown]
 # With `is_causal=True`, *mat* has seen only *The* and *cat*, and no error was raised. PyTorch counts from the upper left corner of the mask, where
-# query 0 belongs to key 0. With a cache, the last query belongs to the last key, so the mask has to be aligned with the lower right corner. You can
+# query 0 is lined up with key 0. With a cache, the last query is lined up with the last key, so the mask has to be aligned with the lower right corner. You can
 # always build such a mask yourself and pass it. A single new query needs no causal mask, since no key comes after it.
 #
 # ### A large negative number in 16 bits
@@ -447,9 +461,10 @@ print("lowest + lowest:", (lowest + lowest)[0])
 #   next words in one pass.
 # - A padding mask hides keys, not queries, so it has the shape (N, 1, S) and is the same for every query. With heads it has the shape (N, 1, 1, S).
 #   Leave the rows of `<pad>` out of averages and losses.
-# - The leak test changes a token and checks which outputs move. Check both those that must move and those that must not. Test in float64, since
-#   tokens of many features can hide a leak.
-# - The output of a row without any key can be NaN, 0, or an average over keys that it must not see. Decide which of these you want.
+# - The leak test changes a token and checks which outputs move. Check both those that must move and those that must not. Test in float64 with a
+#   small tolerance, since sharp weights can hide a leak.
+# - The output of a row without any key can be NaN, 0, or an average over keys that it must not see. Find out which of these your
+#   code gives, and see that it is 0.
 # - In attnlab and in `F.scaled_dot_product_attention`, True means “may attend”, and a mask of floats is added to the scores. In other places True can mean
 #   “blocked”. If you mix them up, you often get no error.
 
@@ -492,11 +507,12 @@ check_causal_test(causal_test)
 
 # %% causal-test-solution tags=["solution"] jupyter={"source_hidden": true}
 def causal_test_solution(attend, x):
-    found = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=1)
-    if found.triu(1).any():  # (output, changed token), and the token comes later
+    reports = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=1)
+    # row = output, column = changed token; above the diagonal the token comes later
+    if reports.triu(1).any():
         return "leaks"
-    expected = torch.ones_like(found).tril()
-    return "correct" if torch.equal(found, expected) else "too tight"
+    expected = torch.ones_like(reports).tril()
+    return "correct" if torch.equal(reports, expected) else "too tight"
 
 
 check_causal_test(causal_test_solution)
@@ -515,7 +531,7 @@ check_causal_test(causal_test_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Which dimensions of size 1 does `&` repeat for you?
+# Over which dimensions of size 1 does `&` broadcast?
 # </details>
 
 
@@ -543,9 +559,12 @@ check_decoder_mask(decoder_mask_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★★★ (12 minutes)
 #
-# Write a softmax over the allowed keys. In a row without any allowed key, all weights are 0. If the allowed scores are finite, every other row sums to 1, up to
-# rounding, and the gradient is correct and finite. A NaN in an **allowed** score must stay visible, because it is a sign of a bug that has to be found. The content
-# of a **blocked** score must not matter.
+# Write a softmax over the allowed keys with these properties:
+#
+# - In a row without any allowed key, all weights are 0.
+# - If the allowed scores are finite, every other row sums to 1, up to rounding, and the gradient is correct and finite.
+# - A NaN in an **allowed** score stays visible, because it is a sign of a bug that has to be found.
+# - The content of a **blocked** score does not matter.
 #
 # The mask editor can draw what your function computes: `MaskExplorer(padding=[0, 1], function=safe_softmax)`.
 #
@@ -559,7 +578,7 @@ check_decoder_mask(decoder_mask_solution)
 
 # %% tags=["exercise"]
 def safe_softmax(scores, allowed):
-    """scores (..., L, S), allowed bool, repeated if need be -> weights (..., L, S)."""
+    """scores (..., L, S), allowed bool, broadcast if need be -> weights (..., L, S)."""
 
 
 # %%
@@ -578,13 +597,13 @@ check_safe_softmax(safe_softmax_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
 #
-# `broken` takes a Hugging Face `attention_mask`, with 1 for a word and 0 for padding on either side. The function has two bugs, and for 2 sentences and 2 heads it
-# runs without an error. Write `mended`.
+# `broken` takes a Hugging Face `attention_mask`, with 1 for a word and 0 for padding, which may stand on the left or on the right. The function has two bugs. With
+# 2 sentences and 2 heads it nevertheless runs without an error. Write `mended`.
 #
 # <details><summary>Hint</summary>
 #
 # What does 1 mean in the mask, and what does True mean to the function? Then try 2 sentences with 3 heads: the scores have the shape (N, H, L, S), with H for the
-# heads, and shapes are matched from the right.
+# heads, and broadcasting matches shapes from the right.
 # </details>
 
 
@@ -630,9 +649,16 @@ check_padded_batch(mended_solution)
 # two. For a cache there is `torch.nn.attention.bias.causal_lower_right(L, S)`.
 #
 # `nn.MultiheadAttention` takes two masks: `attn_mask`, with a cell for each query and key, and `key_padding_mask`, with a row of keys for each sentence. In both, True
-# means *blocked*. Here `is_causal=True` makes no mask. It only states that your `attn_mask` is the causal mask, and PyTorch may then use its own instead. So set
-# `is_causal=True` only if `attn_mask` is exactly the causal mask, and then pass both of them. For a sentence that is all padding, the output can be NaN or finite. This
-# depends on settings that have nothing to do with the mask, such as `need_weights`, which asks for the weights as well. Do not rely on either.
+# means *blocked*.
+#
+# | | `F.scaled_dot_product_attention` | `nn.MultiheadAttention` |
+# |---|---|---|
+# | True means | may attend | blocked |
+# | `is_causal=True` | makes the causal mask | makes no mask; it states that your `attn_mask` is exactly the causal mask, so pass both |
+# | a row without a key gives | 0, at least on the CPU | NaN or finite numbers, depending on settings such as `need_weights` |
+#
+# With padding on the left, no mask corrects the positions. If the model adds a vector for each position (lesson 11), count the positions from the first word and not
+# from the first `<pad>`, for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`. The leak test does not notice if you forget this.
 #
 # In training, the guesses for a sentence are compared with its words shifted by one, `F.cross_entropy(guesses[:-1], words[1:])`. The function leaves padding out of
 # the loss if you pass the number that stands for `<pad>` in the targets as `ignore_index`.

@@ -2,16 +2,16 @@
 # # 4 · Reading heatmaps honestly
 #
 # Below are two heatmaps for one sentence. One comes from a model that was trained on a great deal of English text. The other is noise: its queries
-# and keys were drawn at random, and the words were added as labels afterwards. Which is which? Write down your guess and what led you to it. The
+# and keys were drawn at random, and the words were added as labels afterwards. <!--below-->Which of the two maps comes from the trained model? Write down your guess and what led you to it. The
 # answer comes at the end of this lesson.
 #
 # People read such maps in papers and blogs every day. They find a dark cell and write that the model “connects” two words, or “understands” a
-# phrase. Perhaps it does. But what does a dark cell prove?
+# phrase. Perhaps it does. <!--above-->What does a dark cell prove?
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) for scores, weights and values, and from
 # [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
 #
-# **You will be able to:** read a cell, a row and a column of any heatmap, say what a colour means without a scale, test a pattern
+# **You will be able to:** read a cell, a row and a column of any heatmap, say what a colour can and cannot tell you when no scale is given, test a pattern
 # against chance, and find out whether a dark cell matters by taking it away.
 #
 # **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 20.
@@ -27,7 +27,7 @@ from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention, plot_heads
 from attnlab.pretrained import load_encoder, load_layer
-from attnlab.translator import kinds_of_words, load_translator, make_sentences
+from attnlab.translator import NOUNS, kinds_of_words, load_translator, make_sentences
 
 lesson_setup()
 
@@ -36,6 +36,7 @@ layer = load_layer()  # the first layer of the trained model
 tokens, _, _, trained = layer.read("the cat sat on the mat")  # twelve maps
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 8)
+# the scores of lesson 1, and then a softmax in each row
 noise = attention_weights(attention_scores(query, key))
 order = torch.randperm(2)  # shuffled, so that the code does not give the answer away
 shown = torch.stack([trained[3], noise])[order]
@@ -45,12 +46,11 @@ show_figure(fig, "4.1")
 
 # %% who-asks [markdown]
 # The trained model puts the markers `[CLS]` and `[SEP]` around each sentence and treats them like words. Its first layer computes twelve maps, one in
-# each of its *heads* (lesson 7). We show that of head 3. Most of the others are easy to tell from noise, because nearly all of their rows are darkest
-# at `[CLS]`.
+# each of its *heads* (lesson 7). Figure 4.1 shows the map of head 3, which we chose because it is hard to tell from noise.
 #
 # ## A map with known answers
 #
-# To judge whether a map is right, we need one whose right answers we know. So we trained a toy translator, from English into French, on sentences of a
+# To learn to read a map, we need one for which we know the correct answers. So we trained a toy translator, from English into French, on sentences of a
 # small grammar. Before it writes a French word, it makes a query from the French words so far and looks at the English sentence. Attention is its only
 # view of that sentence.
 #
@@ -58,8 +58,7 @@ show_figure(fig, "4.1")
 # three come from the same text, as in the trained model of Figure 4.1, we speak of self-attention.
 
 # %% translate
-first = load_translator("first")
-translation = first.translate("the black cat sees a small house")
+translation = load_translator("first").translate("the black cat sees a small house")
 french, english = translation.french, translation.english
 ax = plot_attention(translation.weights, queries=french, keys=english)
 show_figure(ax, "4.2")
@@ -69,8 +68,9 @@ show_figure(ax, "4.2")
 # keys. Each column belongs to a key, an English word. A column need not sum to 1; its sum says how much attention that word received from all rows
 # together.
 #
-# To read a cell, name its query and its key: “when it wrote *chat*, the translator gave 0.98 of its attention to *cat*”. The darkest cells of *chat*
-# and *noir* are not on the diagonal, because French puts *noir* after its noun.
+# To read a cell, name its query and its key: “when it wrote *chat*, the translator gave 0.98 of its attention to *cat*”. <!--above-->The darkest cells of *chat*
+# and *noir* are not on the diagonal, because French puts *noir* after its noun. The full stop translates no English word, and its row has no clear
+# favourite.
 #
 # ## What does a colour say?
 #
@@ -95,21 +95,23 @@ import matplotlib.pyplot as plt
 
 _, axes = plt.subplots(1, 3, figsize=(7.5, 2.5), layout="constrained")
 panels = [
-    ("weights, fitted", weights, weights.min().item(), weights.max().item()),
-    ("faint, fitted", faint, faint.min().item(), faint.max().item()),
-    ("faint, 0 to 1", faint, 0, 1),
+    ("uneven, fitted", weights, weights.min().item(), weights.max().item()),
+    ("nearly even, fitted", faint, faint.min().item(), faint.max().item()),
+    ("nearly even, 0 to 1", faint, 0, 1),
 ]
 for ax, (title, cells, low, high) in zip(axes, panels, strict=True):
     plot_attention(cells, ax=ax, annotate=False, vmin=low, vmax=high, title=title)
     ax.set(xlabel="key", ylabel="query")
-    bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.8)
+    bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.58)
     bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 show_figure(axes[0], "4.3")
 
 # %% house-rule [markdown]
-# With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else. The first two pictures of Figure 4.3 look alike, yet
-# in the middle one every weight is between 0.2497 and 0.2504. In this series, therefore, the scale for weights runs from 0 to 1 unless
-# a colour bar says otherwise, and pictures that are meant to be compared share one scale.
+# With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else. <!--above-->The first two pictures look alike, yet
+# in the middle one every weight is between 0.2497 and 0.2504.
+#
+# In this series, therefore, the scale for weights runs from 0 to 1 unless a colour bar says otherwise, and pictures that are meant to be compared
+# share one scale.
 #
 # Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row: one divided by the number of keys that the query may attend
 # to. With 4 keys, a weight of 0.25 means “no preference”. With 100 keys, a weight of 0.25 is a strong one.
@@ -118,7 +120,7 @@ show_figure(axes[0], "4.3")
 #
 # The table on the left of Figure 4.3 comes from four random queries and four random keys. Here is a story about it: “Queries 2
 # and 3 both attend most to key 3. The last word of a sentence often holds the clue, and the model has learned that.” Nothing here has learned
-# anything. Is the pattern rare? Let us draw 2,000 such tables and count.
+# anything. Is the pattern rare? Let us draw 2,000 such tables.
 
 # %% ask-chance
 predict("04/chance-of-agreement")
@@ -171,25 +173,26 @@ sns.histplot(
 axes[2].axvline(weights.max(), color="#c8500a", linestyle="--")
 axes[2].set(xlabel="largest weight", xlim=(0.25, 1), ylim=(0, 0.8))
 axes[2].set(xticks=[0.25, 0.5, 0.75, 1], ylabel="share of the tables")
-axes[0].figure.suptitle("Our table (orange) is nothing unusual")
+axes[0].figure.suptitle("Nothing about our table (orange) is unusual", weight="bold")
 show_figure(axes[0], "4.4")
 
 # %% choose-after [markdown]
 # Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them. The trap is that we chose the story *after* we had seen the
-# table. Figure 4.4 counts three kinds of pattern, and our table is unusual in none of them.
+# table. <!--above-->Figure 4.4 counts three kinds of pattern, and our table is unusual in none of them.
 #
-# Move the slider to another table, and write one sentence about “the important word” in it. Then move on. How long does your sentence survive?
+# Try it. <!--below-->Move the slider to another table, and write one sentence about “the important word” in it. How long does your sentence survive
+# in the next table?
 
 # %% draw-again
 from attnlab.live import live
 
 
 def draw(fig, table):
-    plot_attention(many[table], ax=fig.subplots(), colorbar=True)
+    plot_attention(many[table], ax=fig.subplots())
     return f"Table {table}: queries 0 to 3 prefer the keys {favourite[table].tolist()}."
 
 
-live(draw, table=list(range(6)), figsize=(5, 3.2), alt="Weights of random queries.")
+live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random queries.")
 
 # %% causal-chance [markdown]
 # A mask makes patterns too. Here are 2,000 random tables of eight tokens under a causal mask, which lets no token attend to a later one.
@@ -204,9 +207,9 @@ means = torch.stack([causal.amax(dim=-1).mean(dim=0), causal.sum(dim=-2).mean(di
 Table(lines, [f"token {i}" for i in range(8)], means)
 
 # %% evidence [markdown]
-# The first row always holds a 1.00, because token 0 has only itself to attend to, and the next rows are dark because they have few keys. Token 0 gets
-# the most attention, 2.72 on average: all eight queries may attend to it, while only one may attend to token 7. So before you say that a model
-# concentrates on the first word, compare it with random tables under the same mask.
+# The first row always holds a 1.00, because token 0 has only itself to attend to, and the next rows are dark because they have few keys. <!--above-->Token
+# 0 gets the most attention, 2.72 on average. All eight queries may attend to it, but only one may attend to token 7. So before you
+# say that a model concentrates on the first word, compare it with random tables under the same mask.
 #
 # ## What would be evidence?
 #
@@ -214,22 +217,27 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 # translator we can say in advance where each step should look: at the English word that the French word translates, its *partner*. In what share of the
 # rows is the darkest cell in the partner’s column?
 #
-# We take 200 sentences that neither of two translators was trained on, and four columns of results:
-#
-# - *first* and *second* are the two translators, trained in the same way from different random numbers;
-# - *untrained* is the first translator before its training;
-# - *same position* ignores the weights and always says the English word in the position of the French one.
-#
-# We count articles separately. Every French noun is masculine or feminine, and the article agrees with it: *the* is *le* with *chat* (cat) but *la*
-# with *vache* (cow), and *a* is *un* or *une*.
+# We have three translators. They were trained in the same way, but from other random numbers and on other sentences of the grammar. <!--below-->We
+# take 200 sentences on which none of our three translators was trained. Each comes with its translation and, for every French word, the
+# position of its partner.
 
-# %% on-partner
-# the seeds 0 to 2999 made the batches of 64 sentences on which the two were trained
-trained_on = {s.english for seed in range(3000) for s in make_sentences(64, seed=seed)}
+# %% unseen
+# these seeds made the batches of 64 sentences for the training of the three
+seeds = [*range(3000), *range(4500, 6000)]
+trained_on = {s.english for seed in seeds for s in make_sentences(64, seed=seed)}
 unseen = [s for s in make_sentences(1000, seed=6000) if s.english not in trained_on]
 sentences = unseen[:200]
+sentences[0]
+
+# %% ask-partner [markdown]
+# We count articles separately. Every French noun is masculine or feminine, and the article agrees with it: *the* is *le* with *chat* (cat) but *la*
+# with *vache* (cow), and *a* is *un* or *une*.
+#
+# Beside the three translators stand three baselines: *untrained* is the first translator before its training, *same position* always picks the English
+# word in the position of the French one, and *uniform share* picks a word at random.
 
 
+# %% on-partner
 def partner_is_darkest(translator):
     hits = []
     for english, french, partner in sentences:
@@ -239,99 +247,87 @@ def partner_is_darkest(translator):
     return torch.cat(hits)
 
 
-names, kinds = ["first", "second", "untrained"], kinds_of_words(sentences)
-hits = pd.DataFrame({n: partner_is_darkest(load_translator(n)) for n in names})
-hits["same position"] = torch.cat([p == torch.arange(len(p)) for _, _, p in sentences])
+names, kinds = ["first", "second", "third"], kinds_of_words(sentences)
+translators = {name: load_translator(name) for name in [*names, "untrained"]}
+hits = pd.DataFrame({n: partner_is_darkest(t) for n, t in translators.items()})
+partners = [partner for _, _, partner in sentences]
+hits["same position"] = torch.cat([p == torch.arange(len(p)) for p in partners])
+hits["uniform share"] = torch.cat([torch.full([len(p)], 1 / len(p)) for p in partners])
 hits.groupby(kinds).mean().round(2)
 
 # %% look-at-articles [markdown]
-# In the rows of nouns, verbs and adjectives (“others”), the darkest cell is in the partner’s column every time, in both translators. The same position
-# is right in only 50% of these rows, and the untrained translator in 17%. So this is evidence.
+# Most of the table is clear. <!--above-->For nouns, verbs and adjectives (“others”), the darkest cell is always in the partner’s column, in all three translators. The same
+# position is right in only 49% of these rows, and the untrained translator in 17%. So this is evidence.
 #
-# For *la* and *une*, the table proves nothing: in this grammar an article stands after the same number of words in both languages, so its partner is
-# always in the same position. And in the rows of *le* and *un*, the trained translators rarely attend most to the partner. Yet neither makes an error
-# in the 200 sentences.
+# The articles are different. The first two translators attend most to the partner of *la* and *une*, but rarely to that of *le* and *un*. The third does
+# the opposite. Yet none of the three makes an error in the 200 sentences. Anyone who had trained only one of them might have taken its map for a rule of
+# grammar.
 #
 # ## Take the cell away
 #
 # A pattern that passes this test is no accident. But it does not follow that the translator *uses* these cells. To find out, we have to change
 # something and see what it writes then.
 #
-# We begin by changing a word. Here are the first rows of two maps of the second translator, for two sentences that differ only in the noun.
+# We begin by changing a word. Here are the first rows of six maps: each of the translators reads two sentences that differ only in the noun.
 
 # %% pale
-second = load_translator("second")
-for noun in ("cow", "dog"):
-    first_row = second.translate(f"the big white {noun} wants a flower")
-    display(Table(first_row.french[:1], first_row.english, first_row.weights[:1]))
+rows, labels = [], []
+for name in names:
+    for noun in ("cow", "dog"):
+        translation = translators[name].translate(
+            f"the big white {noun} wants a flower"
+        )
+        rows.append(translation.weights[0])
+        labels.append(f"{name}, {noun}: {translation.french[0]}")
+Table(labels, "the big white cow/dog wants a flower".split(), torch.stack(rows))
 
 # %% hide [markdown]
-# *La* gives almost no weight to *cow*, so one might think that the noun plays no part in the choice of the article. But *dog*, in the same position,
-# gets 0.68 of the weight, and the translator writes *le*. Here the key of a masculine noun draws the weight, and that of a feminine noun draws little.
-# A pale cell does not prove that the word in its column plays no part.
+# In the second translator, *cow* gets almost no weight, so one might think that the noun plays no part in the choice of *la*. But *dog*, in the same
+# position, gets 0.68 of the weight, and the translator writes *le*. <!--above-->A pale cell does not prove that the word in its column plays no part. In the
+# third translator *cow* draws the weight, and *dog* draws little.
 #
 # Now we take the cell itself away. To *hide* a cell means to mask it: the softmax then shares out its weight among the other words. In all 200
-# sentences we hide, in the row of each article, the cell of its noun. What do the two translators write?
+# sentences, we hide the cell of the noun in the row of its article.
 
 # %% hide-one
-from attnlab.translator import NOUNS
-
 articles = ["la", "le", "un", "une"]
 
 
 def articles_without_noun(translator):
     written = []
     for english, french, _ in sentences:
+        # each sentence has two articles and two nouns, in this order in both languages
         rows = [i for i, word in enumerate(french.split()) if word in articles]
         columns = [i for i, word in enumerate(english.split()) if word in NOUNS]
-        cells = list(zip(rows, columns, strict=True))  # subject and object
+        cells = list(zip(rows, columns, strict=True))
         words = translator.translate(english, french=french, hidden=cells).french
         written += [words[row] for row in rows]
     return written
 
 
 correct = [word for s in sentences for word in s.french.split() if word in articles]
-table = pd.DataFrame({"correct": correct, "first": articles_without_noun(first)})
-table["second"] = articles_without_noun(second)
+without_noun = {name: articles_without_noun(translators[name]) for name in names}
+table = pd.DataFrame({"correct": correct, **without_noun})
 table.groupby(list(table)).size().reset_index(name="rows")
 
 # %% hide-many [markdown]
-# Without its noun, every *le* becomes *la*, every *un* becomes *une*, and no feminine article changes, in both translators. So they need the cells of
-# masculine nouns, and write the feminine article unless they find one.
+# Without its noun, every article becomes feminine in the first two translators, and every article becomes masculine in the third. (If we keep the weights and set the value of the noun to 0, the articles are
+# the same.)
 #
-# Next we hide the darkest cell of every row, in the first translator. Then we put it back and, as a baseline, hide the second darkest. In what share of
-# the rows does the translator write a wrong word?
-
-
-# %% hidden-cells
-def written_without(rank):
-    written = []
-    for english, french, _ in sentences:
-        weights = first.translate(english, french=french).weights
-        columns = weights.argsort(dim=-1, descending=True)[:, rank]
-        cells = list(enumerate(columns.tolist()))  # one for each row
-        written += first.translate(english, french=french, hidden=cells).french[:-1]
-    return written
-
-
-correct_words = [word for s in sentences for word in s.french.split()]
-without = {"darkest": written_without(0), "second darkest": written_without(1)}
-pd.DataFrame(without).ne(correct_words, axis=0).groupby(kinds).mean().round(2)
-
-# %% two-words [markdown]
-# Nouns, verbs and adjectives nearly always change when their darkest cell is hidden, and never when the second darkest is, which holds little. For *le*
-# and *un*, both cells matter: those of the English article and of the noun.
+# The three have one thing in common. <!--above-->Each translator writes the article of one gender unless it finds a noun of the other. *Which* gender that is was decided by the random
+# numbers of the training. A map shows how this one model does its work, and another that works just as well may do it in the opposite way.
 #
-# For *la* and *une*, the darkest cell is that of the English article. Without it, 83% of them come out wrong. In about half of these
-# rows the translator writes no article at all, in a third a masculine one, and in the rest the other feminine one. (The training never hid a cell, so the translator is on unknown ground here.)
-#
+# One caution: the training never hid a cell, so the translators are on unknown ground here.
+
+# %% values [markdown]
 # ## What a weight multiplies
 #
-# So far we have looked at weights alone. But a weight is only the share that is taken of a value. The output of a head is a sum with one term for each
-# key, its weight times its value, and the length of a term is the weight times the length of the value.
+# A weight is only the share that is taken of a value. The output of a head is a sum with one term for each
+# key, its weight times its value, and the length of a term is the weight times the length of the value. (We measure it before the output matrix of
+# lesson 7.)
 #
-# In head 6 of the trained layer, every token of our sentence gives its largest weight to the marker `[CLS]`. (The matrix `v_proj` makes the values of
-# all twelve heads at once, in 32 columns for each head.)
+# Here is an example. <!--below-->In head 6 of the trained layer, every token of our sentence gives its largest weight to `[CLS]`. (The matrix `v_proj`
+# makes the values of all twelve heads at once, in 32 columns for each head.)
 
 
 # %% head-six
@@ -342,15 +338,17 @@ def head_six(text):
 
 
 tokens, weights_six, values = head_six("the cat sat on the mat")
-ax = plot_attention(weights_six, queries=tokens, keys=tokens)
+title = "Every query prefers [CLS]"
+ax = plot_attention(weights_six, queries=tokens, keys=tokens, title=title)
 lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.5"), lengths)
 
 # %% one-row-proves-little [markdown]
-# This is one sentence, and we have learned not to trust one. The 35 sentences of lesson 5 have 241 rows of words in which `[CLS]` gets the largest
+# One sentence proves little. The 35 sentences of lesson 5 have 241 rows of words in which `[CLS]` gets the largest
 # weight of head 6.
 #
-# Again we take `[CLS]` away, but in two ways. If we set its value to 0, only its term disappears. If we hide it, the other keys also share its weight.
+# As before, we take a cell away, and this time we do it in two ways. If we set the value of `[CLS]` to 0, its term disappears, so the output moves by the
+# length of this term. If we hide `[CLS]`, its term disappears as well, but the other keys also share its weight.
 
 # %% ask-carried
 predict("04/longest-term")
@@ -388,15 +386,16 @@ for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:
 pd.Series(counts, ["all rows", "longest term: [CLS]", "moves most if hidden: [CLS]"])
 
 # %% carried-read [markdown]
-# The term of `[CLS]` is the longest in only 6 of the 241 rows. Its value is so short that even a large share of it adds little. But if we hide `[CLS]`,
-# the output moves further than without any other key in 141 of them, because its weight goes to the others: in the row of *cat*, all other weights
-# roughly double.
+# The largest weight does not make the longest term. <!--above-->The term of `[CLS]` is the longest in only 6 of the 241 rows. Its value is so short that even a large share of it adds little.
 #
-# So does `[CLS]` matter? That depends on how you take it away. Its value adds little to the output; its weight keeps the other words small. The head
-# seems to use `[CLS]` to park attention that it does not need elsewhere. Such a key is called an attention sink, and lesson 10 returns to it.
+# But in 141 of the 241 rows, hiding `[CLS]` moves the output further than hiding any other key does. The reason is that its weight $w$ then goes to the
+# others: the output moves by $w/(1-w)$ times its distance from the value of `[CLS]`. If $w$ is one half, that is the whole distance.
 #
-# All maps of the trained model on this page come from its first layer, where each column was made from one word and its position alone. In a later
-# layer, each position also holds something of the other words, so a dark cell need not be about the word on its label. “Further” measures this.
+# So does `[CLS]` matter? That depends on how you take it away. Its value adds little to the output; its weight keeps the other weights small. Such a
+# key is called an attention sink, and lesson 10 returns to it.
+#
+# All this is the first layer. In a later layer, each position also holds something of the other words, so a dark cell need not be about the word on
+# its label. “Further” measures this.
 
 # %% the-answer [markdown]
 # ## So what does a dark cell prove?
@@ -409,6 +408,7 @@ pd.Series(counts, ["all rows", "longest term: [CLS]", "moves most if hidden: [CL
 # | “This weight is large.” | Read the scale, and compare with the uniform share. |
 # | “The first words matter most”, in a causal map | Compare with random tables under the same mask. |
 # | “The model has learned this pattern.” | Name the pattern first, take many inputs, and compare with a baseline. |
+# | “This is how such a model does it.” | Train another from other random numbers, and look again. |
 # | “The model needs this cell.” | Take the cell away in more than one way, and see whether the output changes. |
 # | “The model does not use that word.” | Change the word, and try several others. |
 # | “This value contributes a great deal.” | Multiply the weight by the length of the value. (Another term may still point the opposite way and cancel it.) |
@@ -417,26 +417,22 @@ pd.Series(counts, ["all rows", "longest term: [CLS]", "moves most if hidden: [CL
 # And what about the two maps from the beginning?
 
 # %% reveal
-names = ["trained", "noise"]
-print("map A:", names[order[0]], " map B:", names[order[1]])  # order: the shuffle above
-maps = torch.cat([trained, noise[None]])  # (13, 8, 8)
-row, other = torch.triu_indices(8, 8, offset=1)  # the 28 pairs of rows
-difference = (maps[:, row] - maps[:, other]).abs().amax(dim=-1)  # (13, 28)
-of_the = difference[:, (row == 1) & (other == 5)].squeeze()  # rows 1 and 5: “the”
-both = torch.stack([of_the, difference.median(dim=-1).values])  # (2, 13)
-columns = [*(str(head) for head in range(12)), "noise"]
-Table(["the two rows of “the”", "median of all pairs"], columns, both)
+which = ["trained", "noise"]
+print("map A:", which[order[0]], " map B:", which[order[1]])  # order: the shuffle above
+maps = {"trained, head 3": trained[3], "noise": noise, "trained, head 2": trained[2]}
+labels = [f"{name}: “the” at {row}" for name in maps for row in (1, 5)]
+Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
 # %% reveal-read [markdown]
-# If you guessed correctly, what was your reason? One reason can be checked. The sentence contains the word *the* twice, and in the trained map, that of
-# head 3, these two rows are nearly the same: no two of their weights differ by more than 0.05. The median of all pairs of rows is 0.20, and in the
-# noise the rows of *the* differ by 0.45.
+# One reason for a guess can be checked. The sentence contains the word *the* twice, and in the trained map, that of
+# head 3, these two rows are nearly the same: no two of their weights differ by more than 0.05. In the noise, the two queries were drawn separately, and
+# the rows have nothing in common.
 #
-# But we found this reason only after looking. It fails in head 2, where the two rows differ by 1.00, and in head 5. Moreover, the two tokens have
-# similar vectors to begin with, and an untrained layer also tends to give such tokens similar rows.
+# But we found this reason only after looking, and in head 2 of the same layer it fails: there the two rows have nothing in common either. Moreover, the
+# two tokens have similar vectors to begin with, and an untrained layer also tends to give such tokens similar rows.
 #
-# So the map proves what any map does: where each row put its weight. One map of one sentence does not prove that a model was trained, nor does a dark
-# cell in it prove that the model “connects” two words.
+# So the map does not prove that a model was trained, nor does a dark cell in it prove that the model “connects” two words. <!--above-->One map of one
+# sentence shows where each row put its weight, and proves nothing more.
 
 # %% further [markdown]
 # ## Further
@@ -461,7 +457,7 @@ attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?”
 # The score of a pair is the same in both directions, but its weight is not: 0.66 and 0.817. A weight is a share of its row, and the row of “cat” has fewer and
 # weaker rivals.
 #
-# The explorer shows both directions. Switch to the words. Which two words give the same weight to all three questions, and why?
+# The explorer shows both directions. Switch to the direction in which the words ask. Which two words give the same weight to all three questions, and why?
 
 # %% explore-cross
 from attnlab.explorers import CrossExplorer
@@ -510,15 +506,18 @@ for sentence in bank_sentences:
     moved = (after - before).norm(dim=-1) / before.norm(dim=-1)
     is_bank = torch.tensor([word == "bank" for word in words])
     bank_itself.append(moved[:, is_bank])
-    is_bank[[0, -1]] = True  # neither are the markers “other words”
+    is_bank[[0, -1]] = True  # the markers do not count as other words either
     other_words.append(moved[:, ~is_bank])
 means = [torch.cat(rows, dim=1).mean(dim=1) for rows in (other_words, bank_itself)]
 stages = ["start", *(f"layer {i}" for i in range(6))]
 Table(["the other words", "“bank” itself"], stages, torch.stack(means))
 
 # %% same-word-ask [markdown]
-# That was one word out of many. What do all the others do together? For each pair of the 35 sentences, we look for positions that hold the same word in
-# both, and compare its two vectors.
+# Replacing one word moves the vectors of the others only a little: by 0.07 of their length after layer 0, and by 0.33 after layer 5. *Bank* itself
+# moves by more than its own length everywhere.
+#
+# That was one word out of many. How much do all the other words change a vector together? For each pair of the 35 sentences, we look for positions that
+# hold the same word in both, and compare its two vectors.
 
 # %% same-word
 from itertools import combinations
@@ -533,9 +532,6 @@ for here, there in combinations(readings, 2):
 Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[None])
 
 # %% late-read [markdown]
-# Replacing one word moves the vectors of the others only a little: by 0.07 of their length after layer 0, and by 0.33 after layer 5. *Bank* itself
-# moves by more than its own length everywhere.
-#
 # All the other words together do more. With the same word at the same position of another sentence, the vector differs by 0.22 of its length
 # after layer 0 and by 0.85 after layer 5. So the label of a column tells most of what is there in the first layer, and much less in the last.
 
@@ -544,9 +540,10 @@ Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[No
 #
 # - A row belongs to a query, and a column to a key. Rows sum to 1; columns need not. Name a cell by its query and its key.
 # - A colour stands for a number only if you know the scale. Compare the number with the uniform share of its row.
-# - Redraw before you explain. In more than nine out of ten random four-by-four tables, two or more queries prefer the same key. A causal mask makes
+# - Before you explain a pattern, draw random tables and look for it there. In more than nine out of ten random four-by-four tables, two or more queries prefer the same key. A causal mask makes
 #   dark first rows and columns by itself.
-# - A pattern is evidence if it was named before anyone looked, holds for many inputs, and beats a baseline.
+# - A pattern is evidence if it was named before anyone looked, holds for many inputs, and beats a baseline. Even then, it is
+#   the pattern of one model: another one may do the same work in the opposite way.
 # - A dark cell may add little to the output, and the word in the column of a pale cell may still decide the result. Change the word, look at the
 #   length of the value, and take the cell away in more than one way.
 
@@ -705,8 +702,9 @@ check_darkest_range(darkest_range_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# `nn.MultiheadAttention` computes several heads and returns the output and the weights. The weights are averaged over
-# the heads unless you pass `average_attn_weights=False`, and they are `None` if you pass `need_weights=False`.
+# `nn.MultiheadAttention` computes several heads and returns the output and the weights. <!--below-->`nn.MultiheadAttention`
+# averages the weights over the heads unless you pass `average_attn_weights=False`. They are `None` if you pass
+# `need_weights=False`.
 # `F.scaled_dot_product_attention` returns only the output.
 #
 # To draw weights with other libraries, fix the scale and choose colours in which dark is large: `plt.imshow(one_map,

@@ -3,13 +3,16 @@
 #
 # “She sat on the bank of the river.” “She walked to the bank to deposit the money.” You know at once which bank is meant, because you also read the
 # other words. Attention uses the other words too: it gives “bank” a new vector, which is a weighted average of the words of its sentence. So people
-# often say that attention finds out what a word means. Does it?
+# often say that attention can tell the two meanings apart. <!--above-->Does attention find out what a word means?
 #
-# To answer this, we have to keep three things apart. In any average, a word gets **mixed** with its sentence. It takes more to **select**, that is, to
-# give large weights to certain words because of what they are. And whether the selected words are those that show the meaning is a further question.
+# To answer this, we have to keep three things apart:
 #
-# **You need:** lesson 1 (scores, weights and output), the trained layer and its heads from the end of lesson 2, and, from lesson 4, uniform attention
-# and comparing a pattern with chance.
+# - To **mix**: in any average, a word gets mixed with its sentence.
+# - To **select**: certain words get large weights because of what they are.
+# - To select the words *that show the meaning*.
+#
+# **You need:** lesson 1 (scores, weights and output), the end of lesson 2 (the trained layer and its heads), and lesson 4 (uniform attention; comparing a
+# pattern with chance).
 #
 # **You will be able to:** design a control for an experiment on attention, tell selecting from mixing, test whether what a head does depends on the
 # word that asks, and say what a score in a first layer can depend on.
@@ -19,6 +22,8 @@
 # %% setup
 import pandas as pd
 import torch
+from IPython.display import display
+
 from attnlab import Table, data_path, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
@@ -30,8 +35,8 @@ lesson_setup()
 # %% two-banks [markdown]
 # ## Two banks in one table
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of “bank”. Its author types in four tokens with four features. One bank
-# lends money, and the other is the shore of a river. The typed vectors serve as queries, keys and values.
+# Suppose a tutorial wants to show that attention can separate two meanings of “bank”. Its author types in four tokens with four features. <!--below-->One
+# bank lends money, and the other is the shore of a river. The typed vectors serve as queries, keys and values.
 
 # %% typed-banks
 two_banks = load_table("two_banks.csv")
@@ -47,8 +52,9 @@ ax = plot_attention(
 show_figure(ax, "5.1")
 
 # %% read-map [markdown]
-# The bottom row belongs to the river bank. Apart from itself, it attends most to “river”. But [uniform attention](glossary.ipynb#uniform-attention)
-# would give 0.25 to each of the four tokens, and 0.28 is hardly more than that. (“River” gives more to the river bank, 0.30, than to itself, 0.28.)
+# The bottom row belongs to the river bank. <!--above-->Apart from itself, the river bank attends most to “river”. But [uniform
+# attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four tokens, and 0.28 is hardly more than that. (“River” gives more to the
+# river bank, 0.30, than to itself, 0.28.)
 #
 # What does that do to the vectors? We compare the two banks by the **cosine** of the angle between them. It is 1 for two vectors that point in the same
 # direction, and 0 for two at right angles. The last column is the cosine before attention. The others are for the outputs of attention, with all scores
@@ -60,7 +66,7 @@ def cosine(a, b):
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
-factors, alike = [0, 1, 2, 4, 8], []
+factors, alike = [0, 1, 8], []
 for factor in factors:
     output = (factor * x @ x.T / 4**0.5).softmax(dim=-1) @ x
     alike.append(cosine(output[2], output[3]))
@@ -69,19 +75,19 @@ stages = [*(f"factor {factor}" for factor in factors), "before attention"]
 Table(["cosine of the banks"], stages, torch.stack(alike)[None])
 
 # %% fair-test [markdown]
-# With the factor 1 the cosine rises from 0.06 to 0.74: the two banks have become much more alike. Each output is an average of the same four vectors,
-# so each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**, and the cosine is
-# 1.
+# Attention has mixed the banks. <!--above-->With the factor 1 the cosine of the banks rises from 0.06 to 0.74: they have become much more alike. Each output is an average of the
+# same four vectors, so each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**,
+# and the cosine is 1.
 #
-# With the factor 8, each bank attends almost only to itself, and almost nothing is mixed. Here large scores keep the banks apart, because each has its
-# largest score with itself. (If both gave all their weight to the same word, they would come out equal.)
+# With the factor 8, each bank gives most of its weight to itself, because there its score is largest. The money bank takes in nothing else, and the river
+# bank only some of “river” and “water”. So the banks stay apart. (If both gave all their weight to the same word, they would come out equal.)
 #
 # But this cannot show that attention finds a meaning: the two banks went in as different vectors, already separated by the person who typed the table.
 #
 # ## A fair test
 #
-# A model looks each word up in a table, so at the start “bank” has the same vector in every sentence (apart from the effect of its position). We
-# therefore give it a single vector and let attention move it. (The last three words and the last column come in later.)
+# A model looks each word up in a table, so at the start “bank” has the same vector in every sentence (apart from the effect of its position). <!--below-->We
+# therefore give “bank” a single vector and let attention move it.
 
 # %% one-bank
 word_table = load_table("bank_words.csv")
@@ -93,8 +99,8 @@ def vectors(words):
     return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
 
 
-some = ["bank", "river", "water", "money", "loan", "thief", "sailed", "gold"]
-Table(some, word_table.features, vectors(some))
+shown = ["bank", "river", "water", "money", "loan"]
+Table(shown, word_table.features[:4], vectors(shown)[:, :4])  # the fifth comes later
 
 # %% the-control [markdown]
 # First “bank” attends to “river”, “water” and itself, and then to “money”, “loan” and itself. If its vector moves towards the correct bank each time,
@@ -148,23 +154,29 @@ ax.scatter(*bank[:2], s=90, color="white", edgecolor="#222", linewidth=2, zorder
 ax.text(bank[0] + 0.04, bank[1], "“bank” before", va="center")
 ax.scatter([], [], s=110, color="#0b61a4", label="after attention")
 ax.scatter([], [], s=70, color="#c8500a", marker="D", label="plain average")
-ax.set(xlim=(0, 1.3), ylim=(0, 1.1), xlabel="finance", ylabel="nature")
+ax.set(xlim=(0, 1.5), ylim=(0, 1.1), xlabel="finance", ylabel="nature")
 ax.set_title("“bank” moves towards its neighbours")
 ax.legend(loc="upper right")
 show_figure(ax, "5.2")
 
 # %% disagree [markdown]
-# The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. Sharper weights do not help, because
-# “bank” has its largest score with itself and stays closer to where it was. So the words next to “bank” decide where it goes, and the weights add
-# nothing. This experiment shows mixing and no selection.
+# Attention has no advantage. <!--above-->The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. Larger scores do not help,
+# because “bank”, too, has its largest score with itself and stays closer to where it was. So here the words next to “bank” decide where it goes, and the
+# weights add nothing. This experiment shows mixing and no selection.
 #
 # ## When the words disagree
 #
 # In these two examples all the words point the same way. Real sentences are not so kind: “The thief sailed to the bank with the gold.” “Thief” and
-# “gold” go with money, but this is a river bank, because the thief *sailed* to it. Such a word is the **clue** of its sentence. The fifth column of the
-# table is 1 for some words that make good clues, and 0 for all the others. Words such as “the”, which are not in the table, get zeros.
-#
-# A query that asks for this feature alone should find the clue. So we type in such a query, with a `strength`, and let it ask in place of “bank”.
+# “gold” go with money, but this is a river bank, because the thief *sailed* to it. Such a word is the **clue** of its sentence. <!--below-->The
+# fifth column is 1 for some words that make good clues, and 0 for all the others.
+
+# %% clue-column
+shown = ["bank", "thief", "sailed", "gold"]
+Table(shown, word_table.features, vectors(shown))
+
+# %% typed-query [markdown]
+# A query that asks for this feature alone should find the clue. So we type in such a query, with a `strength`, and let it ask in place of “bank”. Words
+# such as “the”, which are not in the table, get zeros.
 
 
 # %% ask-for-clue
@@ -184,15 +196,16 @@ columns = ["weight of “sailed”", "cosine with the money bank", "with the riv
 Table(["strength 0", "strength 4", "strength 8"], columns, asked)
 
 # %% selecting [markdown]
-# With strength 0 all weights are equal, so this row is the control, and it is slightly closer to the *wrong* bank. The more strongly the query asks,
-# the more weight the clue gets, and “bank” moves to the correct side. Here the weights do what the plain average cannot: they select. But we typed in
-# the query and the column of clues by hand, knowing what they had to work for.
+# With strength 0 all weights are equal, so the first row is the control. Its output is slightly closer to the *wrong* bank. The more strongly the query
+# asks, the more weight the clue gets, and “bank” moves to the correct side. <!--above-->Here the weights do what the plain average cannot: they select. But we
+# typed in the query and the column of clues by hand, knowing what they had to work for.
 #
 # ### Your experiment: drag a word
 #
 # Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. The hollow circle is “bank” before attention.
 # “River” and “loan” began as mirror images of each other. Then we dragged “river” **straight down**, and attention and the plain average came to lie in
-# different areas. Drag it back up and then to the right, past the middle. Do they end up in different areas again?
+# different areas. <!--below-->Drag “river” back up and then to the right, past the middle. Do attention and the plain average end up in different
+# areas again?
 
 # %% explore-bank
 BankExplorer(moved=[("river", -3, -1.3)])
@@ -206,8 +219,9 @@ BankExplorer(moved=[("river", -3, -1.3)])
 #
 # ## A trained layer
 #
-# The numbers in a trained layer were learned, not typed in. We take the one that you know from lesson 2: the first attention layer of all-MiniLM-L6-v2,
-# with twelve [heads](glossary.ipynb#head). It puts the token `[CLS]` before each sentence and `[SEP]` after it.
+# The numbers in a trained layer were learned, not typed in. We take the one that you know from lesson 2, the first attention layer of all-MiniLM-L6-v2,
+# with twelve [heads](glossary.ipynb#head). It puts the token `[CLS]` before each sentence and `[SEP]` after it. We choose a first layer because there
+# we can say exactly what a score can depend on. So whatever we find holds for this layer, and not for a whole model.
 
 # %% read-sentence
 from attnlab.pretrained import load_layer
@@ -215,18 +229,19 @@ from attnlab.pretrained import load_layer
 layer = load_layer()
 sat = layer.read("she sat on the bank of the river")
 of_bank = sat.weights[:, sat.tokens.index("bank")]  # (H, S): the row of "bank"
-ax = plot_attention(of_bank, keys=sat.tokens, colorbar=True)
+title = "Two heads prefer “river”"
+ax = plot_attention(of_bank, keys=sat.tokens, colorbar=True, title=title)
 ax.set_ylabel("head")
 show_figure(ax, "5.3")
 
 # %% who-asks [markdown]
-# In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64.
+# Two rows stand out. <!--above-->In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64.
 #
 # ## Does it matter which word asks?
 #
 # If you may choose from twelve maps, one of them is likely to look convincing by chance (“Further” measures how likely). So we test all twelve heads on
 # fresh sentences. We wrote 35 sentences with “bank” and named the clue of each before the layer read it, except for three that we had used to explore
-# the layer. We leave out these three, and seven others with the same clues, so 25 remain.
+# the layer. <!--below-->We leave out the three known sentences, and seven others with the same clues, so 25 remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -236,7 +251,7 @@ fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 
 # %% uniform-shares [markdown]
 # How much is a weight of 0.3? In a sentence of ten tokens, uniform attention gives 0.1 to each of them, so 0.3 is **three [uniform
-# shares](glossary.ipynb#uniform-share)**: we multiply the weight by the number of tokens.
+# shares](glossary.ipynb#uniform-share)**. In general, the number of uniform shares is the weight times the number of tokens.
 #
 # The function below does this for the clue of every fresh sentence. It can also put another **query word** in place of “bank”, so that the layer reads “we
 # swam to the chair”. The method `attend_as` computes the rows of many query words at once.
@@ -245,24 +260,24 @@ fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
 # %% clue-shares
 def clue_shares(query_words):
     """Return the uniform shares of the clue of each sentence: (25, H, W)."""
-    found = []
+    shares = []
     for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
         tokens = layer.tokens(sentence)
         weights = layer.attend_as(query_words, tokens, tokens.index("bank"))
-        found.append(weights[:, :, tokens.index(clue)] * len(tokens))
-    return torch.stack(found)
+        shares.append(weights[:, :, tokens.index(clue)] * len(tokens))
+    return torch.stack(shares)
 
 
 by_bank = clue_shares(["bank"])[:, :, 0]  # (25, H)
-lines = ["mean over the sentences", "part of them below 1"]
+lines = ["mean over the sentences", "share of the sentences below 1"]
 both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
 Table(lines, [f"head {head}" for head in range(12)], both)
 
 # %% many-askers [markdown]
-# On average over the sentences, the clue gets 3.3 uniform shares from “bank” in head 4, more than in any other head. In 18 of the 25 sentences no other
-# word gets more. But in more than a quarter of them, it gets less than one uniform share.
+# One head stands out. <!--above-->On average, “bank” in head 4 gives the clue 3.3 uniform shares, more than in any other head. But in more than a quarter
+# of the sentences, it gets less than one uniform share.
 #
-# But is “bank” the reason? Perhaps this head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first
+# Is “bank” the reason? Perhaps this head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first
 # 5,000 in the layer's vocabulary with at least three letters, roughly the most common ones.
 
 # %% ask-rank
@@ -290,51 +305,68 @@ import seaborn as sns
 fig, axes = plt.subplots(
     1, 2, figsize=(7.4, 3), layout="constrained", sharex=True, sharey=True
 )
-for ax, head in zip(axes, (4, 3), strict=True):
+titles = ["head 4: “bank” stands alone", "head 3: “bank” is one of many"]
+for ax, head, title in zip(axes, (4, 3), titles, strict=True):
     sns.histplot(mean[head].numpy(), bins=45, binrange=(0, 4.5), color="#c6dcef", ax=ax)
     of_this = mean[head, at_bank].item()
     ax.axvline(of_this, color="#c8500a", lw=2)
     ax.text(of_this, 560, f"“bank”, {of_this:.1f} ", color="#a03f08", ha="right")
     ax.set(
-        title=f"head {head}",
+        title=title,
         xlabel="uniform shares given to the clue",
         ylabel="number of query words",
     )
 show_figure(fig, "5.4")
 
 # %% two-groups [markdown]
-# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. (It also comes first if any one
-# of the sentences is left out.) In each of the other heads it ranks 72nd or worse. In head 3, on the right of the figure, “bank” also gives the clue
-# more than two uniform shares, but so do half of the words. So head 4 selects, and what it selects depends on the word that asks.
+# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. In each of the other heads it ranks
+# 72nd or worse. (That it ranks 564th in two of them is a coincidence.) In head 3, “bank” also gives the clue more than two uniform shares, but so do
+# many words: there it ranks only 1,496th. <!--above-->So head 4 selects, and what it selects depends on the word that asks.
+#
+# Would “bank” come first with other sentences, too? We cannot know, but we can see how much the result depends on the ones that we have. In a
+# *bootstrap*, we draw 25 sentences from our 25 with replacement, so that some are drawn more than once and others not at all.
+
+# %% bootstrap
+generator = torch.Generator().manual_seed(0)
+draws = torch.randint(25, (2000, 25), generator=generator)  # 2,000 times
+how_often = torch.nn.functional.one_hot(draws, 25).sum(dim=1).float()  # (2000, 25)
+drawn_means = how_often @ shares[:, 4] / 25  # (2000, W)
+drawn_ranks = 1 + (drawn_means > drawn_means[:, at_bank, None]).sum(dim=1)
+print(f"“bank” ranks first in {(drawn_ranks == 1).float().mean():.0%} of the draws")
+print(f"and in the first ten in {(drawn_ranks <= 10).float().mean():.0%}")
+
+# %% same-sentence [markdown]
+# The claim becomes weaker. <!--above-->“Bank” is almost certainly near the front, but its first place partly depends on these sentences.
+#
+# One more test. <!--below-->Finally, the 5,000 words ask in the sentence with which we began.
+
+# %% ask-river
+at, river = sat.tokens.index("bank"), sat.tokens.index("river")
+to_river = layer.attend_as(query_words, sat.tokens, at)[4, :, river]  # (W,)
+larger = (to_river > to_river[at_bank]).sum()
+print(f"“bank”: {to_river[at_bank]:.2f}, median of all words: {to_river.median():.2f}")
+print(f"query words that give more to “river” than “bank” does: {larger}")
+
+# %% groups [markdown]
+# The result is similar. <!--above-->In “she sat on the bank of the river”, “bank” gives “river” 0.71, and the median word gives it 0.03.
 #
 # ## One query for two meanings
 #
-# Eleven of the 25 sentences are about a river bank and fourteen about a money bank. Next we rank the 5,000 words on each of the two groups by itself.
-
-# %% ask-groups
-predict("05/each-meaning-by-itself")
+# Eleven of the 25 sentences are about a river bank and fourteen about a money bank. <!--below-->Does “bank” find the clues of one meaning only, or those of
+# both?
 
 # %% see-groups
-# %%answer 05/each-meaning-by-itself
 is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
-means = torch.stack([shares[is_river, 4].mean(dim=0), shares[~is_river, 4].mean(dim=0)])
-ranks = 1 + means.argsort(descending=True).argsort()  # (2, W)
-for meaning, rank in zip(("river", "money"), ranks, strict=True):
-    best = rank.argsort()[:10].tolist()
-    print(f"{meaning}: “bank” is number {rank[at_bank]};", end=" ")
-    print("the first ten:", ", ".join(query_words[i] for i in best))
-worse_rank = ranks.amax(dim=0)
-on_both = worse_rank.argsort()[:5]
-names = [query_words[i] for i in on_both]
-pd.DataFrame(ranks[:, on_both].T, names, ["rank for river", "rank for money"])
+for meaning, chosen in (("river", is_river), ("money", ~is_river)):
+    mean_share = shares[chosen, 4].mean(dim=0)  # (W,)
+    rank = 1 + (mean_share > mean_share[at_bank]).sum()
+    print(f"{meaning} sentences: “bank” ranks number {rank}")
 
 # %% why-first [markdown]
-# “Bank” comes first in neither group: it is number 8 in the river sentences and number 3 in the money sentences. But the words that beat it in one
-# group are far behind in the other. The table shows the five words that come closest to the front in both, and the second, “courses”, is already 59th
-# and 50th. This is how “bank” can win on average.
+# It finds both. <!--above-->Of 5,000 words, “bank” is number 8 in the river sentences and number 3 in the money sentences. So it looks for the clues of both meanings.
 #
-# Which keys does “bank” prefer? Below, it asks from position 5 of a sentence, and each of the 5,000 words is placed at position 3 as a key. These are
-# the twenty with the highest scores in head 4 and, as a control, those of three other query words.
+# Which keys does “bank” prefer, then? In the next cell, “bank” asks from position 5 of a sentence, and each of the 5,000 words is a key at position 3. The
+# cell prints the fifteen keys with the highest scores in head 4. <!--below-->As a control, the cell prints the favourite keys of three other query words as well.
 
 # %% favourite-keys
 in_head_4 = slice(4 * 32, 5 * 32)  # its 32 of the 384 columns
@@ -346,19 +378,18 @@ askers = ["bank", "river", "money", "chair"]
 asking = layer.embed(askers, positions=[5] * len(askers))
 queries = layer.attention.q_proj(asking)[0, :, in_head_4]  # (4, 32)
 for asker, scores in zip(askers, queries @ torch.cat(keys).T, strict=True):
-    favourites = scores.argsort(descending=True)[:20]
+    favourites = scores.argsort(descending=True)[:15]
     print(f"{asker}:", ", ".join(query_words[i] for i in favourites))
 
 # %% which-meaning [markdown]
-# Nearly half of the favourites of “bank” have to do with water or with money: “lakes”, “harbor” and “ocean” stand side by side with “account” and
-# “commerce”. The others, such as “grade” and “restaurants”, have little to do with either. The other query words prefer quite different keys.
+# The list is mixed. <!--above-->Among the favourites of “bank”, “lakes” and “harbor” stand side by side with “account” and “commerce”. Others, such as “grade” and
+# “restaurants”, have little to do with either meaning. (We picked these words out after looking, so they are examples and no test.) The other query words
+# prefer quite different keys.
 #
-# In this layer “bank” has the same query in every sentence, apart from the effect of its position. So whatever it asks for, it asks for in every
-# sentence, and it cannot ask only for what fits the one at hand. Here is what it does in two sentences about money.
+# In this layer “bank” has the same query in every sentence, apart from the effect of its position. So “bank” asks for the same things in every sentence.
+# It cannot ask only for the words that fit the present sentence. <!--below-->Here is what “bank” does in two sentences about money.
 
 # %% two-sentences
-from IPython.display import display
-
 deposit = "she walked to the bank to deposit the money"
 restaurants = "the money went from the bank to the restaurants"
 for reading in (layer.read(deposit), layer.read(restaurants)):
@@ -366,7 +397,8 @@ for reading in (layer.read(deposit), layer.read(restaurants)):
     display(Table(["“bank” in head 4"], reading.tokens, row[None]))
 
 # %% thief [markdown]
-# Head 4 finds “deposit” in the first sentence. In the second it gives 0.76 to “restaurants” and only 0.01 to “money”.
+# Head 4 finds “deposit” in the first sentence. <!--above-->In the second sentence head 4 gives 0.76 to “restaurants” and only 0.01 to “money”. “Restaurants” is
+# one of its favourites from the list above, although it says nothing about this bank; “money” is not.
 #
 # ## “Robbed” instead of “saw”
 #
@@ -377,41 +409,32 @@ for reading in (layer.read(deposit), layer.read(restaurants)):
 # differences: the score for “river” minus the score that “bank” gives to itself.
 
 # %% see-robbed
+verbs, heads = ["saw", "robbed"], [f"head {head}" for head in range(12)]
 scores, to_river = [], []
-for verb in ("saw", "robbed"):
+for verb in verbs:
     reading = layer.read(f"the thief {verb} the bank by the river")
     at, river = reading.tokens.index("bank"), reading.tokens.index("river")
     row = reading.weights[:, at]  # (H, S)
     scores.append((row[:, river] / row[:, at]).log())
     to_river.append(row[:, river])
-lines = ["scores, saw", "scores, robbed", "weight of “river”, saw", "weight, robbed"]
-heads = [f"head {head}" for head in range(12)]
-Table(lines, heads, torch.stack(scores + to_river))
+display(Table([f"difference, {verb}" for verb in verbs], heads, torch.stack(scores)))
+Table([f"weight, {verb}" for verb in verbs], heads, torch.stack(to_river))
 
 # %% the-answer [markdown]
-# In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of two
-# words at their positions, and neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10
-# the weight of “river” falls from 0.54 to 0.23.
-#
-# Now the 5,000 words ask in the sentence with which we began.
-
-# %% ask-river
-at, river = sat.tokens.index("bank"), sat.tokens.index("river")
-to_river = layer.attend_as(query_words, sat.tokens, at)[4, :, river]  # (W,)
-larger = (to_river > to_river[at_bank]).sum()
-print(f"“bank”: {to_river[at_bank]:.2f}, median of all words: {to_river.median():.2f}")
-print(f"query words that give more to “river” than “bank” does: {larger}")
+# In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of
+# two words at their positions, and neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10 the
+# weight of “river” falls from 0.54 to 0.23.
 
 # %% the-meaning [markdown]
 # ## So does attention find the meaning?
 #
-# Not in this layer, as far as we could tell. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”; if another word asks, it is usually
-# about 0.03. That is selection, and it was learned. In “she walked to the bank to deposit the money” it selects “deposit”. But “bank” asks for lakes,
+# Not in this layer, as far as we could tell. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”; for half of the query words this weight
+# is 0.03 or less. That is selection, and it was learned. In “she walked to the bank to deposit the money” it selects “deposit”. But “bank” asks for lakes,
 # accounts and restaurants alike, whatever its sentence is about.
 #
-# Whether “river” tells us which bank is meant depends on a third word, “saw” or “robbed”. In this layer the score of “bank” for “river” cannot take
-# that word into account. Nor did the output of “bank” know the meaning better than a plain average: in the sentences whose words disagree, both are
-# right about 53 of 64 pairs (“Further”).
+# Whether “river” tells us which bank is meant depends on a third word, “saw” or “robbed”. <!--above-->In this first layer the score of “bank” for “river” cannot
+# take a third word into account. (The output contains the values of all words. Whether it knows more than a plain average is tested in “Further”, on few
+# sentences.)
 #
 # From the second layer on, the vectors that are compared are mixtures themselves, so there a score can depend on any word of the sentence. Lesson 10
 # asks the same of other words with two meanings, and lesson 14 follows these 35 sentences through all six layers of the model.
@@ -445,7 +468,7 @@ direction = mean_value(water) - mean_value(money)
 
 
 # %% leans
-def leans(sentence):
+def lean_towards_water(sentence):
     """Return how far “bank” leans towards water, by attention and by plain average."""
     tokens = layer.tokens(sentence)
     lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
@@ -453,8 +476,8 @@ def leans(sentence):
     return torch.stack([(row * lean).sum(), lean.mean(dim=-1).sum()])
 
 
-sailed = leans("the thief sailed to the bank with the gold")
-robbed = leans("the thief robbed the bank by the river")
+sailed = lean_towards_water("the thief sailed to the bank with the gold")
+robbed = lean_towards_water("the thief robbed the bank by the river")
 ways = ["attention", "plain average"]
 Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
 
@@ -469,18 +492,18 @@ Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
 correct = []
 for kind in ("clear", "mixed"):
     of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
-    river_ones = torch.stack(
-        [leans(one) for one in of_kind.get_group("river")]
-    )  # (8, 2)
-    money_ones = torch.stack([leans(one) for one in of_kind.get_group("money")])
+    river_ones, money_ones = (
+        torch.stack([lean_towards_water(text) for text in of_kind.get_group(meaning)])
+        for meaning in ("river", "money")
+    )  # (8, 2) each
     correct.append((river_ones[:, None] > money_ones).sum(dim=(0, 1)))
 ways = ["attention", "plain average"]
 pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
 
 # %% pairs-read [markdown]
 # In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences are few.
-# To see how much chance does, we draw eight sentences of each meaning from the eight with replacement, 10,000 times (a *bootstrap*): in 95% of the
-# draws, the two differ by no more than about ten pairs either way. So an advantage of up to about ten pairs would not have shown.
+# To see how much chance does, we drew eight sentences of each meaning from the eight with replacement, 10,000 times, as in the bootstrap above. In 95% of
+# the draws, the two differ by no more than about ten pairs either way. So an advantage of up to about ten pairs would not have shown.
 #
 # ### Would a random head do it?
 #
@@ -519,8 +542,8 @@ by_chance = torch.stack(by_chance)
 by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 
 # %% shuffled-reading [markdown]
-# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares. So a head with 1.8 to 2.3 of them, such as heads 0, 3
-# and 10 of our layer, would be nothing unusual. The 3.3 of head 4 are: in only one of the 300 shuffled layers does any head reach it.
+# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares. So 1.8 to 2.3 of them, as in heads 0, 3 and 10 of our
+# layer, are nothing unusual. But 3.3, as in head 4, is rare: in only one of the 300 shuffled layers does any head reach it.
 
 # %% remember [markdown]
 # ## What to remember
@@ -607,14 +630,14 @@ check_plain_average(plain_average_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
+# `broken_report` has a mistake. Find it, and write a function that reports on a single head without this mistake.
+# `known_shares` and `fresh_shares` hold one row for each head and one column for each sentence.
+#
 # A report says: “One head gives the clue many uniform shares.” Its author looked for the best head on the very
 # sentences that the report is about. A result found in this way looks better than it is, either by luck or because a
 # head happens to favour these particular words. On our three known sentences, for example, head 10 is the best of the
-# twelve. On the seven other sentences with the same clues it gives the clue as much, but on the 25 fresh ones, which
-# have other clues, it gives less than a third of that.
-#
-# Find out what is wrong with `broken_report`, and write a function that reports on a single head without this mistake.
-# `known_shares` and `fresh_shares` hold one row for each head and one column for each sentence.
+# twelve. On the seven other sentences with the same clues it gives the clue as many uniform shares as on these three,
+# but on the 25 fresh ones, which have other clues, it gives fewer than a third as many.
 #
 # <details><summary>Hint</summary>
 #
@@ -654,7 +677,8 @@ check_tested_head(tested_head_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Build ★★ (10 minutes)
 #
-# When “robbed” took the place of “saw”, the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and “robbed” got 0.59. Perhaps head 10 notices when a water word does not matter? Find two sentences that refute this. They may
+# When “robbed” took the place of “saw”, the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and “robbed” got 0.59. One might
+# conclude that head 10 notices when a water word does not matter. Find two sentences that refute this conclusion. They may
 # differ in **one** word only. The first must be about a river bank and the second about a money bank, but in both of
 # them “bank” must attend most to the same **water word** in head 10. The check measures the weights. The meaning is for
 # you to judge.
@@ -741,8 +765,8 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Two banks: 8. The fair test: 8. When the words disagree, with the explorer: 10. The trained layer: 3.
-# Who asks: 8. One query for two meanings: 7. The thief and the answer: 6.
+# **50 minutes.** Two banks: 8. The fair test: 8. When the words disagree, with the explorer: 11. The trained layer: 3.
+# Who asks: 10. One query for two meanings: 4. The thief and the answer: 6.
 #
 # **Where a class stalls.** *“But the model does understand”:* agree that a whole model may, and ask which cell shows
 # it. *“The plain average is only lucky”:* let the class write six sentences, three of each kind, and count. *The tie:*
