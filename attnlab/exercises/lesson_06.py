@@ -240,7 +240,7 @@ def check_same_scores() -> Iterator[Case]:
             "The matrices differ, but W_query @ W_key.T does not. Is your tolerance too strict?",
         ),
         (
-            "with d_k = 16 and twice the product",
+            "with d_k = 16 and a product that is twice as large",
             (2 * wide_query, wide_key),
             True,
             "The product is twice as large, and so is the root of d_k.",
