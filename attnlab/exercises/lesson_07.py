@@ -278,7 +278,7 @@ def swapped_in_the_last_head(axis: int) -> tuple[Split, Merge]:
 
 ROUND_TRIP = "A round trip catches this pair."
 IDENTITY = "Its round trip gives x again"
-EVERY_TOKEN = f"{IDENTITY}, and most rows are correct. Compare every token of a head."
+EVERY_TOKEN = f"{IDENTITY}, and most rows are correct. Compare every row of every head."
 CORRECT_PAIRS: dict[str, tuple[Split, Merge]] = {
     "reshape and transpose": (
         lambda x, num_heads: x.reshape(*x.shape[:2], num_heads, -1).transpose(1, 2),

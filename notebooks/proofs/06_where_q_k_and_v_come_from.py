@@ -84,7 +84,7 @@ for layer in (two, another):
     assert order(layer) != list(range(7))
 assert order(two) != order(another) and accuracy(another).min() > 0.99
 
-# %% after: product-map
+# %% after: another-pair
 assert torch.equal((each_day @ M @ each_day.T).argmax(dim=-1), torch.arange(1, 8) % 7)
 
 # %% after: read-the-product
@@ -93,19 +93,6 @@ torch.manual_seed(0)  # one matrix M, with the tokens themselves as keys
 large = SelfAttention(12, 12, 5)
 large.W_key = nn.Parameter(torch.eye(12), requires_grad=False)
 assert accuracy(train(large)).min() > 0.99
-
-# %% after: bias-of-keys
-# with a rotation by position between the projection and the dot product, the bias does matter
-turn = torch.polar(torch.ones(7), torch.arange(7.0))
-
-
-def rotated(rows):
-    return torch.view_as_real(torch.view_as_complex(rows) * turn)
-
-
-unbiased = (rotated(query) @ rotated(key).T).softmax(dim=-1)
-biased = (rotated(query) @ rotated(key + b).T).softmax(dim=-1)
-assert (biased - unbiased).abs().max() > 0.1
 
 # %% after: untrained-text  numbers: 2, 1000, 8, 4, 0, 1
 
@@ -131,14 +118,6 @@ for tokens in make_weeks(5, generator)[0]:  # the days have less in common
         drawn = torch.empty(2, 1000, 12, 4).uniform_(low, 1, generator=generator)
         best = (tokens @ drawn[0] @ (tokens @ drawn[1]).mT).argmax(dim=-1)
         assert (best == best[:, :1]).all(dim=-1).sum() < at_most
-
-# %% after: remember
-torch.manual_seed(0)
-four_queries, four_keys = torch.randn(2, 4, 4, 4)  # (N, L, d_k) each
-mixed = torch.einsum("nif,mfn->nim", four_queries, four_keys)  # other sequences are mixed in
-reversed_axes = four_queries @ four_keys.permute(2, 1, 0)  # what .T does
-assert torch.allclose(reversed_axes, mixed, atol=1e-5)
-assert not torch.allclose(reversed_axes, four_queries @ four_keys.mT, atol=0.1)
 
 # %% after: exercise-1  numbers: 12, 7, 5, 9
 

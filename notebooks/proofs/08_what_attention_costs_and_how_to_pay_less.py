@@ -28,10 +28,6 @@ for i, heads in ((0, 8), (2, 8), (2, 1), (4, 8)):
 assert (attention / projections).tolist() == [1 / 8, 0.5, 1, 4, 16] and n[2] == 2 * d
 
 # %% after: formula  numbers: 4, 2
-width, tokens_6d = 512, 6 * 512
-mlp = 2 * (2 * tokens_6d * width * 4 * width)  # two matrices, (d, 4d) and (4d, d)
-assert mlp == 16 * tokens_6d * width**2
-assert 8 * tokens_6d * width**2 + mlp == 4 * tokens_6d**2 * width
 
 # %% after: peak-of-plain
 for length in (512, 1000, 2048):  # two tables and the output
@@ -178,7 +174,6 @@ sizes_of = of_tiles.ns_per_weight.tolist()
 assert sizes_of[:4] == sorted(sizes_of[:4], reverse=True)  # from 32 to 256 ever less
 assert sizes_of[2] > 1.2 * sizes_of[4] and sizes_of[0] > 4 * sizes_of[4]
 assert min(sizes_of) == sizes_of[4] and sizes_of[3] < min(sizes_of[:3] + sizes_of[5:])
-assert 1024**2 * 4 == 4 * MiB
 took = recorded.ns_per_weight
 assert 0.8 < sizes_of[2] / took["plain"] < 1 and 0.95 < sizes_of[4] / took["by_rows"] < 1.05
 assert 0.6 < took["scaled_dot_product_attention"] / took["by_rows"] < 0.7
@@ -247,6 +242,21 @@ for count, below, above in ((8, 128, 256), (1, 1024, 2048)):
 assert 4096**2 * 4 == 64 * MiB == 16_384 * 4096  # bytes: two tables of so many pages
 of_both = [new_pages(function, *longer) for function in (plain, by_rows)]
 assert of_both[0] > 10 * of_both[1]
+assert torch.allclose(reusing(*longer), plain(*longer), atol=1e-6)
+# measured on one core, in ns for each weight: plain 6.6, reusing 3.5, by_rows 3.1
+import time
+
+
+def shortest(function, runs=5):
+    times = []
+    for _ in range(runs):
+        start = time.process_time()
+        function(*longer)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+assert shortest(reusing) < 0.8 * shortest(plain)
 
 # %% after: see-blocked
 lowest = torch.finfo(torch.float32).min

@@ -1,12 +1,12 @@
 # %% opening [markdown]
 # # 6 · Where Q, K and V come from
 #
-# In lesson 1, one row of numbers played three roles for each word. It was the query that the word asked with, the key
-# that it was found by, and the value that it handed over. A real layer makes three different rows from each token, and it
-# uses three matrices to do so. Why three matrices? Why not use the tokens themselves?
+# In lesson 1, one row of numbers played three roles for each word. The same row served as the query with which the word
+# asked, as the key by which it was found, and as the value that it handed over. A real layer makes three different rows
+# from each token, and it uses three matrices to do so. <!--above-->Why three matrices, and not simply the tokens
+# themselves?
 #
-# You will meet a small task that attention cannot solve as long as the tokens themselves are the queries and the keys.
-# You will fill in three matrices by hand, let training find its own, and look at what it has found.
+# For a small task, you will fill in three matrices by hand, let training find its own, and look at what it has found.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch (loss, gradients,
 # optimizer), and the inverse of a matrix.
@@ -34,7 +34,7 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week. Every number is between 0 and 4. Each
 # day is a token with twelve features: one of the first seven is 1 and shows which day it is, and one of the last five
-# is 1 and shows how many guests arrive. The others are 0, and the table leaves them empty. Here is one week.
+# is 1 and shows how many guests arrive. The others are 0, and the table leaves them empty.
 
 # %% one-week
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
@@ -55,7 +55,7 @@ pd.DataFrame(week.int().numpy(), labels, [*days, *"01234"]).replace(0, "")
 
 # %% the-question [markdown]
 # Every day is asked the same question: *how many guests arrive tomorrow?* The correct answer for `Mon` is the number
-# for `Tue`, and so on. The week repeats, so `Sun` has to find the number for `Mon`.
+# for `Tue`, and so on. <!--above-->The week repeats, so `Sun` has to find the number for `Mon`.
 #
 # Let us first use the tokens themselves as queries and keys, as in lesson 1.
 
@@ -64,9 +64,9 @@ as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# Each day gives its largest weight to itself, because no other token has as much in common with it. Otherwise, a score
-# depends only on whether the two days have the same number. `Mon` cannot tell that `Tue` is the next day and `Wed` is
-# not.
+# <!--above-->Each day gives its largest weight to itself, because no other token has as much in common with it.
+# Otherwise, a score depends only on whether the two days have the same number. `Mon` cannot tell that `Tue` is the next
+# day and `Wed` is not.
 #
 # There is a second problem. A dot product does not change when its two vectors are swapped, so `Tue` has the same score
 # for `Mon` as `Mon` has for `Tue`. But `Mon` should look at `Tue`, and `Tue` should look at `Wed` instead.
@@ -77,7 +77,7 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # ## Three rows from one
 #
 # The usual way to make a new row from a token is a [**projection**](glossary.ipynb#projection): we multiply the token
-# $x$ by a matrix. There is one matrix for each role:
+# $x$ by a matrix. <!--below-->Three matrices make three rows from one token.
 #
 # $$q = x\, W_Q \qquad k = x\, W_K \qquad v = x\, W_V$$
 
@@ -87,15 +87,16 @@ from attnlab.diagrams import draw_projections
 show_figure(draw_projections(), "6.2")
 
 # %% widths [markdown]
-# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. Queries and keys need
-# the same number of features, $d_k$, because we take dot products of them. Values are never compared with anything, so
-# their number of features, $d_v$, may be different.
+# If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries. <!--above-->Queries and
+# keys need the same number of features, $d_k$, because we take dot products of them. Values are never compared with
+# anything, so their number of features, $d_v$, may be different.
 #
 # Since all three come from the same tokens, this is *self-attention*.
 #
 # With our tokens we can fill in the matrices by hand. A token has a 1 in two places, so its query is the sum of two
-# rows of $W_Q$: the row of its day and the row of its number. We choose $d_k = 2$ and place the seven days on a circle,
-# like the hours on a clock. The radius is 4, because longer vectors have larger scores, which make the weights sharper.
+# rows of $W_Q$: the row of its day and the row of its number. <!--below-->We choose $d_k = 2$ and place the seven days
+# on a circle, like the hours on a clock. The radius is 4, because longer vectors give larger scores, and larger scores
+# make the weights sharper.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -122,12 +123,14 @@ def draw_plane(ax, queries, keys):  # queries as arrows, keys as dots
         ax.plot(*dot, "o", color=BLUE, markersize=9, zorder=5)
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=tip, xytext=(0, 0), arrowprops=arrow, zorder=6)
-        write_day(ax, day, dot, max(hypot(*dot) + 0.9, 1.2), BLUE, weight="bold")
+        write_day(
+            ax, day, dot, max(hypot(*dot) + 0.9, 1.2), BLUE, weight="bold", zorder=4
+        )
         beside = hypot(*tip) / 2 if hypot(*tip) > 2.4 else hypot(*tip) + 0.6
         write_day(ax, day, tip, beside, ORANGE)
     ax.plot([], [], "o", color=BLUE, label="key")
     ax.plot([], [], color=ORANGE, label="query")
-    ax.legend(frameon=False, loc="upper left", handlelength=1, borderpad=0)
+    ax.legend(frameon=False, loc="lower right", handlelength=1, borderpad=0)
     ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
 
@@ -145,8 +148,8 @@ draw_plane(ax, query, key)
 show_figure(ax, "6.3")
 
 # %% ask-back [markdown]
-# Each arrow carries the name of the day that asks. The arrow of `Mon` ends on the dot of `Tue`, so `Mon` has a high
-# score for `Tue`.
+# Each arrow carries the name of the day that asks. <!--above-->The arrow of `Mon` ends on the dot of `Tue`, so `Mon`
+# has a high score for `Tue`.
 
 # %% ask-tuesday
 predict("06/tuesday-asks-monday")
@@ -155,15 +158,16 @@ predict("06/tuesday-asks-monday")
 # %%answer 06/tuesday-asks-monday
 scores = query @ key.T / 2**0.5  # (L, L)
 weights = scores.softmax(dim=-1)
-output = weights @ value  # (L, d_v)
+output = weights @ value  # (L, d_v): one entry for each number
 print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
 print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 
 # %% learned [markdown]
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`, at an angle of more than 90 degrees from
-# the dot of `Mon`. The scores need no longer be symmetric, and every day looks at the next one. Each row of the output
-# has one entry for each number, and the largest is the answer for that day. All seven answers are correct.
+# the dot of `Mon`. <!--above-->The scores no longer have to be symmetric, and every day looks at the next one. Each row
+# of the output has one entry for each number, and the largest is the answer for that day. All seven answers are
+# correct.
 #
 # ## Let training find the matrices
 #
@@ -178,6 +182,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, d_in, d_k, d_v):
         super().__init__()
+        # divided by the root of d_in, so that the first scores are small
         self.W_query = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
         self.W_key = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
         self.W_value = nn.Parameter(torch.randn(d_in, d_v) / d_in**0.5)
@@ -201,13 +206,12 @@ for length in (7, 700):
     print(length, "tokens:", parameters, "parameters,", table.numel(), "weights")
 
 # %% the-loop [markdown]
-# There are 108 parameters in both cases, but 10,000 times as many weights. All tokens share the same three matrices,
-# which have one row for each feature of a token. The weights are not parameters: each pair of tokens has one, and it is
-# computed afresh for every week.
+# <!--above-->For 700 tokens there are still 108 parameters, but 10,000 times as many weights. All tokens share the same
+# three matrices, which have one row for each feature of a token. The weights are not parameters: each pair of tokens
+# has one, and it is computed afresh for every week.
 #
 # Now we train the layer on random weeks, 32 at a time. For each day, the loss (`cross_entropy`) is small if the entry
-# for the correct answer is much larger than the other four. The loss does not mention attention. The answers depend on
-# the order of the days, but nobody shows the layer that order.
+# for the correct answer is much larger than the other four.
 
 
 # %% train
@@ -241,14 +245,14 @@ print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
 # %% which-matrices [markdown]
-# Guessing would be correct in a fifth of the cases, and the untrained layer does even a little worse. After 300 steps,
-# every answer is correct.
+# A guess is correct in a fifth of the cases, and the untrained layer does slightly worse than that. <!--above-->After
+# 300 steps, every answer is correct.
 #
 # ## Do queries and keys need different matrices?
 #
-# Now one trained matrix makes both the query and the key, so $W_Q = W_K$. We train four such layers, each from another
-# random start, and compare them with `two`, the layer that has two matrices. As a control, we train a layer whose $W_Q$
-# stays 0. All its scores are 0, so its output is a plain average.
+# Now one trained matrix makes both the query and the key, so $W_Q = W_K$. We train four such layers, each from a
+# different random start, and compare them with `two`, the layer that has two matrices. As a control, we train a layer
+# whose $W_Q$ stays 0. All its scores are 0, so its output is a plain average.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
@@ -268,23 +272,24 @@ layers["equal weights"] = train(equal)
 Table([*layers], days, torch.stack([accuracy(layer) for layer in layers.values()]))
 
 # %% the-chain [markdown]
-# With one matrix for both, at most six days find the answer. In each of the four runs, at least one day does no better
-# than guessing, while a plain average is right in about 41% of the cases. (It finds the number that occurs most often
-# in the week.)
+# <!--above-->With one matrix for both, at most six days find the answer. In each of the four runs, at least one day
+# does no better than guessing, while a plain average is right in about 41% of the cases. (It finds the number that
+# occurs most often in the week.)
 #
 # ### A chain of scores
 #
 # Longer training cannot help, because the reason is symmetry. To be right in every week, a day must give the next day
-# its largest score. Otherwise another day would sometimes outvote it. But with one matrix, the score of `Mon` for `Tue`
-# is also the score of `Tue` for `Mon`, so each pair of neighbouring days has a single score.
+# its largest score. All numbers pass through the same rows of $W_V$, so a day with more weight than the next day would
+# win in some weeks in which its number is different. But with one matrix, the score of `Mon` for `Tue` is also the
+# score of `Tue` for `Mon`, so each pair of neighbouring days has a single score.
 #
 # `Tue` has to look at `Wed` and not at `Mon`, so Tue-Wed needs a larger score than Mon-Tue. In the same way, Wed-Thu
 # needs a larger score than Tue-Wed, and so on, all the way round the week. In the end Mon-Tue would have to be larger
 # than itself, which is impossible. **In every week, at least one day gives the day before at least as much weight as
 # the next.**
 #
-# Here is how far the first of these layers got. To leave the numbers of guests out, we give each day 1/5 of every
-# number.
+# Here is how far the first of these layers got. To average over the numbers of guests, we replace each of the five
+# number features by 1/5. (A projection is linear, so this gives the average query and the average key of each day.)
 
 # %% neighbours
 # %%answer 06/one-matrix-for-both
@@ -296,13 +301,13 @@ pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
 Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
 
 # %% chain-breaks [markdown]
-# The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks: `Sat` has a far larger score for `Fri` than for
-# `Sun`.
+# <!--above-->The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks. `Sat` has a far larger score for `Fri`
+# than for `Sun`.
 #
 # ## What the matrices have learned
 #
 # With $d_k = 2$ we can draw what `two` has learned, as we drew the circle. To watch it learn, we train it again from
-# the same start and stop after 0, 20, 40, ... steps. We also train a layer with another random start.
+# the same start and stop after 0, 20, 40, ... steps. We also train a layer from a different random start.
 
 # %% stages
 stages = {}
@@ -316,9 +321,9 @@ another = train(SelfAttention(12, 2, 5))
 # %% watch-it [markdown]
 # ### Watch it learn
 #
-# The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300. Which
-# day is the last to learn to attend to the next day, and how can you tell from the arrows? What still changes once
-# every answer is correct? (Points very close to the origin have no name.)
+# The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300.
+# <!--below-->Which day is the last to learn to attend to the next day, and how can you tell from the arrows? What still
+# changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}
 from attnlab.live import live
@@ -333,8 +338,10 @@ def draw_training(fig, step):
     layer = stages[step]
     left, right = fig.subplots(1, 2)
     draw_plane(left, *rows_of(layer))
+    left.set_title("averaged over the numbers", fontsize=10)
     of_week = layer(week)[1].detach()
     plot_attention(of_week, ax=right, queries=labels, keys=labels, annotate=False)
+    right.set_title("weights in the first week", fontsize=10)
     return f"Correct answers after {step} steps: <b>{accuracy(layer).mean():.0%}</b>"
 
 
@@ -362,18 +369,19 @@ for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=
 show_figure(figure, "6.5")
 
 # %% only-the-product [markdown]
-# In both runs, each arrow points more closely to the dot of the next day than to any other. But neither the places of
-# the days nor their order round the ring agree, and in neither run do the days follow the order of the week. The task
-# fixes which arrow points to which dot, but not where that dot lies.
+# <!--above-->In both runs, each arrow points more closely to the dot of the next day than to any other. But neither the
+# places of the days nor their order round the ring agree, and in neither run do the days follow the order of the week.
+# The task fixes which arrow points to which dot, but not where that dot lies.
 #
 # ## What the numbers of a matrix mean
 #
-# Even for one and the same table of scores, the numbers in $W_Q$ are not determined. Let us write out a raw score:
+# <!--below-->Even if the table of scores is fixed, the numbers in $W_Q$ are not. Let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
 # The two matrices meet only in the product $M = W_Q W_K^\top$, so all pairs with the same product give the same scores.
-# We can multiply $W_Q$ by *any* invertible matrix $A$ if we also multiply $W_K$ by the transpose of $A^{-1}$:
+# <!--below-->We can multiply $W_Q$ by *any* invertible matrix $A$ if we also multiply $W_K$ by the transpose of
+# $A^{-1}$.
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
@@ -385,23 +393,26 @@ new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
 print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
 assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
 
+raw_scores = each_day @ M @ each_day.T  # (7, 7)
+best = raw_scores.argmax(dim=-1)  # the largest score of each row
+print("largest score for", [days[i] for i in best])
+
 # %% same-product [markdown]
-# Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not mean
-# anything by itself.
+# <!--above-->Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not
+# mean anything by itself.
 #
-# What a token looks for can be read from the product. Here are the raw scores $x_i M x_j^\top$, again with 1/5 of every
-# number.
+# What a token looks for can be read from the product. Here are the raw scores $x_i M x_j^\top$, again averaged over the
+# numbers.
 
 # %% product-map jupyter={"source_hidden": true}
-raw_scores = each_day @ M @ each_day.T  # (7, 7)
 ax = plot_scores(raw_scores, queries=days, keys=days)
-best = raw_scores.argmax(dim=-1)  # a frame round the largest score of each row
+# a frame round the largest score of each row
 ax.plot(best + 0.5, torch.arange(7) + 0.5, "ks", markersize=27, fillstyle="none")
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
-# In every row, the next day has the largest score. A layer could learn $M$ itself as one matrix, but that would be 144
-# numbers, and $W_Q$ and $W_K$ together have only 48.
+# <!--above-->In every row, the next day has the largest score. A layer could learn $M$ itself as one matrix, but that
+# would be 144 numbers, and $W_Q$ and $W_K$ together have only 48.
 
 # %% the-answer [markdown]
 # ## So why three matrices?
@@ -409,14 +420,14 @@ show_figure(ax, "6.6")
 # Why not use the tokens themselves? Because a token plays three roles, which may have nothing in common. Our `Mon` asks
 # for Tuesday, is found as Monday, and hands over a number.
 #
-# If the tokens themselves are queries and keys, the scores are symmetric: any two days have the same
-# score for each other. One matrix for both leaves the scores symmetric, and then the seven days cannot all prefer the next day
-# to the one before. So this task needs queries that are made differently from the keys. The third matrix chooses what
-# is handed over. It leaves out the day, and it lets the output have a width of its own.
+# If the tokens themselves are queries and keys, the scores are symmetric: any two days have the same score for each
+# other. If one matrix makes both, the scores are still symmetric, and then the seven days cannot all prefer the next
+# day to the one before. So this task needs queries that are made differently from the keys. The third matrix chooses
+# what is handed over. It leaves out the day.
 #
-# Nobody told the layer which day to look at. The loss depended on the right choice, so training found it. Three
-# matrices ask one question. For two questions, such as tomorrow's guests and yesterday's, a layer has several heads
-# (lesson 7).
+# Nobody told the layer which day to look at. The loss depended on the right choice, and the three matrices can express
+# it, so training was able to find it. With three matrices, a layer asks one question. For two questions, such as
+# tomorrow's guests and yesterday's, a layer has several heads (lesson 7).
 
 # %% further [markdown]
 # ## Further
@@ -433,9 +444,6 @@ with_bias = (query @ (key + b).T / 2**0.5).softmax(dim=-1)
 print("same weights:", torch.allclose(with_bias, weights, atol=1e-5))
 
 # %% untrained-text [markdown]
-# (It can matter if something happens between the projection and the dot product. Many language models, for example,
-# rotate each query and each key by angles that depend on its position in the text.)
-#
 # ### One number for each query and key
 #
 # How small may $d_k$ be? With $d_k = 1$, each query and each key is a single number.
@@ -446,20 +454,16 @@ line = train(SelfAttention(12, 1, 5))
 Table(["d_k = 1"], days, accuracy(line)[None])
 
 # %% one-number-read [markdown]
-# Only two days are right. A raw score is now a product of two numbers. A positive query has its largest score for the
-# largest key, and a negative query for the smallest. No other key can win. The other days average over the three or
-# four keys that lie on the same side of 0 as their answer, which is a little better than an average of all seven.
+# Only two days are answered correctly. A raw score is now a product of two numbers. A positive query has its largest
+# score for the largest key, and a negative query for the smallest. No other key can win. For the other days, most of
+# the weight lies on the keys on the side of their answer, which is a little better than an average of all seven.
 #
 # ### Do not interpret an untrained map
 #
 # Here are five words with eight features each, all of them positive. We draw $W_Q$ and $W_K$, of 8 rows and 4 columns
 # each, a thousand times and count how often all five words give their largest weight to the same word. If each word
-# chose one of the five at random, this would happen in fewer than 2 of 1,000 draws. We try three settings:
-#
-# - the entries of the matrices lie between 0 and 1 (`torch.rand`);
-# - the entries are smaller and may have either sign, as in `nn.Linear`;
-# - the entries lie between 0 and 1 again, but we subtract the mean of the five words from each word before we make its
-#   query (the keys stay as they are).
+# chose one of the five at random, this would happen in fewer than 2 of 1,000 draws. First the entries of the matrices
+# lie between 0 and 1 (`torch.rand`). Then they are smaller and may have either sign, as in `nn.Linear`.
 
 # %% untrained
 from attnlab import load_table
@@ -470,33 +474,27 @@ five_words
 
 
 # %% untrained-draws
-def agreeing(asking, low, high):
+def agreeing(low, high):
     """Return the number of draws, of 1,000, in which all rows prefer the same key."""
     generator = torch.Generator().manual_seed(0)
     draws = torch.empty(2, 1000, 8, 4).uniform_(low, high, generator=generator)
-    raw_scores = (asking @ draws[0]) @ (words @ draws[1]).mT  # (1000, L, L)
-    preferred = raw_scores.argmax(dim=-1)  # (1000, L)
+    of_draws = (words @ draws[0]) @ (words @ draws[1]).mT  # (1000, L, L)
+    preferred = of_draws.argmax(dim=-1)  # (1000, L)
     return (preferred == preferred[:, :1]).all(dim=-1).sum().item()
 
 
-limit, centred = 8**-0.5, words - words.mean(dim=0)
-agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
+limit = 8**-0.5
+agreeing(0, 1), agreeing(-limit, limit)
 
 # %% untrained-read [markdown]
-# In the first setting all five words agree in 973 of the 1,000 draws, in the second in 315, and in the third in none.
-# To see why, write each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot
-# k_j + r_i \cdot k_j$, and the first part is the same in every row. These five words have much in common, so $\bar q$
-# is large compared with the deviations. If all entries of the matrices are positive, the first part nearly always
-# decides which column wins. If the entries may have either sign, it does so in about a third of the draws. (Tokens that
-# have less in common, such as our days, agree less often.)
+# With positive entries, all five words agree in 973 of the 1,000 draws, and with both signs in 315. To see why, write
+# each query as the mean query $\bar q$ plus a deviation $r_i$. The raw score is then $\bar q \cdot k_j + r_i \cdot
+# k_j$, and the first part is the same in every row. These five words have much in common, so $\bar q$ is large compared
+# with the deviations. If all entries of the matrices are positive, the first part nearly always decides which column
+# wins. If the entries may have either sign, it does so in about a third of the draws. (Tokens that have less in common,
+# such as our days, agree less often.)
 #
-# In the third setting, no column can win in all rows. Suppose that key $j$ did. The mean query is 0 here, so for every
-# other key $l$, the product $r_i \cdot (k_j - k_l)$ would be positive in each of the five rows. But the $r_i$ are
-# deviations from a mean and add up to 0, so
-#
-# $$\sum_i r_i \cdot (k_j - k_l) = \Big(\sum_i r_i\Big) \cdot (k_j - k_l) = 0,$$
-#
-# and five positive numbers cannot add up to 0. All this happens before any training. If every row of a map points to
+# All this happens before any training. If every row of a map points to
 # the same word, the part that the rows share may be the only reason.
 
 # %% remember [markdown]
@@ -509,19 +507,20 @@ agreeing(words, 0, 1), agreeing(words, -limit, limit), agreeing(centred, 0, 1)
 # - Scores depend only on the product $W_Q W_K^\top$. Many pairs of matrices give the same scores: an
 #   [**orthogonal**](glossary.ipynb#orthogonal) matrix, for example, may turn all queries and keys together. So the
 #   individual numbers of a trained $W_Q$ need not mean anything.
-# - For a batch, transpose the keys with `key.mT`. `key.T` reverses all axes, and it may do so without an error.
+# - For a batch, transpose the keys with `key.mT`, because `key.T` reverses all axes.
 
 # %% exercises [markdown]
 # ## Exercises
 #
 # Write your answer in the cell below the task and run that cell. Then run the check in the next cell. The last task has
-# no check.
+# no check; write your answer in a new cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Count ★ (3 minutes)
 #
-# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, and its values have 5. Each
-# projection also adds a [**bias**](glossary.ipynb#bias) to its result, one trainable number for each output feature. How many parameters does it have for a sentence of 9 words?
+# A self-attention layer takes tokens with 12 features. Its queries and keys have 7 features, and its values have 5.
+# Each projection also adds a [**bias**](glossary.ipynb#bias) to its result, one trainable number for each output
+# feature. How many parameters does the layer have for a sentence of 9 words?
 #
 # <details><summary>Hint</summary>
 #
@@ -691,9 +690,10 @@ print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5)
 # If you forget the `.T`, `copy_` raises an error here. With a square matrix you would silently get a different layer.
 #
 # Self-attention has three such layers. In [cross-attention](glossary.ipynb#cross-attention), the queries come from one
-# text, and the keys and values from another. `nn.MultiheadAttention` does both, and so it is called with three arguments.
-# It stacks the three matrices, the one for the query first, in `in_proj_weight` of shape $(3E, E)$, where $E$ is the
-# width of a token. It has biases unless told otherwise, and a fourth projection after the heads (lesson 7).
+# text, and the keys and values from another. `nn.MultiheadAttention` does both, and so it is called with three
+# arguments. It stacks the three matrices, the one for the query first, in `in_proj_weight` of shape $(3E, E)$, where
+# $E$ is the width of a token (if keys and values have the same width). It has biases unless told otherwise, and a
+# fourth projection after the heads (lesson 7).
 
 # %% torch-layer
 module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
@@ -705,9 +705,9 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2.
 # - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3:
 #   the two classes, with `nn.Parameter` and with `nn.Linear`. The table of five words with eight features is an
-#   extended version of one of his.
-# - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020: a language model in which one matrix makes queries
-#   and keys, and which does no worse for it. Our argument is about one layer and days in a circle.
+#   extended version of one of his. - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020: a language
+#   model in which one matrix makes queries and keys (the keys are scaled to length 1), and which does no worse for it.
+#   Our argument is about one layer and days in a circle.
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: our $W_Q W_K^\top$ is their $W_Q^\top
 #   W_K$, because their vectors are columns.

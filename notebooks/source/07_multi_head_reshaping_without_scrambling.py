@@ -8,10 +8,10 @@
 # For you this is hardly more difficult than a question about one animal. For attention it is much harder. One attention
 # computation, with queries, keys and values of its own, is called a **head**, and it returns a single weighted average
 # of everything it looks at. If two numbers enter this average with equal weights, it does not show which of them came
-# first. So what can two heads do that one cannot?
+# first. <!--above-->So what can two heads do that one cannot?
 #
-# You will find out by experiment, and then write the layer yourself in about 25 lines. After that you will break it.
-# One step, cutting the features into heads, often goes wrong without raising an error.
+# You will find out by experiment, and then write the layer yourself in about 25 lines. After that you will break it,
+# because cutting the features into heads often goes wrong without raising an error.
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb), in which trained matrices compute the queries, keys and
 # values, and for one test the causal mask from lesson 3. You should know what a loss, an optimizer and an MLP are.
@@ -39,17 +39,17 @@ lesson_setup()
 #
 # We turn this into a task for a layer. There are eight animals and the numbers 0 to 7. Each list has five tokens, and a
 # sixth token is the question. A token has 32 features, each of them 0 or 1. In a list entry, the first 8 name the
-# animal and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each.
+# animal and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each. Three lists
+# are printed below the code.
 
 
 # %% the-task
 def two_animals(n, generator, E=32):
     """Return n lists with their questions (n, 6, E), and the answers (n, 2)."""
-    shuffled = torch.rand(n, 8, generator=generator).argsort(dim=-1)
-    animal = shuffled[:, :5]  # five different animals
+    # argsort of random numbers gives a random order: of the animals, of the positions
+    animal = torch.rand(n, 8, generator=generator).argsort(dim=-1)[:, :5]
     number = torch.randint(8, (n, 5), generator=generator)
-    shuffled = torch.rand(n, 5, generator=generator).argsort(dim=-1)
-    asked = shuffled[:, :2]  # the positions of the two in the question
+    asked = torch.rand(n, 5, generator=generator).argsort(dim=-1)[:, :2]
     tokens = torch.zeros(n, 6, E)
     tokens[:, :5, :8] = F.one_hot(animal, 8)
     tokens[:, :5, 8:16] = F.one_hot(number, 8)
@@ -78,8 +78,7 @@ for a_list, answer in zip(three_lists, three_answers.tolist(), strict=True):
     print("   ".join(in_words(a_list)), "  →  ", *answer)
 
 # %% how-to-train [markdown]
-# These are three lists with their questions and answers. For now we use the `MultiHeadAttention` of attnlab; you will
-# write your own below.
+# For now we use the `MultiHeadAttention` of attnlab; you will write your own below.
 #
 # The layer returns 32 new features for each token. `at_the_question` takes the first 16 of the question: 8 for the
 # eight possible values of the first number, and 8 for those of the second. In each group, the position of the largest
@@ -121,12 +120,12 @@ one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=800)
 Table(["1 head"], numbers, share_correct(one_head)[None])
 
 # %% more-heads [markdown]
-# The single head gets both numbers right in only about a fifth of the questions. It finds the first number nine times
-# out of ten, and the second far less often. (In one question out of eight, the two numbers are equal, so that one is
-# enough.)
+# <!--above-->The single head gets both numbers right in only about a fifth of the questions. It finds the first number
+# nine times out of ten, and the second far less often. (In one question out of eight, the two numbers are equal, and
+# finding one of them is enough.)
 #
-# Is the head too small? We train a single head again with 128 features, four times as many. The tokens get 96 more
-# features, which are 0. And we train two layers of 32 features with more heads, for 200 steps instead of 800.
+# Is the head too small? We train a single head again with 128 features. The tokens get 96 more features, which are 0.
+# We also train two layers of 32 features, with two and with four heads, for only 200 steps.
 
 
 # %% see-more-heads
@@ -147,46 +146,43 @@ shares = {
 Table([*shares], numbers, torch.stack([*shares.values()]))
 
 # %% more-heads-read [markdown]
-# A head with more features does no better, but a second head solves the task. Seven other random starts of each layer
-# agree: the single heads get both numbers in 20% to 25% of the questions, and the layers with two and four heads nearly
-# always.
+# <!--above-->A head with more features does no better, but a second head solves the task. Other random starts agree.
 #
 # Where do the heads look? We average their weights over 2,000 questions.
 
 
 # %% where-they-look
 @torch.no_grad()
-def mean_weights(layer):
-    """Return each head's mean weight on the two animals of the question, and the rest."""
+def mean_weights(layer):  # on the first animal, on the second, and on the rest: (H, 3)
     tokens, _ = two_animals(2000, torch.Generator().manual_seed(1))
     weights = layer(tokens).weights[:, :, -1, :5]  # (n, H, 5): from the question
-    asked = tokens[:, 5, 16:32].unflatten(-1, (2, 8))  # (n, 2, 8)
-    found_at = tokens[:, :5, :8] @ asked.mT  # (n, 5, 2): 1 where the animal stands
-    on_asked = (weights @ found_at).mean(dim=0)  # (H, 2)
-    return torch.cat([on_asked, 1 - on_asked.sum(dim=-1, keepdim=True)], dim=-1)
+    shares = []
+    for asked in tokens[:, 5:, 16:32].chunk(2, dim=-1):  # (n, 1, 8) each
+        here = (tokens[:, :5, :8] * asked).sum(dim=-1)  # (n, 5): 1 at this animal
+        shares.append((weights * here[:, None]).sum(dim=-1).mean(dim=0))
+    return torch.stack([*shares, 1 - sum(shares)], dim=-1)
 
 
 looks = torch.cat([mean_weights(one_head), mean_weights(two_heads)])
 heads = ["the single head", "head 0 of two", "head 1 of two"]
 columns = ["first animal", "second animal", "all others"]
 ax = plot_attention(looks, queries=heads, keys=columns)
-ax.set(xlabel="", ylabel="")
+ax.set(xlabel="", ylabel="", aspect="auto")
 show_figure(ax, "7.1")
 
 # %% what-for [markdown]
 # The single head looks at both animals and returns a mixture of their two numbers. It looks more at the first, so the
-# first number usually wins in both readings. (From some random starts, it prefers the second.)
+# first number usually wins in both readings.
 #
-# With two heads, one always looks at the first animal and the other at the second. The numbers that they find end up in
-# different features. This is what several heads are for: **one layer computes several weighted averages and keeps them
-# apart.** (An MLP or a second attention layer behind a single head can help too. But they are further steps, and
-# several heads do it in one.)
+# <!--above-->With two heads, one gives most of its weight to the first animal and the other to the second. The numbers
+# that they find end up in different features. This is what several heads are for: **one layer computes several weighted
+# averages and keeps them apart.** (A single head with an MLP behind it can learn the task too, in one more step.)
 #
 # ## The layer
 #
-# Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query, key and value.
-# The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of each query, key
-# and value, head 1 gets the second third, and so on.
+# <!--below-->Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query,
+# key and value. The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of
+# each query, key and value, head 1 gets the second third, and so on.
 #
 # Each head **attends** on its own: scores, softmax, weighted average. Finally the layer
 # [**merges**](glossary.ipynb#merge) the results of all heads, which means that it puts them side by side again, and a
@@ -202,9 +198,8 @@ show_figure(draw_multi_head_attention(), "7.2")
 # is $E / H$, so the number of heads $H$ has to divide the number of features $E$. Two heads of 16 features then need as
 # many parameters as one head of 32.
 #
-# That is a convention, and some models choose head_dim freely. Gemma 7B, for example, has tokens of 3,072 features and
-# 16 heads of 256, which makes 4,096. In such a model the input matrices are not square, and more heads do mean more
-# parameters.
+# That is a convention, and some models choose another size (“Sources” names one). <!--below-->Splitting cuts the
+# features and moves the heads to the front, and merging takes the same steps back.
 
 
 # %% split-and-merge
@@ -246,7 +241,8 @@ class MultiHead(torch.nn.Module):
 # are, so one line computes the scores of all heads of all sentences. Three details deserve a second look.
 #
 # - A head does not read a slice of the *token*. The layer projects first and splits afterwards, so each feature of a
-#   head is made from all features of the token. (One large matrix is the small matrices of all heads, stacked.)
+#   head is made from all features of the token. You may also think of one small matrix for each head. Side by side,
+#   these small matrices are the one large matrix of the layer.
 # - The scores are divided by the square root of head_dim, not of $E$, because a dot product inside a head has only
 #   head_dim terms.
 # - Without the last projection, each feature of the output would come from a single head. `out_proj` lets every feature
@@ -269,11 +265,13 @@ print("same output:", torch.allclose(output, expected, atol=1e-6))
 print("weights:", tuple(weights.shape))
 
 # %% follow-the-numbers [markdown]
+# <!--above-->With the same matrices, our layer and PyTorch’s give the same output.
+#
 # ## Follow the numbers
 #
-# To see where `split` puts the numbers, we let each number spell out its own address: 210 belongs to token 2, head 1,
-# feature 0 of that head. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens with six features each, to be
-# split into three heads.
+# <!--below-->To see where `split` puts the numbers, we let each number spell out its own address. For example, 210
+# belongs to token 2, head 1, feature 0 of that head. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens
+# with six features each, to be split into three heads.
 
 # %% addresses
 token, head = torch.arange(4)[:, None, None], torch.arange(3)[:, None]
@@ -317,17 +315,18 @@ show_figure(fig, "7.3")
 # front. Each head is then a table of its own with one row for each token, and the tens digit, which names the head, is
 # the same throughout the table.
 #
-# On the right, `view` is asked for the final shape directly. This **shortcut** has the same shape and raises no error,
-# but 10 of the 12 rows are wrong. `view` does not know what a token is. It hands out the numbers in the order in which
-# they lie in memory, eight to each head, so head 0 gets the six of token 0 and two of token 1. Only `transpose` changes
-# the order in which the numbers are read.
+# On the right, `view` is asked for the final shape directly. We call this the **shortcut**. <!--above-->The shortcut
+# gives the correct shape and raises no error, but most of its rows are wrong. `view` does not know what a token is. It
+# hands out the numbers in the order in which they lie in memory, eight to each head, so head 0 gets the six of token 0
+# and two of token 1. Only `transpose` changes the order in which the numbers are read.
 #
 # ## Broken layers with the correct shape
 #
-# There is a shortcut for merging too: reshape the heads into (N, L, E) without transposing back. A third mistake is to
-# forget the transpose in both functions, so that `split` only cuts the features and `merge` only joins them. The head
-# axis then stays after the token axis, and the “scores” have the shape (N, L, H, H). Every token compares its own heads
-# with each other, and no token ever looks at another one. Still, the output has the correct shape.
+# There is a shortcut for merging too: reshape the heads into (N, L, E) without transposing back.
+#
+# A third mistake is to forget the transpose in both functions, so that `split` only cuts the features and `merge` only
+# joins them. The head axis then stays after the token axis, and the “scores” have the shape (N, L, H, H). Every token
+# compares its own heads with each other, and no token ever looks at another one.
 
 
 # %% pairs
@@ -356,7 +355,8 @@ pairs = {
 }
 
 # %% round-trip-text [markdown]
-# A common test of such a pair is the round trip: split `x`, merge the result, and compare it with `x`.
+# Each entry is a pair of functions, one that splits and one that merges. A common test of such a pair is the round
+# trip: split `x`, merge the result, and compare it with `x`.
 
 # %% round-trip
 x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # (N, L, E), all numbers different
@@ -364,17 +364,17 @@ for name, (cut, join) in pairs.items():
     print(f"{name:18}", torch.equal(join(cut(x, 3)), x))
 
 # %% experiment-follow [markdown]
-# Two broken pairs pass. A round trip shows only that the two functions undo each other.
+# Two broken pairs pass. <!--above-->A round trip shows only that the two functions undo each other.
 #
-# ### Your experiment: follow the numbers
+# ### Your experiment: find the two correct scores
 #
 # The explorer goes through the layer step by step. It begins with the scores that follow the shortcut: three heads with
-# 4 × 4 scores each. “0·1” means that the query comes from token 0 and the key from token 1, whose colour the score has.
-# In head $h$, row $i$, column $j$, a correct score compares token $i$ with token $j$ and uses the features of head $h$.
-# A cross marks a wrong one.
+# 4 × 4 scores each. “0·1” means that the query comes from token 0 and the key from token 1. A score has the colour of
+# its key’s token. The score in row $i$ and column $j$ of head $h$ is correct if it compares token $i$ with token $j$
+# and uses the features of head $h$. A cross marks a wrong score.
 #
-# Why are two of the 48 scores correct? Four scores in head 1 compare the right tokens: why are they wrong? Go back to
-# “view” to find out. Then go on to “merge”: what has happened to the wrong rows?
+# <!--below-->Why are two of the 48 scores correct? Four scores in head 1 compare the right tokens: why are they wrong?
+# Go back to “view” to find out. Then go on to “merge”: what has happened to the wrong rows?
 
 # %% explore-heads
 HeadsExplorer(way="shortcut", step="scores", ask=False)
@@ -382,16 +382,18 @@ HeadsExplorer(way="shortcut", step="scores", ask=False)
 # %% would-training [markdown]
 # <details><summary>The answers</summary>
 #
-# The first row of head 0 and the last row of head 2 are in place, so each of them compared with itself is correct. The four
-# scores in head 1 use features of other heads. Merging by the shortcut gives all rows back, because neither step has
-# changed the order of the numbers.
+# The first row of head 0 and the last row of head 2 are in place, so each of them compared with itself is correct. The
+# four scores in head 1 use features of other heads. Merging by the shortcut puts all numbers back in their places,
+# because neither step has changed their order. But in a layer, attention comes between the two steps. Each row is then
+# back in its place and holds an average over the wrong rows.
 # </details>
 #
 # ## Training the five layers
 #
 # Would training reveal a broken layer? The new task is to copy digits. There are eight tokens, each with a digit from 0
 # to 7 and a feature that marks its position. The first 8 features of output $i$ should name digit $i$. We train all
-# five layers for 300 steps. Then we train them on the two animals, once with two heads and once with eight.
+# five layers for 300 steps. Then we train them on the two animals, once with two heads and once with eight. The next
+# two cells set this up: a layer with any pair of functions, and the new task. You need not read them closely.
 
 
 # %% breakable
@@ -443,20 +445,22 @@ trained = torch.stack(rows)
 Table([*pairs], ["copies 8 digits", "two animals", "two animals, 8 heads"], trained)
 
 # %% two-tests [markdown]
-# All five layers learn to copy. With “both reshaped” and “heads never moved”, each output still depends on its own
-# token, and copying needs no other. With the other two, the rows are shuffled, but always in the same way, and each
-# token carries its position. So attention learns to fetch each digit from where it has landed, or to put it where the
-# merge will pick it up.
+# <!--above-->All five layers learn to copy. With “both reshaped” and “heads never moved”, each output still depends on
+# its own token, and copying needs no other. With the other two, the rows are shuffled, but always in the same way, and
+# each token carries its position. So attention learns to fetch each digit from where it has landed, or to put it where
+# the merge will pick it up.
 #
 # With two heads, only the correct layer learns the two animals. With eight, the layer with the reshaped merge learns
-# them as well. So a task may catch a broken layer at one size and not at another.
+# them as well. With eight heads, the row that it puts in the place of the question holds what two of them have found
+# for the question. With two heads, that row holds what only one has found. So a task may catch a broken layer at one
+# size and not at another.
 #
 # ### Two tests without training
 #
 # **The causal map.** Which tokens does output $i$ depend on? Under a causal mask, it has to depend on every token up to
 # $i$ and on none after it. The [**influence map**](glossary.ipynb#influence-map) marks the cell $(i, j)$ if output $i$
-# changes at all when token $j$ changes a little. So it has to be a full lower triangle. We use eight tokens with 32
-# features, cut into four heads, and no matrices.
+# changes at all when token $j$ changes a little, which it finds out from gradients. So it has to be a full lower
+# triangle. We use eight tokens with 32 features, cut into four heads, and no matrices.
 
 
 # %% causal-map
@@ -484,11 +488,12 @@ axes[0].set_ylabel("output")
 show_figure(axes[0], "7.4")
 
 # %% slice-text [markdown]
-# No broken layer has the full triangle. Two of them see the future, and the other two miss most of the past.
+# <!--above-->No broken layer has the full triangle. Two of them see the future, and the other two miss most of the
+# past.
 #
 # **The slice test.** We split 12 features into three heads of four. Then head 1 has to hold features 4 to 7 of every
-# token of every sentence. Once the slices are correct, a successful round trip shows that the merge is correct too.
-# Here are all our tests together.
+# token of every sentence. If the slices are correct, a round trip tests the merge as well. (Exercise 4 closes two holes
+# that this test leaves.) Here are all our tests together.
 
 
 # %% table-of-tests
@@ -502,14 +507,16 @@ tests = {
     "output shape": [join(cut(x, 3)).shape == x.shape for cut, join in pairs.values()],
     "round trip": [torch.equal(join(cut(x, 3)), x) for cut, join in pairs.values()],
     "learns to copy (90%)": (trained[:, 0] > 0.9).tolist(),
-    "learns the animals (90%)": (trained[:, 1] > 0.9).tolist(),
+    "learns the animals, 2 heads (90%)": (trained[:, 1] > 0.9).tolist(),
     "causal map": [torch.equal(one_map, triangle) for one_map in maps.values()],
     "slice test": [slice_test(*pair) for pair in pairs.values()],
 }
 pd.DataFrame(tests, [*pairs]).T.replace({True: "passes", False: "fails"})
 
 # %% the-answer [markdown]
-# A good test fails in every column but the first. The causal map and the slice test do so, and they need no training.
+# A good test is passed by the correct layer and failed by the other four. <!--above-->The causal map and the slice test
+# tell all four broken layers from the correct one without any training. The map shows which tokens a head mixes, and
+# the slice test also which features it holds.
 #
 # ## So what can two heads do that one cannot?
 #
@@ -517,10 +524,10 @@ pd.DataFrame(tests, [*pairs]).T.replace({True: "passes", False: "fails"})
 # the mixture does not say which number belongs to which animal. With two heads, one looks at the owl and the other at
 # the dog. The 0 and the 7 arrive in different features, so *0 and 7* is a different output from *7 and 0*.
 #
-# With head_dim $= E / H$, the second head costs no parameters. The price is that each head has fewer features.
+# With head_dim $= E / H$, the second head costs no parameters. The price is that each head has fewer features, and that
+# the layer computes a second table of weights.
 #
-# The line with the `transpose` is the one to test. Check where the numbers go, because a correct shape, a successful
-# round trip and a falling loss do not prove that the heads are correct.
+# The line with the `transpose` is the one to test. Check where the numbers go.
 
 # %% further [markdown]
 # ## Further
@@ -531,8 +538,8 @@ pd.DataFrame(tests, [*pairs]).T.replace({True: "passes", False: "fails"})
 # to the second, and nothing to the others, whatever the numbers are. (If it prefers the second animal, the same
 # argument holds for the first number.)
 #
-# Look at how the second number is read. Each number $m$ adds some amount $w_m(g)$ to the score of the guess $g$, times
-# its weight. If the numbers are 1 and 2, the guess 2 must beat the guess 1. If they are 2 and 1, the guess 1 must beat
+# Look at how the second number is read. Each number $m$ adds its weight times some amount $w_m(g)$ to the score of the
+# guess $g$. If the numbers are 1 and 2, the guess 2 must beat the guess 1. If they are 2 and 1, the guess 1 must beat
 # the guess 2:
 #
 # $$a\, w_1(2) + b\, w_2(2) > a\, w_1(1) + b\, w_2(1)$$
@@ -574,7 +581,7 @@ by_head.view(4, 6)
 # The absence of an error proves nothing either. `weights @ value` is a new tensor that lies in memory head by head, so
 # `view` without the transpose silently merges it in the wrong order.
 #
-# ### Four traps in PyTorch’s attention
+# ### Two traps in PyTorch’s attention
 #
 # `nn.MultiheadAttention` computes what our class computes, but the interfaces hold some surprises. The first is that
 # the layer treats the *first* axis as the tokens and the second as the sentences, unless you pass `batch_first=True`.
@@ -611,19 +618,6 @@ for mode in (True, False):
     sums = rows_of_heads.sum(dim=-1)[0, 0].detach().round(decimals=2)
     print("training" if mode else "eval    ", sums)
 
-# %% mean-of-heads [markdown]
-# The third trap is `average_attn_weights`. It is True by default, and the layer then returns the mean over its heads,
-# which no head actually uses. If one head looks at the owl and the other at the dog, the mean looks at both.
-#
-# The fourth trap is that `F.scaled_dot_product_attention` returns no weights at all, since its fast implementations
-# ([kernels](glossary.ipynb#kernel)) never store the whole table. But you can choose the values. As in lesson 1, if they
-# are the rows of the identity matrix, the output *is* the table of weights.
-
-# %% identity-values
-q, k = split(ours.q_proj(sentences), 4), split(ours.k_proj(sentences), 4)
-recovered = F.scaled_dot_product_attention(q, k, torch.eye(5).expand(2, 4, 5, 5))
-torch.allclose(recovered, weights, atol=1e-6)
-
 # %% remember [markdown]
 # ## What to remember
 #
@@ -631,8 +625,8 @@ torch.allclose(recovered, weights, atol=1e-6)
 #   weighted average. Several heads keep several averages apart.
 # - Project, split, attend, merge, project. To split, use `view` to get (N, L, H, head_dim) and then `transpose`. To
 #   merge, use `transpose` and then `reshape`.
-# - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones,
-#   stacked.
+# - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones
+#   side by side.
 # - If head_dim is $E / H$, more heads need no more parameters, but each head has fewer features. Each head divides its
 #   raw scores by $\sqrt{\text{head\_dim}}$, not by $\sqrt{E}$.
 # - A correct shape, a successful round trip and a falling loss do not prove that the heads are correct. Compare each

@@ -5,9 +5,9 @@
 # layer has eight heads and stores all its attention weights, these weights take far more memory than everything that
 # goes in and out: with 64 features a head, the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
-# Where does all this memory go, and is it necessary? You will count what attention costs, find where the memory
-# goes, and build attention that gives the same result without ever holding all the weights. By the end of the lesson,
-# your own computer will have carried out this attention for 16,384 tokens.
+# <!--above-->Where does all this memory go, and is it necessary? You will count what attention costs, find where the
+# memory goes, and build attention that gives the same result without ever holding all the weights. By the end of the
+# lesson, your own computer will have carried out this attention for 16,384 tokens.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3, and the heads of lesson 7.
 #
@@ -54,8 +54,9 @@ sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32
 pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
 # %% not-only-weights [markdown]
-# The weights take 8,192 MiB, which is 8 GiB. With 32 times as many tokens, there are 32 times as many queries, and each of
-# them has 32 times as many keys. (In bfloat16, in which most large models are run, a number takes 2 bytes, and everything is half as large.)
+# <!--above-->With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB, which is 8 GiB.
+# There are 32 times as many queries, and each of them has 32 times as many keys. (In bfloat16, in which most large
+# models are run, a number takes 2 bytes, and all these sizes are halved.)
 #
 # ## Does everything grow with the square?
 #
@@ -75,13 +76,12 @@ attention = 2 * (2 * n * n * d)  # scores, and averages of the values
 pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
 # %% formula [markdown]
-# For a sentence of 128 tokens, the projections take eight times as many FLOPs. So “attention costs $n^2$” is only half
-# the story. With $d$ features, the matrix products of a layer take
+# <!--above-->For a sentence of 128 tokens, the projections take eight times as many FLOPs. <!--below-->So “attention
+# costs $n^2$” is only half the story. With $d$ features, the matrix products of a layer take
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
-# and the second part overtakes the first at $n = 2d$. (In a whole Transformer block, an MLP usually adds $16nd^2$ FLOPs.
-# Then the tables lead only from $n = 6d$ on.)
+# and the second part overtakes the first at $n = 2d$.
 #
 # ## Where the memory goes
 #
@@ -112,14 +112,14 @@ inputs = random_inputs(2048)
 peak(plain, *inputs)
 
 # %% rows [markdown]
-# A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB. So this is where the memory goes: into two
-# whole tables, scores and weights.
+# <!--above-->A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB. So this is where the memory
+# goes: into two whole tables, scores and weights.
 #
 # ## A row does not need the other rows
 #
-# But the softmax works along a row. To compute one output, we need its own query, all keys and all values, but no other
-# query. So we can take 64 queries, compute their 64 rows, average the values, forget the rows and go on with the next
-# 64 queries.
+# The softmax works along a row. To compute one output, we need its own query, all keys and all values, but no other
+# query. So we can take a block of 64 queries, compute their 64 rows, average the values, forget the rows and go on with
+# the next block.
 
 
 # %% by-rows
@@ -135,17 +135,19 @@ assert torch.allclose(by_rows(*inputs), plain(*inputs), atol=1e-6)
 peak(by_rows, *inputs)
 
 # %% slow-and-fast [markdown]
-# The result is the same, in less than a twentieth of the memory. You might expect to pay for this with time, because
-# `by_rows` runs a loop in Python. But as Figure 8.2 will show, it takes less time than `plain`, for the same arithmetic. So
-# something else must take time as well.
+# <!--above-->Computing by rows gives the same result in less than a twentieth of the memory. You might expect to pay
+# for this with time, because `by_rows` runs a loop in Python. But on our processor it even takes less time than
+# `plain`, mainly because it asks for less new memory (“Further” shows this).
 #
 # ## Slow and fast memory
 #
-# Moving numbers takes time, too. A processor has a small, fast memory close to it, and a large, slow one from
-# which numbers have to travel. Step by step, attention writes two tables to the slow memory and reads them again.
+# Moving numbers takes time, too. A processor has a small, fast memory close to it, and a large, slow one from which
+# numbers have to travel. If attention is computed one step at a time, it writes two tables to the slow memory and reads
+# them again.
 #
-# A [**fused kernel**](glossary.ipynb#fused-kernel) is one compiled program for all the steps, which
-# works on one block at a time. PyTorch has such kernels in `F.scaled_dot_product_attention`.
+# <!--below-->A fused kernel keeps the tables out of the slow memory. A [**fused kernel**](glossary.ipynb#fused-kernel)
+# is a single compiled program that carries out all the steps for one block of queries at a time. PyTorch has such
+# kernels in `F.scaled_dot_product_attention`.
 
 # %% traffic jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_memory_traffic
@@ -153,40 +155,46 @@ from attnlab.diagrams import draw_memory_traffic
 show_figure(draw_memory_traffic(), "8.1")
 
 # %% gpu [markdown]
-# A GPU multiplies so fast that the traffic matters even more. This is why *FlashAttention*, the best-known fused kernel,
-# was written. On an A100, its authors measured one attention layer of GPT-2 medium, forward and backward, for 64 texts of
-# 1,024 tokens. The standard implementation moved 40.3 GB and took 41.7 ms. FlashAttention moved 4.4 GB and took 7.3 ms.
+# A GPU multiplies so fast that much of its time goes into this traffic. This is why *FlashAttention*, the best-known
+# fused kernel, was written. On an A100, its authors measured one attention layer of GPT-2 medium, forward and backward,
+# for 64 texts of 1,024 tokens. The standard implementation moved 40.3 GB and took 41.7 ms. FlashAttention moved 4.4 GB
+# and took 7.3 ms.
 #
-# This GPU moves about 1.5 TB in a second. In half precision it multiplies with at most 312 TFLOPs in a second. How long
-# would multiplying and moving take at least?
+# This GPU moves about 1.5 TB per second and, in half precision, computes at most 312 TFLOPs per second. Forward and
+# backward together take six matrix products if the weights are stored, and seven if they are computed again. What is
+# the least time that the multiplying and the moving could take?
 
 # %% a100
 texts, heads, n, d = 64, 16, 1024, 64
 product = 2 * n * n * d * heads * texts  # FLOPs of one matrix product
-for name, products, gigabytes in (("standard", 6, 40.3), ("fused", 7, 4.4)):
+measured = (("standard", 6, 40.3), ("fused", 7, 4.4))  # matrix products, GB
+for name, products, gigabytes in measured:
     multiplying = products * product / 312e12 * 1000
     moving = gigabytes * 1e9 / 1.5e12 * 1000
     print(f"{name:8}  multiplying {multiplying:3.1f} ms, moving {moving:4.1f} ms")
 
 # %% one-row [markdown]
-# The fused kernel multiplies a little more, because it computes the scores a second time in the backward pass. But for the
-# standard implementation, moving takes ten times as long as multiplying. At the full speed of the memory, moving alone
-# would take two thirds of the 41.7 ms. The fused kernel saves most of that.
+# <!--above-->For the standard implementation, moving takes ten times as long as multiplying. At the full speed of the
+# memory, moving alone would take two thirds of the 41.7 ms. The fused kernel multiplies a little more and saves most of
+# the moving.
 #
-# The fast memory of that GPU holds 192 KiB for each of its processors, and in half precision a single row of 16,384
-# scores takes 32 KiB. Six such rows would fill it, with no room left for keys and values. To take many queries at once, we
-# have to cut the rows themselves into pieces. But how can you take the softmax of half a row?
+# But fast memory is small. That GPU has many processors with 192 KiB each, and in half precision a single row of 16,384
+# scores takes 32 KiB. Six such rows would fill it, with no room left for keys and values. To take many queries at once,
+# we have to cut the rows themselves into pieces.
+#
+# But how can you take the softmax of half a row?
 #
 # ## One row in pieces
 #
-# The query “mat” looks at six words. We cut its row of scores into three pieces of two. Subtracting the same number
-# from every score changes no weight (lesson 1). So the softmax first subtracts the maximum of the row, which we call the
-# **top**, and no exponential can overflow. Finally, it divides the exponentials by their sum, the **total**. (Papers
-# write $m$ for the top and $\ell$ for the total.)
+# Take *the cat sat on the mat* from lesson 1. The query of “mat” has six scores, one for each word, and we cut this row
+# into three pieces of two.
 #
-# Both numbers depend on the whole row, so it seems that we have to go through the pieces twice. One pass would be better:
-# then each score could be forgotten at once. So we keep the top and the total of what we have seen *so far*, a running
-# maximum and a running sum.
+# Subtracting the same number from every score changes no weight (lesson 1). So the softmax first subtracts the maximum
+# of the row, which we call the **top**, and no exponential can overflow. Finally, it divides the exponentials by their
+# sum, the **total**.
+#
+# Both numbers depend on the whole row, so it seems that we have to go through the pieces twice. One pass would be
+# better: then each score could be forgotten at once. So we keep the top and the total of what we have seen *so far*.
 #
 # After the first piece, with the scores 0 and 0.268, the top is 0.268, and the total is $e^{0 - 0.268} +
 # e^{0.268 - 0.268} = 1.765$. Here are the pieces, and the top and the total of the whole row.
@@ -210,14 +218,14 @@ for piece in row.split(2):
     print(f"top {top:.3f}   factor {factor:.3f}   total {total:.3f}")
 
 # %% online-softmax [markdown]
-# The total shrinks by the factor 0.731, and at the end, top and total are those of the whole row. (The first factor is 0,
-# because the top begins at $-\infty$, and nothing has been added up yet.) One law of exponents makes this work. For a score
-# $s$, an old top $m$ and a new top $m'$,
+# <!--above-->At the end, top and total are those of the whole row. The total of the first piece has shrunk by the
+# factor 0.731. (The first factor is 0, because the top begins at $-\infty$, and nothing has been added up yet.) One law
+# of exponents makes this work. For a score $s$, an old top $m$ and a new top $m'$,
 #
-# $$e^{s - m'} = e^{s - m} \cdot e^{m - m'},$$
+# $$e^{s - m'} = e^{s - m} \cdot e^{m - m'}.$$
 #
-# so all old terms shrink by the same factor, and it is enough to know their sum. This is the [**online
-# softmax**](glossary.ipynb#online-softmax).
+# <!--above-->All old terms therefore shrink by the same factor, and it is enough to know their sum. This is the
+# [**online softmax**](glossary.ipynb#online-softmax).
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
 # factor, and we divide it by the total once, at the end.
@@ -247,39 +255,44 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
 state = empty_state(x[5:], x)
 for keys, values in zip(x.split(2), x.split(2), strict=True):
     state = add_piece(state, x[5:] @ keys.T / 5**0.5, values)
-_, total, output = state
+    _, total, output = state
+    print(f"total {total.item():.3f}   output {output}")
 print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
 
 # %% cut-a-row [markdown]
-# The pieces give the output of PyTorch.
+# <!--above-->The pieces give the same output as PyTorch.
 #
 # ### Your experiment: cut a row
 #
-# The explorer cuts a row of eight scores, each with a value, in two. Each piece is computed by itself, with a top of its own,
-# and gets a factor of its own when the two are joined. The factor can be forgotten, as in the picture below: the first
-# score gets a weight of .26, where the softmax of the whole row gives it .04.
+# The explorer cuts a row of eight scores, each with a value, in two. Each piece is computed by itself, with a top of
+# its own, and gets a factor of its own when the two are joined. You can leave this factor out, as a program with a bug
+# would. In the picture below it is left out, and the first score gets a weight of 0.26 instead of 0.04.
 #
-# Move the cut, and watch what each piece keeps. At which cuts would a test not notice a mistake in the factor?
+# Move the cut, and watch what each piece keeps. <!--below-->At which cuts would a test not notice a mistake in the
+# factor?
 
 # %% explore-pieces
 PiecesExplorer(cut=1, factor="forgotten")
 
 # %% tiles [markdown]
-# If the cut comes after two to five scores, both pieces have the top 3, so both factors are 1, and a mistake changes
-# nothing. At the other cuts the output is wrong, but no error is raised.
+# <details><summary>The answer</summary>
 #
-# In `add_piece` a mistake shows even less often. The new piece already uses the new top, so only the old sums get a factor, and
-# it is 1 unless the top *rises*. In this row that happens at the first cut alone. So test such a loop on rows whose top rises
-# from piece to piece.
+# If the cut comes after two to five scores, both pieces have the top 3, so both factors are 1, and a mistake changes
+# nothing. At the other cuts the output is wrong, but no error is raised. In a loop like `add_piece`, a mistake would
+# show at the first cut alone, where the top rises.
+# </details>
+#
+# In `add_piece` the new piece already uses the new top, so only the old sums get a factor, and it is 1 unless the top
+# *rises*. So test such a loop on rows whose top rises from piece to piece.
 #
 # ## Tiles
 #
-# We can cut the queries as well, because `add_piece` works on many rows at once. So we take 128 queries and go through the keys in pieces of 128. The scores of
-# 128 queries and 128 keys are one [**tile**](glossary.ipynb#tile) of the table. At any moment, the loop holds only a
-# few tensors as large as a tile, however large the table is.
+# We can cut the queries as well, because `add_piece` works on many rows at once. So we take 128 queries and go through
+# the keys in pieces of 128. The scores of 128 queries and 128 keys are one [**tile**](glossary.ipynb#tile) of the
+# table. <!--below-->At any moment, the loop holds only a few tensors as large as a tile, however large the table is.
 #
-# Under a causal mask, nearly half of the table is blocked. With `is_causal=True`, the inner loop stops at the diagonal, and
-# only the tiles on the diagonal need the mask.
+# Under a causal mask, nearly half of the table is blocked. With `is_causal=True`, the inner loop stops at the diagonal,
+# and only the tiles on the diagonal need the mask. On a first reading, suppose that `is_causal` is False.
 
 
 # %% tiled
@@ -288,7 +301,7 @@ def tiled(query, key, value, size=128, is_causal=False):
     for i in range(0, query.shape[-2], size):
         rows = query[..., i : i + size, :] / query.shape[-1] ** 0.5
         state = empty_state(rows, value)
-        end = i + size if is_causal else key.shape[-2]  # causal: L = S
+        end = i + size if is_causal else key.shape[-2]  # causal: stop at the diagonal
         for j in range(0, end, size):
             keys, values = key[..., j : j + size, :], value[..., j : j + size, :]
             scores = rows @ keys.mT  # (..., size, size)
@@ -314,9 +327,10 @@ names = ["plain (MiB)", "by_rows (MiB)", "tiled (MiB)", "tiled, size=512 (MiB)"]
 Table(names, [f"{n} tokens" for n in lengths], torch.tensor(peaks))
 
 # %% time [markdown]
-# With and without a causal mask, the tiles give the same numbers as PyTorch and `plain`. From 1,024 tokens on, `tiled` with
-# tiles of 128 needs the least memory. Its memory grows only because the output does, by 0.25 MiB for every 1,024 tokens.
-# (Tiles of 512 need more than `plain` at 512 tokens, where a single tile is the whole table.)
+# With and without a causal mask, the tiles give the same numbers as PyTorch and `plain`. <!--above-->From 1,024 tokens
+# on, `tiled` with tiles of 128 needs the least memory of these four. Its memory grows only because the output does, by
+# 0.25 MiB for every 1,024 tokens. (Tiles of 512 need more than `plain` at 512 tokens, where a single tile is the whole
+# table.)
 #
 # Do we pay for this with time?
 
@@ -342,17 +356,16 @@ for name, label in others.items():
     ax.annotate(label, (1.01, took), xycoords=("axes fraction", "data"), va="center")
 ax.set(xlabel="queries (and keys) in a tile", ylabel="ns per weight")
 ax.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-ax.set_title("Tiles of 256 or 512 take the least time")
+ax.set_title("Among the tile sizes, 256 and 512 take the least time")
 show_figure(ax, "8.2")
 
 # %% masks [markdown]
-# With tiles of 128, `tiled` is slightly faster than `plain`. With tiles of 512 it is about as fast as `by_rows`, and the
-# fused kernel needs about two thirds of that. Small tiles are slow because Python calls more than a dozen torch functions
-# for each tile, however small it is. A fused kernel carries out all the steps for a tile in one compiled program, so its
-# tiles can be small. Large tiles have a price as well: a tile of 1,024 takes 4 MiB, and may be too large for the fast
-# memory.
+# <!--above-->With tiles of 128, `tiled` is slightly faster than `plain`. With tiles of 512 it is about as fast as
+# `by_rows`, and the fused kernel needs about two thirds of that. Small tiles are slow because Python calls more than a
+# dozen torch functions for each tile, however small it is. A fused kernel carries out all the steps for a tile in one
+# compiled program, so its tiles can be small. With tiles of 1,024, the time rises again.
 #
-# ### Tiles that a mask leaves
+# ### Which tiles a mask leaves to compute
 #
 # Figure 8.3 shows which tiles have to be computed at 1,024 tokens. Under a causal mask there are 28 tiles
 # below the diagonal and 8 on it: 36 of 64. With more tiles in a row, the share approaches one half.
@@ -388,15 +401,16 @@ axes[0].set_ylabel("queries")
 show_figure(fig, "8.3")
 
 # %% long-text [markdown]
-# With a padding mask, whole columns of tiles are skipped. With a causal window, only a band remains, and its number of
-# tiles grows only in proportion to the length. But a window changes what the model can see, so it is a different
-# computation.
+# With a padding mask, whole columns of tiles are skipped. <!--above-->With a causal window, only a band of tiles
+# remains. Its number of tiles grows only in proportion to the length. But a window changes what the model can see, so
+# it is a different computation.
 #
 # ## The long text
 #
 # Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each, and a causal mask. Random numbers
-# stand in for queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab, which goes
-# through the tiles faster than our loop, and first compare it with PyTorch on the shorter text.
+# stand in for queries, keys and values; they cost as much as real ones. We use `tiled_attention` from attnlab, which
+# goes through the tiles faster than our loop, and first compare it with PyTorch on the 2,048 tokens from above. (The
+# cell may run for half a minute.)
 
 # %% read-long-text
 same = torch.allclose(tiled_attention(*inputs, is_causal=True), causal, atol=1e-6)
@@ -408,13 +422,14 @@ print(f"{held:.0f} MiB, and {long[0].nbytes / MiB:.0f} MiB of them are the outpu
 # %% the-answer [markdown]
 # ## So where does the memory go, and is it necessary?
 #
-# It goes into tables that the code stores. They have to be computed, but the formula does not require them to be stored.
-# For our 16,384 tokens, `plain` would hold two tables of 8 GiB, scores and weights. The tiled version holds neither. At
-# its peak it holds 39 MiB, of which the output takes up 32, and its result is the same up to rounding.
+# It goes into tables that the code stores. They have to be computed, but the formula does not require them to be
+# stored. For our 16,384 tokens, `plain` would hold two tables of 8 GiB, scores and weights. <!--above-->The tiled
+# version holds neither of the two tables. At its peak it holds 39 MiB in addition to its inputs, of which the output
+# takes up 32, and its result is the same up to rounding.
 #
 # What remains is the work. With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
 # or about 8 times if the masked half is skipped. Nothing in this lesson changes that, except for a mask that lets you
-# skip tiles.
+# skip tiles. (A model that writes takes one query at a time and needs no such table: see lesson 13.)
 
 # %% further [markdown]
 # ## Further
@@ -429,11 +444,14 @@ print(f"{held:.0f} MiB, and {long[0].nbytes / MiB:.0f} MiB of them are the outpu
 CostExplorer(n=16_384, ask=False)
 
 # %% further-pages [markdown]
-# At $n = 3d/H$: 192 tokens with eight heads, and 1,536 with one.
+# <details><summary>The answer</summary>
 #
-# Why is `by_rows` faster than `plain`? New memory is a likely reason. The system hands it out in pages, usually of 4 KiB, and
-# prepares a page when a program touches it for the first time. It counts these *page faults*, and on Linux and macOS you
-# can read the counter.
+# This happens beyond $n = 3d/H$, which is 192 tokens with eight heads and 1,536 with one.
+# </details>
+#
+# Why is `by_rows` faster than `plain`? The main reason is new memory. The system hands it out in pages, often of 4 KiB,
+# and prepares a page when a program touches it for the first time. It counts these *page faults*, and on Linux and macOS
+# you can read the counter. `reusing` does the same as `plain`, but writes into two tables that it has used before.
 
 
 # %% page-faults
@@ -445,13 +463,22 @@ def new_pages(function, *inputs):
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
+scores, weights = torch.ones(2, 1, 1, 4096, 4096)
+
+
+def reusing(query, key, value):
+    torch.matmul(query / query.shape[-1] ** 0.5, key.mT, out=scores)
+    return torch.softmax(scores, dim=-1, out=weights) @ value
+
+
 longer = random_inputs(4096)
-for function in (by_rows, plain):
+for function in (by_rows, reusing, plain):
     print(f"{function.__name__:8} {round(new_pages(function, *longer), -4):6,}")
 
 # %% further-blocked [markdown]
-# The counts are rounded to ten thousands. `plain` makes two new tables of 64 MiB, or 16,384 pages each. Each block of
-# `by_rows` is as large as one that has just been freed, so it gets the same pages again. Other systems keep freed memory in
+# The counts are rounded to ten thousands. `plain` makes two new tables of 64 MiB, or 16,384 pages of 4 KiB each. Each
+# block of `by_rows` is as large as one that has just been freed, so it gets the same pages again. `reusing` moves the
+# same numbers as `plain`, but on our machine it took hardly more time than `by_rows`. Other systems keep freed memory in
 # other ways and give other counts.
 #
 # ### A piece in which everything is blocked
@@ -478,9 +505,10 @@ print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 
 # %% further-empty [markdown]
 # If the top begins at $-\infty$, the factor is $e^{-\infty - (-\infty)}$, which is NaN. With the lowest finite number,
-# everything works as long as there is at least one key that the query may attend to. If *all* keys are blocked, the total stays 0, and 0
-# divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to divide by 1 there. (With
-# bfloat16 inputs, keep top, total and output in float32; otherwise digits are lost with every piece.)
+# everything works as long as there is at least one key that the query may attend to. If *all* keys are blocked, the
+# total stays 0, and 0 divided by 0 is NaN again. Code that should return 0 for such a row, as in lesson 3, has to
+# replace the total by 1 before it divides. (With bfloat16 inputs, keep top, total and output in float32; otherwise
+# digits are lost with every piece.)
 #
 # ### The backward pass
 #
@@ -509,9 +537,10 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # tile, and all tiles together are two whole tables again. With `by_rows` it takes half as much: autograd keeps the
 # weights of all blocks, which are one table, and the backward pass needs no other table.
 #
-# `tiled_attention` keeps no table and computes the weights a second time, and fused kernels make the same trade. Besides
-# the output, the forward pass keeps one number for each row: the top plus the logarithm of the total, which is the
-# `logsumexp` of the row. With it, a tile of weights can be computed again from its scores alone.
+# `tiled_attention` keeps no table and computes the weights a second time, and fused kernels make the same trade.
+# Besides the output, the forward pass keeps one number for each row: the top plus the logarithm of the total, which is
+# the `logsumexp` of the row. With it, a tile of weights can be computed again from its scores alone. (The first
+# FlashAttention kept top and total as two numbers.)
 #
 # If the weights are stored, the forward pass takes two matrix products and the backward pass four. If they are computed
 # again, the backward pass takes five. So seven products replace six, and in return the memory no longer grows with
