@@ -385,7 +385,7 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "The queries attend only to <pad>, but 1 means a word and 0 means padding.": with_mask(
             lambda m: ~of_keys(m)
         ),
-        "Ones and zeros are added to the scores, which blocks nothing. Turn them into a Boolean mask.": (
+        "Ones and zeros are added to the scores, which blocks nothing. Pass a Boolean mask.": (
             with_mask(lambda m: of_keys(m).float())
         ),
         "The mask blocks rows, but padding has to be blocked in the columns, as keys.": with_mask(

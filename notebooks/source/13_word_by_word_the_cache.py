@@ -370,7 +370,9 @@ models
 # %% window
 def share_correct(mask):
     tokens, known = texts
-    no_caches = [None] * len(model.layers)  # in one pass, hiding a token is the same as dropping it
+    no_caches = [None] * len(
+        model.layers
+    )  # in one pass, hiding a token is the same as dropping it
     logits = read(tokens[:, :-1], no_caches, torch.arange(32), mask & causal_mask(32))
     correct = logits.argmax(dim=-1) == tokens[:, 1:]
     return correct[:, 20:][known[:, 20:]].float().mean().item()
