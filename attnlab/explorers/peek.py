@@ -123,7 +123,7 @@ class PeekExplorer(Explorer):
             ),
             Curves(
                 "curves",
-                under=f"best possible on average {best:.2f}, guessing at random {guess:.2f}",
+                under=f"best: {best:.2f} on average; guess: {guess:.2f}, at random",
                 over="step",
                 stops=STEPS,
                 labels=["" if step % 100 else f"{step}" for step in STEPS],

@@ -290,7 +290,7 @@ function makeGate(lab, { ask, then, options, right, why, settled }) {
   const skip = button(lab, "skip", () => pick(-1));
   skip.className = "plain";
   box.append(html("p", {}, html("b", {}, "Predict first: "), ask),
-    ...options.map((option, i) => button(lab, option, () => pick(i))), skip);
+    html("div", {}, options.map((option, i) => button(lab, option, () => pick(i))), skip));
   lab.error.before(box);
   veil(true);
   const waiting = new Set(settled);

@@ -259,12 +259,12 @@ const DOTS = {
 };
 
 function legend(lines, roles) {
-  return lines.map((line, i) => [
+  return lines.map((line, i) => html("span", {},
     svg("svg", { viewBox: "0 0 40 18", "aria-hidden": "true" },
       svg("path", { class: `line ${roles[i]}`, d: "M1,9H39",
         "stroke-dasharray": DASHES[line.dash] }),
       svg("path", { class: `dot ${roles[i]}`, d: DOTS[line.dot], transform: "translate(20,9)" })),
-    html("span", {}, line.name)]).flat();
+    line.name));
 }
 
 // --- bars ------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ const MAKERS = {
       .filter(([, name]) => panel[name]).map(([look, name]) => [name, html("span"),
         html("div", { class: "track sample", "aria-hidden": "true" },
           html("i", { class: look, style: "width:100%" }))]);
-    const legend = html("div", { class: "legend" }, names.flatMap(([, text, look]) => [look, text]));
+    const legend = html("div", { class: "legend" },
+      names.map(([, text, look]) => html("div", {}, look, text)));
     const show = (looks) => {
       table.show(looks.weights, looks);
       Object.values(looks.columns).forEach((texts, i) => texts.forEach((text, j) =>
