@@ -279,7 +279,7 @@ show_figure(ax, "10.3")
 # alone does not show that a head has found a clue.**
 #
 # The other 20 ambiguous words are a stricter control. In head 3 they give the clues as much as the ambiguous word itself
-# does. <!--above-->In heads 1, 4, 8 and 10, the ambiguous word gives the clues about twice as much as the others do.
+# does. <!--above-->In heads 1, 4, 8 and 10 an ambiguous word gives its clues about twice as much as others do.
 #
 # Was the arc from “bank” to “river” a lucky pick? Twelve heads and 46 sentences give 552 chances to find such an arc. We
 # count how many of the 5,000 askers give the clues more than the ambiguous word does, and say that they are *ahead*. We
@@ -352,7 +352,7 @@ lengths = torch.stack(lengths) / of_words  # (3, H)
 Table(list(vectors), heads, lengths)
 
 # %% sink [markdown]
-# <!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is only about a tenth as long as that of a word. Neither
+# <!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is about a tenth as long as a word’s. Neither
 # `[CLS]` in position 1 nor the words in position 0 have such a short $u$.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
