@@ -266,8 +266,8 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
 
 @Opinion(
     slips={
-        "It returns the same for every function. Do all three inputs ask for a gradient, with "
-        "requires_grad_()?": Either(lambda attend: True, lambda attend: False),
+        "It gives the same answer for every function that we tried. Call backward(), and look at "
+        "the gradients of all three inputs.": Either(lambda attend: True, lambda attend: False),
         **{
             f"It seems to look only at the {' and the '.join(parts)}. Look at all three.": (
                 probe_of(*parts)
