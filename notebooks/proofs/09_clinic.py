@@ -105,7 +105,6 @@ for seed in range(5):
     assert reach(block, x).all()
 
 # %% after: see-padding
-sums = weights_of(lambda q, k, v: patient_e(q, k, v, real), query, key).sum(dim=-1)
 assert sums.max() < 0.99
 
 
@@ -141,6 +140,16 @@ def unmoved(f):
 
 
 assert unmoved(attention) == [True, True] and unmoved(patient_a) == [True, False]
+
+
+# with a bias for the distance, the divisor probe fails although the divisor is correct
+def biased(query, key, value):
+    distance = torch.arange(query.shape[-2])[:, None] - torch.arange(key.shape[-2])
+    scores = query @ key.mT / query.shape[-1] ** 0.5 - 0.25 * distance.abs()
+    return scores.softmax(dim=-1) @ value
+
+
+assert not divisor(biased)
 
 # the probe of the order is for functions without positions and without a causal mask
 
@@ -244,7 +253,7 @@ class Noting(MyLayer):
 
 
 assert diagnose(noting).ok and diagnose(Noting(attention)).ok
-assert max(lengths["function"] | lengths["layer"]) < 16
+assert max(lengths["function"] | lengths["layer"]) == 8
 # who fails what, beside the table: patient E and the row sums
 assert not row_sums(lambda q, k, v: patient_e(q, k, v, real))
 
@@ -293,16 +302,11 @@ assert third.properties == fourth.properties != ()
 assert not any(word in str(fourth.properties) for word in ("softmax", "sqrt", "sum to 1"))
 
 # %% after: how-often
-counts = {(one.half, one.examined, one.answer): one for one in panel.itertuples()}
-look, *now = halves = ["first look", "unseen half", "seen half"]
-FIRST, THEN = "correct (first call)", "correct (with options)"
-assert set(panel.half) == set(halves)
-for half in halves:
-    named = counts[half, "injected bugs", "named"]
-    assert named.count > 0.85 * named.of and named.of > 250
-    assert counts[half, "injected bugs", "missed"].count < 0.025 * named.of
-    assert counts[half, THEN, "accused"].count <= counts[half, FIRST, "accused"].count
-assert counts[look, THEN, "accused"].count < counts[look, FIRST, "accused"].count
+named, missed = (counts.loc[("injected bugs", answer)] for answer in ("named", "missed"))
+assert named["count"] > 0.85 * named["of"] and named["of"] > 250
+assert missed["count"] < 0.025 * missed["of"]
+accused = counts["count"].iloc[:2].tolist()
+assert accused[0] > accused[1] > 0
 
 # %% after: weak
 some = (attention, patient_a, patient_b, patient_c, patient_f, patient_g)

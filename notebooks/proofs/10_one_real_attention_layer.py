@@ -54,7 +54,7 @@ assert ((values[2] / values[0]).log().abs() < (weights[2] / weights[0]).log().ab
 
 # %% after: short-only  numbers: 3.6, 3.9
 
-# %% after: portrait  numbers: 46
+# %% after: portrait
 assert torch.cat([shares_of_five(one) for one in readings], dim=-1).shape[-1] == 258
 assert portrait.argmax(dim=0).tolist() == [0, 0, 3, 1, *[0] * 8]
 previous = torch.cat([one.weights[2].diagonal(offset=-1)[1:-1] for one in readings])
@@ -66,6 +66,11 @@ assert others.masked_fill(others > 2, 0).max() < 2 and (others > 2).sum() == 2
 shares = portrait[0][[0, 1, 4, 5, 6, 7, 8, 9, 10, 11]]
 assert abs(shares.min() - 1.7) < 0.05 and abs(shares.max() - 4.0) < 0.05
 
+# %% after: largest
+most = torch.tensor([head for head in range(12) if most_to_cls[head] > 0.5])
+assert most.tolist() == [0, 1, 6, 7, 8, 9, 10, 11]
+assert 1 / 3 < most_to_cls[[4, 5]].min() and most_to_cls[[4, 5]].max() < 0.4
+
 # %% after: shuffle
 for seed in (0, 1, 2, 3):  # other shuffles
     dice = torch.Generator().manual_seed(seed)
@@ -74,22 +79,10 @@ for seed in (0, 1, 2, 3):  # other shuffles
     assert by_head.topk(4).values[3] < 0.1
     assert by_head[2] > 0.75 and abs(by_head[5] - 1 / 3) < 0.05 and abs(by_head[4] - 1 / 7) < 0.03
 
-# %% after: swap
-ten = [head for head in range(12) if head not in (2, 3)]
-assert [head for head in ten if word_in_0[head] > cls_in_1[head]] == [4, 8, 10, 11]
-lost = 1 - cls_in_1 / cls_in_0
-assert (lost[[6, 7]] - 1 / 4).abs().max() < 0.03 and lost[[0, 1, 5, 9]].max() < 0.1
-assert word_in_1[ten].max() < 1
-# head 2 gives as much to whatever stands in position 1
-assert (torch.stack([word_in_1, cls_in_1])[:, 2] - 1.5).abs().max() < 0.05
-assert cls_in_0[2] < 0.01 and word_in_0[2] < 0.01
-# head 3 avoids position 0
-assert word_in_0[3] < 0.15 < 1 < word_in_1[3] and cls_in_0[3] < 0.35 < 2.3 < cls_in_1[3]
-
-# %% after: by-asker  numbers: 5,000
+# %% after: by-asker  numbers: 5,000, 20
 
 # %% after: askers
-assert abs(from_word.mean(dim=0)[3] - 2.1) < 0.05 and from_word.mean(dim=0).argmax() == 3
+assert abs(own[3] - 2.1) < 0.05 and own.argmax() == 3
 
 # %% after: see-askers  numbers: 20
 assert abs(median[3] - 1.68) < 0.005 and abs(own[3] / others[3] - 1) < 0.02
@@ -97,8 +90,7 @@ times = own / others
 assert set(times.topk(4).indices.tolist()) == {1, 4, 8, 10}
 assert times[[1, 4, 8, 10]].min() > 1.7 and times.max() < 2.2 and times.topk(5).values[4] < 1.3
 assert (from_common.mean(dim=0) > 1).float().mean(dim=1)[3] > 0.9  # nearly every asker, in head 3
-marked = set(" ".join(examples.clues).split())
-assert not marked & {"the", "in", "a", "of", "to", "and", "on"}
+assert abs(own[8] - 0.5) < 0.03
 # the 21 ambiguous words exchange their sentences at random: fewer shares every time
 number = torch.tensor(examples.word.factorize()[0])
 in_places = []
@@ -119,18 +111,22 @@ for seed in range(4):
 
 # %% after: draw-askers  numbers: 20
 
-# %% after: clues-are-content  numbers: 1.68, 20, 46, 552
+# %% after: two-reasons  numbers: 1.68, 20, 46, 552
 
 # %% after: luck
-assert few == 15 and ahead.numel() == 552 and ahead[0, 4] < 10 and 552 * 10 / 5000 < 1.5
+assert few == 15 and ahead.numel() == 552 and ahead[0, 4] < 10 and 1 < by_chance < 2
 assert examples.sentence[0] == " ".join(reading.tokens[1:-1]) and examples.clues[0] == "river"
-assert (min(first_tenth), max(first_tenth)) == (18, 24)
+four = [1, 4, 8, 10]
+assert (
+    in_first_tenth[four].min() > 1.9 * others_in_it[four].max()
+    and abs(in_first_tenth.max() - 24 / 46) < 0.005
+)
 for factor in (1 - 1e-5, 1 + 1e-5):  # no number hangs on rounding
     again = (from_common > factor * from_word).sum(dim=-1)
     assert (again < 10).sum() == 15 and again[0, 4] <= ahead[0, 4] + 1
-    assert (again < 500).sum(dim=0)[[1, 4, 8, 10]].tolist() == first_tenth
+    assert torch.allclose((again < 500).float().mean(dim=0), in_first_tenth)
 
-# %% after: what-arrives  numbers: 15, 32, 384
+# %% after: what-arrives  numbers: 15, 46, 32, 384, 552
 
 # %% after: contributions
 assert u.shape == (12, 10, 384)
@@ -148,16 +144,10 @@ for place in (2, 5, 10, 50):
     in_place = projected_values(layer.embed(["[CLS]"], positions=[place])[0])[:, 0]
     assert (in_place.norm(dim=-1) / of_words).min() > 0.8
 
-# %% after: two-parts
-for position, low, high in ((0, -1, -0.89), (1, 0, 1)):
-    whole = projected_values(layer.embed(["[CLS]"], positions=[position])[0])[:, 0]
-    fixed = projected_values(torch.zeros(1, 384))[:, 0]
-    cosines = torch.cosine_similarity(whole - fixed, fixed, dim=-1)[[6, 7, 8, 9, 11]]
-    assert low < cosines.min() and cosines.max() < high
-
-# %% after: sink  numbers: 0, 0.05, 0.44, 9
+# %% after: sink  numbers: 0, 0.05, 0.11, 0.44, 9
 of_cls = weight_of_cls(readings)
-assert abs(of_cls[9] - 0.44) < 0.005 and of_cls[9] * lengths[0, 9] < 0.05
+assert abs(of_cls[9] - 0.44) < 0.005 and abs(lengths[0, 9] - 0.11) < 0.005
+assert abs(of_cls[9] * lengths[0, 9] - 0.05) < 0.005
 
 # %% after: see-sink
 assert abs(measured[9] - 1.73) < 0.005
@@ -165,12 +155,11 @@ w = weight_of_cls(readings)
 assert (measured * (1 - w) - 1)[[6, 7, 8, 9, 11]].abs().max() < 0.05
 assert length_ratio(texts["9 sentences"][0]).median(dim=1).values.max() < 1.15
 
-# %% after: the-arithmetic  numbers: 1, 0.44, 1.73, 1.79, 0.08
+# %% after: the-arithmetic  numbers: 1, 1.73
 
 # %% after: ablate
 share = equal / removed
-assert (share > 0.6).nonzero().flatten().tolist() == [2, 8, 9] and share[[2, 8, 9]].min() > 0.67
-assert share[[0, 1, 3, 4, 5, 6, 7, 10, 11]].max() < 0.54
+assert (share < 0.8).all()  # a head adds something without choosing
 assert removed.argmax() == 4 and abs(removed[4] - 0.46) < 0.005 and abs(equal[4] - 0.17) < 0.005
 # without the choice, the head adds what the text says: [CLS] keeps its weight, the rest is equal
 one = readings[0]

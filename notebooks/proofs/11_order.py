@@ -94,12 +94,19 @@ assert torch.allclose(rotate(some, layout="halves"), rotate_by_hand(some), atol=
 # %% after: wrong-rotations
 assert shares[0] > 0.98 and 0.75 < shares[1] < 0.82 and 0.44 < shares[2] < 0.54
 assert shares[3] > 0.97
+# without rotation, every answer is a number that was recorded for the animal
+some_lists = make_lists(2000, 16, generator=torch.Generator().manual_seed(1))
+x_ = rotary_attention(reader.attention, reader.embed(some_lists.tokens), lambda x: x)
+guesses = reader.read(x_[:, -1]).argmax(dim=-1).tolist()
+for i in (some_lists.entries[:, -1] >= 2).nonzero().flatten().tolist():
+    *before_, question = to_words(some_lists.tokens[i])
+    assert f"{question.removesuffix('?')} {guesses[i]}" in before_
 
 # %% after: penalty
 from attnlab import alibi_bias
 
 lower = torch.ones(6, 6).tril() > 0
-assert torch.allclose((-1 / 4 * (m[:, None] - m))[lower], alibi_bias(4, 6)[0][lower])
+assert torch.allclose(((m - m[:, None]).tril() / 4)[lower], alibi_bias(4, 6)[0][lower])
 trained_slopes = -alibi_bias(4, 2)[:, 1, 0]
 assert torch.allclose(trained_slopes, 4.0 ** -torch.arange(1, 5))
 
@@ -123,7 +130,8 @@ counts = raw.query("scheme == 'ALiBi' and seed == 0").set_index("distance")["que
 assert abs(counts["1-15"] / counts["all"] - 0.867) < 0.005
 assert counts.drop("all").sum() == counts["all"] and counts.min() > 400
 assert one["ALiBi", "24-31"].max() < 0.17 and one["ALiBi", "32-63"].max() < 1 / 8
-assert one["none", "32-63"].mean() > one["none", "1-15"].mean() + 0.08
+assert one["none", "24-31"].mean() > one["ALiBi", "24-31"].mean()
+assert one["none", "32-63"].mean() > one["ALiBi", "32-63"].mean()
 assert one["rotary", "1-15"].mean() < 0.65 and one["ALiBi", "1-15"].min() > 0.97
 
 # %% after: after-far  numbers: 87, 15, 24, 0, 16
@@ -133,11 +141,13 @@ at = dict(zip(lengths, shares.T, strict=True))
 assert at[64][3] > 0.97 and at[128][3] > 0.96 and at[16][3] > 0.98
 assert abs(at[256][5] - 0.91) < 0.005 and abs(at[16][5] - 0.85) < 0.005
 assert (at[16][2:].diff() < 0).all()  # the price on short lists
+assert abs(at[64][1] - results.query("scheme == 'rotary' and tokens == 64").accuracy.min()) < 0.02
 reach = [max(k for k in lengths if at[k][i] > 0.8) for i in range(1, 6)]
 assert reach == sorted(reach)
 
 # %% after: far-again
-low, high = torch.stack(far_back).aminmax(dim=1)
+low, high = torch.stack(far_back[:2]).aminmax(dim=1)
+assert abs(weight_far_back(lambda x: x) - 48 / 64).max() < 0.02  # a layer without order
 assert abs(low[0] - 0.60) < 0.01 and abs(high[0] - 0.81) < 0.01
 assert abs(low[1] - 0.17) < 0.01 and abs(high[1] - 0.36) < 0.01
 

@@ -6,8 +6,8 @@
 # has a row of weights for every token of every sentence, and among so many pictures you will find one for almost any
 # story.
 #
-# So let us ask without choosing: **what does a trained layer really look at?** We measure all twelve heads on 46
-# sentences, and for every result we ask what we would see if the head did nothing special.
+# So let us ask without choosing. <!--above-->**What does a trained layer really look at**? We measure all twelve heads
+# on 46 sentences, and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
 # and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
@@ -51,8 +51,8 @@ reading.embedded.shape, reading.weights.shape, reading.output.shape
 # %% experiment-heads [markdown]
 # ### Your experiment: twelve maps
 #
-# In each small map, the rows are the tokens that ask and the columns those that are asked. Head 4 shows the arc from
-# *bank* to *river*. Look through the other maps, and then type in sentences of your own. Which head draws the same
+# In each small map, the rows are the tokens that ask and the columns those that are asked. <!--below-->Head 4 shows the
+# arc from *bank* to *river*. Look through the other maps, and then type in sentences of your own. Which head draws the same
 # picture every time?
 
 # %% explore-heads
@@ -66,20 +66,21 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# One sentence proves little, so we turn to 46 sentences with 304 words. Each sentence contains one of 21
-# ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
+# One sentence proves little, so we turn to 46 sentences with 304 words. <!--below-->Each sentence contains one
+# of 21 ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
 # %% weight-text [markdown]
-# The maps have a dark first column. So how much weight do the words give to `[CLS]`, which is not a word at all?
+# Many of the maps have a dark first column. <!--below-->So how much weight do the words give to `[CLS]`, which is not a
+# word at all?
 
 
 # %% weight-of-cls
 def weight_of_cls(readings):
-    weights = [reading.weights[:, 1:-1, 0] for reading in readings]  # (H, words) each
+    weights = [text.weights[:, 1:-1, 0] for text in readings]  # (H, words) each
     return torch.cat(weights, dim=1).mean(dim=1)  # (H,)
 
 
@@ -89,7 +90,8 @@ Table(["weight of [CLS]"], heads, weight_of_cls(readings)[None])
 
 # %% so-much [markdown]
 # In head 6 it is 0.41. Is that a lot? Our sentences have only 8.6 tokens on average, markers included. To see what
-# happens in longer texts, we join three sentences at a time, and then nine, and read each group as one text.
+# happens in longer texts, we join three sentences at a time, and then nine, without full stops, and read each group as one
+# text.
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -110,8 +112,8 @@ Table(
 )
 
 # %% in-uniform-shares [markdown]
-# In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. A row has one unit of weight to give away,
-# and seven times as many tokens share it. **So a weight says little unless you know the number of tokens.**
+# <!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. In head 6 the scores of `[CLS]` do not grow with the text, and seven times as many tokens share the row.
+# **So a weight says little unless you know the number of tokens.**
 #
 # To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
 # tokens. A key has a share of 1 if all keys get the same weight.
@@ -136,34 +138,43 @@ title = "In most heads, the shares of [CLS] change less than its weight"
 draw_shares(values, list(texts), title, "10.1")
 
 # %% short-only [markdown]
-# In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long texts.
+# <!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long
+# texts.
 # **From here on we measure the short sentences, and the results hold for those.**
 #
 # ## A portrait of the twelve heads
 #
-# Where else do words look? We try five positions. The first word of each sentence is left out, because its “token
-# before” would be `[CLS]`.
+# Where else do words look? We try five positions.
 
 
 # %% portrait
 def shares_of_five(reading):
-    L = len(reading.tokens)
+    weights, L = reading.weights, len(reading.tokens)
     words = torch.arange(2, L - 1)  # all words but the first
-    keys = [0, L - 1, words, words - 1, words + 1]
-    weights = [reading.weights[:, words, key] for key in keys]  # (H, words) each
-    return torch.stack(weights) * L  # (5, H, words)
+    to_cls, to_sep = weights[:, words, 0], weights[:, words, L - 1]  # (H, words) each
+    to_itself = weights[:, words, words]
+    to_before, to_after = weights[:, words, words - 1], weights[:, words, words + 1]
+    return L * torch.stack([to_cls, to_sep, to_itself, to_before, to_after])
 
 
-portrait = torch.cat([shares_of_five(reading) for reading in readings], dim=-1).mean(
-    dim=-1
-)
+shares = torch.cat([shares_of_five(text) for text in readings], dim=-1)  # (5, H, 258)
+portrait = shares.mean(dim=-1)  # (5, H)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.2")
+title = "Of five positions, [CLS] gets the most in ten heads"
+draw_shares(portrait, names, title, "10.2")
 
 # %% by-position [markdown]
-# **Of the five positions, `[CLS]` gets the most in ten heads.** The exceptions are heads 2 and 3. In head 2 the token
-# before gets a weight of nearly 1, so its uniform shares are nearly the number of tokens. In head 3 none of the five
-# gets much more than one share.
+# **On average, `[CLS]` gets the most of the five positions in ten heads.**
+# <!--above-->In head 2, the token before gets nearly all of the weight, and in head 3 no position stands out. But a mean
+# can hide what the single words do. So how often is `[CLS]` the token with the largest weight?
+
+# %% largest
+largest = torch.cat([text.weights[:, 1:-1].argmax(dim=-1) for text in readings], dim=1)
+most_to_cls = (largest == 0).float().mean(dim=1)  # (H,)
+Table(["words that look most at [CLS]"], heads, most_to_cls[None])
+
+# %% the-shuffle [markdown]
+# <!--above-->In eight heads, most words give their largest weight to `[CLS]`.
 #
 # ## Does a head look at a position?
 #
@@ -176,8 +187,8 @@ draw_shares(portrait, names, "Ten of the twelve heads look most at [CLS]", "10.2
 
 
 # %% shuffle
-def weights_for(tokens, positions=None):
-    x = layer.embed(tokens, positions=positions)  # (1, L, E)
+def weights_for(tokens):
+    x = layer.embed(tokens)  # (1, L, E)
     return layer.attention(x).weights[0]  # (H, L, L)
 
 
@@ -195,75 +206,56 @@ moved = [moved_by_shuffling(text, generator) for text in readings]
 moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
 Table(["attention that moves"], heads, moved[None])
 
-# %% the-swap [markdown]
-# In head 2 nearly all of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and to
-# some extent 4, look at positions among the words.**
-#
-# But `[CLS]` stayed in place. Do heads look at it because of the *token*, or because it stands in the first *position*?
-# We let `[CLS]` and the first word exchange their position vectors, and we look at the rows of the other words.
-
-
-# %% swap
-def shares_of_two(weights):
-    """Return the shares of the first two tokens, in the rows of the other words."""
-    return weights[:, 2:-1, :2].mT * weights.shape[-1]  # (H, 2, words)
-
-
-before, after = [], []
-for text in readings:
-    positions = [1, 0, *range(2, len(text.tokens))]
-    before.append(shares_of_two(text.weights))
-    after.append(shares_of_two(weights_for(text.tokens, positions)))
-cls_in_0, word_in_1 = torch.cat(before, dim=-1).mean(dim=-1).T  # (H,) each
-cls_in_1, word_in_0 = torch.cat(after, dim=-1).mean(dim=-1).T
-values = torch.stack([cls_in_0, word_in_1, word_in_0, cls_in_1])
-names = ["[CLS] in 0", "first word in 1", "first word in 0", "[CLS] in 1"]
-draw_shares(
-    values, names, "In heads 4, 8, 10 and 11, position 0 draws the weight", "10.3"
-)
-
 # %% by-asker [markdown]
-# Compare the last two rows, after the exchange. In heads 4, 8, 10 and 11 the first word, now in position 0, gets more
-# than `[CLS]`. **There the position counts more.** In heads 0, 1, 5, 6, 7 and 9 `[CLS]` still gets more. **There the
-# token counts more**, although in heads 6 and 7 it loses about a quarter of its shares.
-#
-# Head 2 looks at the previous position as before. Head 3 avoids position 0: whatever stands there gets little.
+# <!--above-->In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and
+# to some extent 4, look at positions among the words.** About `[CLS]`, which stayed in its place, this says nothing.
 #
 # ## Does it matter which word asks?
 #
 # In lesson 5, in one head, “bank” selected words that go with banks. Does this hold for other ambiguous words, and in
-# which heads? We measure the uniform shares that a clue gets on average, first from the ambiguous word, and then from
-# the 5,000 words of lesson 5, each of which asks in its place.
+# which heads? We measure the uniform shares that the clues get from the ambiguous word.
+#
+# A large share can have two reasons: that this word asks, or that the head gives such clues large shares whoever asks.
+# So we also put other words in its place, and call them **askers**: the 5,000 words of lesson 5, and the other 20
+# ambiguous words. This takes half a minute.
+#
+# <!--below-->First, the ambiguous words themselves ask.
 
-# %% askers
-common = layer.common_words(5000)
 
-
+# %% clue-shares
 def clue_shares(word, sentence, clues, askers):
     """Return what the clues get if each asker stands in the place of the word: (H, A)."""
     tokens = layer.tokens(sentence)
     rows = layer.attend_as(askers, tokens, tokens.index(word))  # (H, A, S)
-    is_clue = torch.tensor([token in clues.split() for token in tokens])
+    is_clue = torch.tensor([token in clues.split() for token in tokens])  # (S,)
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-from_word = torch.stack([clue_shares(*row, askers=[row[0]]) for row in examples.values])
-from_common = torch.stack([clue_shares(*row, askers=common) for row in examples.values])
-Table(["the ambiguous words ask"], heads, from_word.mean(dim=0).T)
+# %% askers
+common, ambiguous = layer.common_words(5000), list(examples.word.unique())
+from_word, from_common, from_others = [], [], []
+for word, sentence, clues in examples.values:
+    others = [other for other in ambiguous if other != word]
+    from_word.append(clue_shares(word, sentence, clues, [word]))
+    from_common.append(clue_shares(word, sentence, clues, common))
+    from_others.append(clue_shares(word, sentence, clues, others))
+from_word = torch.stack(from_word)  # (46, H, 1)
+from_common = torch.stack(from_common)  # (46, H, 5000)
+from_others = torch.stack(from_others)  # (46, H, 20)
+own = from_word.mean(dim=(0, 2))  # (H,)
+Table(["the ambiguous words ask"], heads, own[None])
+
+# %% head-3 [markdown]
+# <!--above-->The clues get most in head 3, twice their uniform share. This is the head in which no position stands out.
+# Does it find the clues for this word, or does it give them much in any case?
 
 # %% ask-askers
 predict("10/when-others-ask")
 
 # %% see-askers
 # %%answer 10/when-others-ask
-ambiguous = list(examples.word.unique())
-from_others = []
-for word, sentence, clues in examples.values:
-    askers = [other for other in ambiguous if other != word]
-    from_others.append(clue_shares(word, sentence, clues, askers).mean(dim=1))
-own = from_word.mean(dim=0)[:, 0]  # (H,)
-others = torch.stack(from_others).mean(dim=0)
-median = from_common.mean(dim=0).median(dim=1).values
+median = from_common.mean(dim=0).median(dim=1).values  # (H,)
+others = from_others.mean(dim=(0, 2))
 names = ["the ambiguous words ask", "the median asker", "the other ambiguous words"]
 Table(names, heads, torch.stack([own, median, others]))
 
@@ -280,39 +272,51 @@ ax.text(11.6, 1.03, "uniform", ha="right", va="bottom", color="#666", fontsize=9
 ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 2.9))
 ax.set(xticks=range(12), title="In heads 1, 4, 8 and 10 it matters most who asks")
 ax.legend(loc="upper right", ncols=3, fontsize=8, columnspacing=1)
-show_figure(ax, "10.4")
+show_figure(ax, "10.3")
 
-# %% clues-are-content [markdown]
-# In head 3 the clues get 1.68 shares from the median asker. The clues are words with a meaning of their own, not words
-# like “the” and “in”, and head 3 favours such words, whoever asks. **A large share alone does not show that a head has
-# found a clue.**
+# %% two-reasons [markdown]
+# In head 3 the clues get 1.68 shares from the median asker, so this head gives them much whoever asks. **A large share
+# alone does not show that a head has found a clue.**
 #
-# The last row is a stricter control: the other 20 ambiguous words ask in the same place. In head 3 they give the clues
-# as much as the right word does. **In heads 1, 4, 8 and 10 the right word gives the clues about twice as much.**
+# The other 20 ambiguous words are a stricter control. In head 3 they give the clues as much as the ambiguous word itself
+# does. <!--above-->In heads 1, 4, 8 and 10 an ambiguous word gives its clues about twice as much as others do.
 #
-# And the arc from “bank” to “river”, was it a lucky pick? Twelve heads and 46 sentences are 552 chances to find such an
-# arc. We count how many of the 5,000 askers are ahead of the ambiguous word.
+# Was the arc from “bank” to “river” a lucky pick? Twelve heads and 46 sentences give 552 chances to find such an arc. We
+# count how many of the 5,000 askers give the clues more than the ambiguous word does, and say that they are *ahead*. We
+# count the same for the other ambiguous words.
+
 
 # %% luck
-ahead = (from_common > from_word).sum(dim=-1)  # (46, H)
-print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
+def askers_ahead(shares):
+    """Count the common words that give the clues more: shares (46, H, A) -> (46, H, A)."""
+    counts = [(from_common > one[..., None]).sum(dim=-1) for one in shares.unbind(-1)]
+    return torch.stack(counts, dim=-1)
+
+
+ahead, ahead_of_others = askers_ahead(from_word), askers_ahead(from_others)
+by_chance = (ahead_of_others < 10).float().mean(dim=-1).sum()
 few = (ahead < 10).sum().item()
-print(f"fewer than 10 ahead: {few} of 552, and by chance {552 * 10 / 5000:.1f}")
-first_tenth = (ahead < 500).sum(dim=0)[[1, 4, 8, 10]].tolist()
-print(
-    f"fewer than 500, heads 1, 4, 8, 10: {first_tenth} of 46, and by chance {46 / 10}"
-)
+print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
+print(f"fewer than 10 ahead: {few} of 552; other ambiguous words: {by_chance:.1f}")
+in_first_tenth = (ahead < 500).float().mean(dim=(0, 2))  # (H,)
+others_in_it = (ahead_of_others < 500).float().mean(dim=(0, 2))
+names = ["the ambiguous word in the first tenth", "other ambiguous words in it"]
+Table(names, heads, torch.stack([in_first_tenth, others_in_it]))
 
 # %% what-arrives [markdown]
-# So few askers are ahead in 15 cases, and by chance it would be about one, so the arc is hardly a lucky pick. But in each
-# of the four heads, the right word is among the first tenth of the askers in only about half of the sentences, or less.
-# **The right word is ahead on average, not in every sentence.**
+# In 15 of the 552 cases, fewer than ten askers are ahead, and the arc from “bank” to “river” is one of them. Other
+# ambiguous words would make us expect one or two such cases. So luck may explain one or two of the 15, but not all.
+#
+# The table gives shares of the 46 sentences. In heads 1, 4, 8 and 10, the ambiguous word is more often among the first
+# tenth of the askers than the others are, but in only about half of the sentences, or less.
+# <!--above-->**The ambiguous word is ahead of the others on average, not in every sentence**.
 #
 # ## What reaches the output?
 #
 # What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
 # features, and 32 columns of the last matrix turn this value back into 384 features. We call the result $u_{h,j}$. It
-# is what the head would add if it gave token $j$ all of its weight:
+# is what the head would add if it gave token $j$ all of its weight. <!--below-->The output is a weighted sum of all
+# vectors $u_{h,j}$, plus a bias.
 #
 # $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
@@ -331,8 +335,8 @@ output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, reading.output, atol=1e-5)
 
 # %% how-long [markdown]
-# How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into position 1, and
-# the first word of each sentence into position 0.
+# <!--below-->How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into
+# position 1, and the first word of each sentence into position 0, where it did not stand in training.
 
 # %% sink-lengths
 words = torch.cat([text.embedded[1:-1] for text in readings])  # (304, E)
@@ -347,40 +351,13 @@ lengths = [projected_values(x[0]).norm(dim=-1).mean(dim=-1) for x in vectors.val
 lengths = torch.stack(lengths) / of_words  # (3, H)
 Table(list(vectors), heads, lengths)
 
-# %% two-parts-text [markdown]
-# In heads 6, 7, 8, 9 and 11, $u$ is only about a tenth as long for `[CLS]` in position 0 as for a word. How does a layer
-# make such a short vector? A value is a vector times a matrix, plus a bias, so $u$ has two parts. We draw them end to
-# end.
-
-# %% two-parts jupyter={"source_hidden": true}
-fig, axes = plt.subplots(2, 6, figsize=(7.6, 3.1), layout="constrained")
-from_bias = projected_values(torch.zeros(1, 384))[:, 0] / of_words[:, None]  # (H, E)
-from_matrix = (
-    projected_values(vectors["[CLS] in 0"][0])[:, 0] / of_words[:, None] - from_bias
-)
-for head, ax in enumerate(axes.flat):
-    cosine = torch.cosine_similarity(from_matrix[head], from_bias[head], dim=0).item()
-    start, length = from_matrix[head].norm().item(), from_bias[head].norm().item()
-    x_end, y_end = start + length * cosine, length * (1 - cosine**2) ** 0.5
-    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="#999999", lw=1))
-    ax.plot([0, start], [0, 0], color="#4a90c4", lw=4, solid_capstyle="butt")
-    ax.plot([start, x_end], [0, y_end], color="#e08a3c", lw=2.5)
-    ax.plot([0, x_end], [0, y_end], color="#111111", lw=1.2)
-    ax.plot(x_end, y_end, "o", color="#111111", ms=5)
-    ax.set(xlim=(-0.25, 1.1), ylim=(-0.2, 0.65), aspect="equal", xticks=[], yticks=[])
-    ax.set_title(f"head {head}", fontsize=9, fontweight="normal")
-    ax.spines[:].set_visible(False)
-title = "In heads 6, 7, 8, 9 and 11, the bias nearly cancels the rest"
-fig.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11)
-show_figure(fig, "10.5")
-
 # %% sink [markdown]
-# In these five heads the bias points nearly opposite to the other part. **Training has made one vector almost zero: that
-# of `[CLS]` in position 0.**
+# <!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is about a tenth as long as a word’s. Neither
+# `[CLS]` in position 1 nor the words in position 0 have such a short $u$.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
-# weight of 0.44 on `[CLS]` in head 9 adds no more than one of 0.05 on a word. What is such a token good for? Let us take
-# it away: no token may look at `[CLS]` any more.
+# weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 · 0.11, or 0.05, on a word. What is such a
+# token good for? Let us take it away: no token may look at `[CLS]` any more.
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -399,22 +376,23 @@ def length_ratio(reading):
 
 measured = torch.cat([length_ratio(text) for text in readings], dim=1)
 measured = measured.median(dim=1).values  # over the words
-Table(["length without [CLS] / length with it"], heads, measured[None])
+if_it_added_nothing = 1 / (1 - weight_of_cls(readings))
+names = ["length without [CLS] / length with it", "1 / (1 - weight of [CLS])"]
+Table(names, heads, torch.stack([measured, if_it_added_nothing]))
 
 # %% the-arithmetic [markdown]
 # It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
 # $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
-# $1 / (1 - w)$. With $w = 0.44$ this is 1.79, close to what we measured, and it fits the other four heads with
-# an almost zero $u$ as well.
+# $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree.
 #
 # **So a sink turns a head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
-# little. In texts of nine sentences it hardly does, because `[CLS]` gets only 0.08 of the weight in head 9.
+# little.
 #
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head adds. How far does
-# that move the output of a word, compared with its length? As a control, the head stays and so does the weight of
-# `[CLS]`, but the other tokens share the rest equally. So the head no longer chooses among them.
+# that move the output of a word, compared with the length of this output? As a control, the head stays and so does the
+# weight of `[CLS]`, but the other tokens share the rest equally. So the head no longer chooses among them.
 
 
 # %% ablate
@@ -433,37 +411,39 @@ names = ["head removed", "other weights equal"]
 Table(names, heads, torch.stack([removed, equal]))
 
 # %% before-table [markdown]
-# Removing head 4 moves the output most, by 0.46 of its length. Equal weights move it by only 0.17, so much of what head
-# 4 adds does not depend on where it looks. Only in heads 2, 8 and 9 does losing the choice move the output much more than
-# half as far. **A map shows what a head chooses, but a head can add a lot without choosing.**
+# <!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17. So
+# much of what head 4 adds does not depend on where it looks. Part of it is the same for every sentence, because the bias of the values is always added in full.
+# **A map shows what a head chooses, but a head can add a lot without choosing.**
 #
 # ## So what does a trained layer really look at?
 #
 # Here are our measures, row by row. Within each row, dark is large.
 
 # %% the-table
-names = ["attention that moves", "shares of [CLS] in 0", "shares of [CLS] in 1"]
-names += ["length of u of [CLS]", "clues: own word / others"]
-names += ["head removed", "other weights equal"]
-rows = [moved, cls_in_0, cls_in_1, lengths[0], own / others, removed, equal]
+names = ["attention that moves in a shuffle", "words that look most at [CLS]"]
+names += ["length of u of [CLS] / of a word", "clues: ambiguous word / others"]
+names += ["output moves: head removed", "output moves: other weights equal"]
+rows = [moved, most_to_cls, lengths[0], own / others, removed, equal]
 table = torch.stack(rows)
-_, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
+_, ax = plt.subplots(figsize=(8.4, 3.2), layout="constrained")
 look = {"annot": table, "fmt": ".2f", "cmap": "Blues", "linewidths": 1, "cbar": False}
 sns.heatmap(table / table.amax(dim=1, keepdim=True), yticklabels=names, ax=ax, **look)
 ax.set(xlabel="head", title="Different heads stand out in different rows")
-show_figure(ax, "10.6")
+show_figure(ax, "10.4")
 
 # %% the-answer [markdown]
-# - **Ten of the twelve heads look most at `[CLS]`**, which is not a word: heads 4, 8, 10 and 11 more because of its
-#   position, heads 0, 1, 5, 6, 7 and 9 more because of the token. In heads 6, 7, 8, 9 and 11 its $u$ is so short that a
-#   large weight adds no more than a small one on a word.
+# - **In eight of the twelve heads, most words give their largest weight to `[CLS]`**, which is not a word. In heads 6, 7,
+#   8, 9 and 11 its $u$ is so short that a large weight adds no more than a small one on a word.
 # - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
-# - **In heads 1, 4, 8 and 10 it matters who asks:** ambiguous words give their own clues more, on average.
-# - **Head 3 favours words with a meaning of their own**, whoever asks.
+# - **In heads 1, 4, 8 and 10 it matters who asks:** ambiguous words give their own clues about twice as much as other
+#   ambiguous words do, on average. In head 8 this is still less than a uniform share.
+# - **Head 3 gives the clues much**, whoever asks.
 #
 # So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
 # a first layer, a score depends only on two tokens and their positions. If a third word is replaced, the sum that the
-# softmax divides by may change, but the ratio of two other weights in the row stays the same.
+# softmax divides by may change, but the ratio of two other weights in the row stays the same. Head 4 prefers *river* to
+# *she* by the same factor, whatever the rest of the sentence says. <!--above-->Head 4 finds a clue, but it does not
+# decide on a meaning.
 #
 # All this is one layer of one model. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
 # its input, and five more layers follow. In lesson 14, we follow *bank* through them.
@@ -473,9 +453,9 @@ show_figure(ax, "10.6")
 #
 # ### The same weights, a different output
 #
-# In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*. We replace each by the other. For each
-# head, we measure how much of the attention of the ambiguous word moves, and how far what the head adds to this word
-# moves, compared with the length of the output. The table shows the means over the 31 sentences.
+# In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*. We replace each by the other. We measure
+# two things for each head: how much of the attention of the ambiguous word moves, and how far the vector that the head
+# adds to this word moves, compared with the length of the output. The table shows the means over the 31 sentences.
 
 # %% the-or-a
 exchange = {"the": "a", "a": "the"}
@@ -504,8 +484,7 @@ Table(names, heads, torch.stack(moves).mean(dim=0))
 # - Count in uniform shares. In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
 #   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
-# - In our short sentences, ten heads of this layer look most at `[CLS]`, some mostly because of where it stands, some
-#   mostly because of what it is.
+# - In our short sentences, most words give their largest weight to `[CLS]` in eight of the twelve heads of this layer.
 # - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
 #   adds by $1 / (1 - w)$. So a head can turn itself down, as long as $w$ is large.
 # - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
@@ -627,8 +606,8 @@ check_mended_ablation(careful_solution)
 # fewer than 100 of the 5,000 askers may give it more in the same place.
 #
 # You have twelve heads to choose from, and as many sentences as you like, so keep count of what you try.
-# (`clue_shares(word, sentence, clue, askers)` gives the shares from any list of askers, such as `common`.) Suppose that your word were
-# an asker like any other. How often would at least one of twelve heads pass the test by chance, if the heads were
+# (`clue_shares(word, sentence, clue, askers)` gives the shares from any list of askers, such as `common`.) Suppose that
+# your word were an asker like any other. How often would at least one of twelve heads pass the test by chance, if the heads were
 # independent?
 #
 # <details><summary>Hint</summary>
@@ -640,7 +619,8 @@ check_mended_ablation(careful_solution)
 # <details><summary>The chance, and words that work</summary>
 #
 # In one head, the word passes with a probability of $1/50$, so at least one of twelve heads passes with a probability of
-# $1 - 0.98^{12}$, about one in five. It can be done with “glass”, “tank” and “coach”, for example.
+# $1 - 0.98^{12}$, about one in five. Words such as “glass”, “tank” and
+# “coach” work.
 # </details>
 
 
@@ -726,9 +706,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The layer and the explorer: 10. When a weight is large, and the portrait: 10. Positions and the
-# exchange: 6. The word that asks: 9. What reaches the output, and the sink: 9. Heads removed or made uniform, and the
-# table: 6. The exercises take another 40 minutes; set them, and “Further”, as homework.
+# **50 minutes.** The layer and the explorer: 10. When a weight is large, and the portrait: 11. Positions: 3. The
+# word that asks: 11. What reaches the output, and the sink: 8. Heads removed or made uniform, and the table: 7. The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *“`[CLS]` is important, since everything looks at it”:* ask what the

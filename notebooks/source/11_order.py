@@ -1,8 +1,9 @@
 # %% opening [markdown]
 # # 11 · Order: who tells attention where words stand?
 #
-# *The dog bit the man.* *The man bit the dog.* The two sentences consist of the same words, and yet you know at once which of them a newspaper
-# would print. Does attention see the order of the words at all? And if it does not, how can we tell it what the order is?
+# *The dog bit the man.* *The man bit the dog.* The two sentences consist of the same words, and yet they describe
+# different events. <!--above-->Does attention see the order of the words at all? And if it does not, how can we tell it
+# what the order is?
 #
 # **You need:** [lesson 4](04_reading_heatmaps_honestly.ipynb) for baselines, and [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb) for
 # heads. You should know what the sine and cosine of an angle are.
@@ -45,9 +46,9 @@ order = [4, 5, 2, 3, 0, 1]  # the mat sat on The cat
 torch.allclose(attend(x[order]), attend(x)[order])
 
 # %% bag-of-words [markdown]
-# Each output has moved along with its word and is still the same vector. An output is a sum over all keys. The number that the softmax
+# <!--above-->Each output has moved along with its word and is still the same vector. An output is a sum over all keys. The number that the softmax
 # divides by is such a sum, too, and a sum does not depend on the order of its terms. So attention treats a sentence as a **bag of words**, and
-# our two sentences about the dog are the same bag. (In “Further”, an explorer lets you shuffle the words yourself.)
+# our two sentences about the dog are the same bag.
 #
 # ## What a causal mask gives away
 #
@@ -66,7 +67,7 @@ change = [(b - a[swapped]).norm(dim=-1) for a, b in (one_layer, two_layers)]
 Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(change))
 
 # %% which-not-where [markdown]
-# In one layer, only the outputs of the two swapped words change. Each of them now sees a different set of words. All later words still see both of
+# <!--above-->In one layer, only the outputs of the two swapped words change. Each of them now sees a different set of words. All later words still see both of
 # them, and a sum does not know in what order. So the mask tells a word *which* words come before it, but not in what order they come.
 #
 # In a second layer all six outputs change, because two of its inputs have changed. So the order leaves a trace that later layers
@@ -74,7 +75,8 @@ Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(chan
 #
 # ## Three places for positions
 #
-# Positions can enter at three places: a vector is added to each token, the queries and keys are turned, or a number is added to each score.
+# <!--below-->In the usual methods, positions enter at one of three places. A vector is added to each token, the queries and
+# keys are turned, or a number is added to each score.
 
 # %% places jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_positions
@@ -85,13 +87,12 @@ show_figure(draw_positions(), "11.1")
 # ### Add a vector to each token
 #
 # *Learned* positions are a table with one trained row for each position. *Sinusoidal* positions, those of the original Transformer, are
-# computed. At position $m$, features $2i$ and $2i + 1$ hold the sine and the cosine of the angle $m\,\omega_i$. So each pair is like the hand of a
-# clock, and $\omega_i = 10000^{-2i/E}$ is its speed: pair 0 turns by one radian per position, and each later pair turns more slowly.
+# computed. At position $m$, features $2i$ and $2i + 1$ hold the sine and the cosine of the angle $m\,\omega_i$. These two
+# features form a pair, and each pair is like the hand of a clock. Its speed is $\omega_i = 10000^{-2i/E}$: pair 0 turns
+# by one radian per position, and each later pair turns more slowly.
 #
-# If positions $p_m$ and $p_n$ are added to the tokens $x$ and $y$, the score of one for the other is a sum of four terms (without the projections
-# and the division):
-#
-# $$(x + p_m)\cdot(y + p_n) = x \cdot y + x \cdot p_n + p_m \cdot y + p_m \cdot p_n.$$
+# If positions $p_m$ and $p_n$ are added to two tokens, one of the terms of their raw score is the product $p_m \cdot p_n$
+# of their positions. Figure 11.2 shows this product for all pairs of positions, without the projections.
 
 # %% stripes jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -102,22 +103,24 @@ fig, axes = plt.subplots(1, 2, figsize=(7.5, 3.6), layout="constrained")
 panels = [("positions p", p, "feature", "position"), ("p @ p.T", p @ p.T, "n", "m")]
 for ax, (title, cells, xlabel, ylabel) in zip(axes, panels, strict=True):
     limit = cells.abs().max()
-    image = ax.imshow(cells, cmap="RdBu", vmin=-limit, vmax=limit)
+    image = ax.imshow(cells, cmap="PuOr_r", vmin=-limit, vmax=limit)
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     fig.colorbar(image, ax=ax, shrink=0.8)
 show_figure(fig, "11.2")
 
 # %% cross-terms [markdown]
-# On the right you see the last term, $p_m \cdot p_n$, for all pairs of positions. It is constant along each diagonal, so it depends only on the
-# **offset** $m - n$, which says how far back the key is. That is what we want, because in language it often matters more how far apart two words are
-# than where in the text they stand. In a model, however, $W_Q$ and $W_K$ act on the
-# two vectors first, and then this term need not depend on the offset alone.
+# The products on the right are constant along each diagonal. <!--above-->So the product of two positions depends only on
+# the offset $m - n$. The **offset** says how far apart the two tokens are, and in language this often matters more than
+# where in the text they stand. But the table is also symmetric: the product does not tell *before* from *after*.
 #
 # ### Turn the queries and keys
 #
-# The dot product of two clock hands depends only on the offset. So let us turn the queries and keys themselves into clock hands. Two features define a
-# point $(a, b)$ in the plane, and **rotary positions** (RoPE) turn it around the origin by an angle that grows with the position. We begin with two
-# features and half a radian per step.
+# In a model, $W_Q$ and $W_K$ act on the position vectors first, and then their product need not depend on the offset
+# alone. So let us bring the positions in *after* these matrices, and turn the queries and keys themselves. If two hands
+# of one clock have turned for $m$ and $n$ steps, the angle between them depends only on $m - n$.
+#
+# Two features define a point $(a, b)$ in the plane. **Rotary positions** (RoPE) turn it around the origin by an angle that
+# grows with the position.
 
 
 # %% turn
@@ -132,28 +135,41 @@ for m, n in ((3, 1), (10, 8), (6, 2), (1, 3)):
     print(f"query at {m:2}, key at {n}: {turn(q, 0.5 * m) @ turn(k, 0.5 * n):6.3f}")
 
 # %% proof [markdown]
-# The first two scores are the same, because the offset is 2 in both cases. (In the last line the key comes *after* the query, and the offset is
-# −2.) Only the offset matters, and the proof is short. Let $\alpha$ be the angle from the key to the query before any turn, and $\theta$ the angle of one
-# step. Then
+# The first two scores are the same, because the offset is 2 in both cases. <!--above-->Only the offset between query and
+# key matters, not where the two stand. The proof is short. Let $\alpha$ be the angle from the key to the query before any
+# turn, and $\theta$ the angle of one step. Then
 #
 # 1. a dot product is $|q|\,|k|$ times the cosine of the angle from the key to the query,
 # 2. turning the query by $m\theta$ and the key by $n\theta$ leaves both lengths as they are and changes the angle to
 #    $\alpha + m\theta - n\theta$,
 # 3. so the dot product is $|q|\,|k| \cos(\alpha + (m - n)\,\theta)$, which contains the positions only as the offset $m - n$.
 #
+# In the last line of the output the key comes *after* the query, and the offset is −2. Its score differs from those at
+# offset 2, because $\alpha$ is not 0. So rotary positions can tell *before* from *after*.
+#
 # The values are not turned. Positions decide where a token looks, but not what it gets there.
 #
-# A head has more than two features. They are grouped into pairs, and pair $i$ turns by $\omega_i = \text{base}^{-2i/d}$ radians per
-# step, where $d$ is head_dim. (The configuration of a model often calls the base `rope_theta`.) The score is the sum over all pairs, so it
-# depends only on the offset, too. In the explorer, a query and a key each have four pairs. Drag the two positions, and watch the score. Then try another
-# base: which pair makes the fast waves on the right?
+# A head has more than two features. They are grouped into pairs, and pair $i$ turns by $\omega_i = \text{base}^{-2i/d}$
+# radians per step, where $d$ is head_dim. (The configuration of a model often calls the base `rope_theta`.) The score is the
+# sum over all pairs, so it depends only on the offset, too.
+#
+# ### Your experiment: four pairs
+#
+# In the explorer, a query and a key each have four pairs. Drag the two positions, and watch the score. Then try another
+# base. Which pair makes the fast waves on the right, and does the base change them?
 
 # %% explore-rotary
 RotaryExplorer()
 
 # %% by-hand-text [markdown]
-# The next function rotates all the queries, or all the keys, of a head. The first half of the features holds the first coordinates of the
-# pairs, and the second half their second coordinates. We try it on one query and one key, each at six positions.
+# <details><summary>The answer</summary>
+#
+# Pair 0, which turns fastest. Its waves repeat after $2\pi$, or about six, tokens. The base does not change them, because
+# $\text{base}^0 = 1$.
+# </details>
+#
+# The next function rotates all the queries, or all the keys, of a head. The first half of the features holds the first
+# coordinates of the pairs, and the second half their second coordinates; any fixed choice of pairs would do. We try it on one query and one key, each at six positions.
 
 
 # %% by-hand
@@ -172,23 +188,24 @@ queries, keys = one_query.expand(6, 16), one_key.expand(6, 16)  # at six positio
 rotate_by_hand(queries) @ rotate_by_hand(keys).T
 
 # %% use-it [markdown]
-# Along every diagonal the offset is the same, and so is the score.
+# <!--above-->Along every diagonal the offset is the same, and so is the score.
 #
 # ### Add a number to each score
 #
-# The third way, **ALiBi** (attention with linear biases), adds $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. It is a penalty for
-# distance. Here it is for one head with the slope $s = 1/4$; a causal mask removes the keys after the query.
+# The third way, **ALiBi** (attention with linear biases), adds $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$. <!--below-->It
+# is a penalty for distance. Here it is for one head with the slope $s = 1/4$. The zeros above the diagonal belong to keys
+# after the query, which a causal mask removes.
 
 # %% penalty
 m = torch.arange(6)
--1 / 4 * (m[:, None] - m)
+(m - m[:, None]).tril() / 4
 
 # %% another-program [markdown]
 # Every head has its own slope, so some heads prefer the last few words and others hardly care about distance.
 #
 # ## A layer from another program
 #
-# A small model was trained with rotary positions on lists of 16 tokens, and the report that came with it says that it answers all
+# <!--below-->A small model was trained with rotary positions on lists of 16 tokens. The report that came with it says that it answers all
 # questions correctly. A token is either an entry, such as `cat 4`, or a question, such as `cat?`, which asks for the number that was recorded *last* for this
 # animal. Every list ends with a question. There are four animals and the numbers 0 to 7, so guessing is correct in one of eight cases.
 
@@ -198,8 +215,9 @@ print(*to_words(lists.tokens[0]), sep="   ")
 print("answer:", lists.answers[0, -1].item())
 
 # %% task-text [markdown]
-# The model consists of a linear layer, one attention layer with 4 heads, and a linear layer with one logit for each number. We put our rotation between the projections
-# and the scores. We count only the questions about animals with at least two entries, because a single entry has no order.
+# The model has three parts. The linear layer `reader.embed` turns tokens into vectors, `reader.attention` has four heads,
+# and the linear layer `reader.read` gives one logit for each number. **Our rotation stands between the projections and the
+# scores.** We count only the questions about animals with at least two entries, because a single entry has no order.
 
 
 # %% rotary-layer
@@ -224,7 +242,7 @@ reader = load_list_reader()
 print(f"{share_correct(rotate_by_hand):.2f}")
 
 # %% which-test-text [markdown]
-# That is far below the reported accuracy, yet no error was raised, and the parameters are correct. Which test would show what is wrong?
+# <!--above-->The accuracy of 0.79 is far below the report, yet no error was raised, and the parameters are correct. Which test would show what is wrong?
 
 # %% ask-test
 predict("11/which-test")
@@ -241,7 +259,7 @@ for rotation in (rotate_by_hand, rotate):
 print("same numbers:", torch.allclose(rotate_by_hand(some), rotate(some)))
 
 # %% layouts [markdown]
-# All three tests pass for our function and for attnlab’s `rotate`, and yet the two disagree. Both turn their pairs by the same angles, but they
+# <!--above-->All three tests pass for our function and for attnlab’s `rotate`, and yet the two disagree. Both turn their pairs by the same angles, but they
 # *pair different features*. Ours joins feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features
 # $2i$ and $2i + 1$, and so did the program that trained this layer. Both layouts are common and correct.
 #
@@ -258,17 +276,20 @@ shares = torch.tensor([share_correct(rotation) for rotation in rotations.values(
 Table(["correct"], list(rotations), shares[None])
 
 # %% wrong-read [markdown]
-# With `rotate` the report is true. Without any rotation the layer still gets 0.48, far more than guessing, because it finds the entries of the animal but
-# does not know which is the last. With the wrong layout it gets 0.79, so even that tells it something about the order. **That makes the bug
-# dangerous: the model gets worse, but it does not break.**
+# With `rotate`, the layer is as accurate as reported. Without any rotation it still gets 0.48, far more than guessing: it
+# always names a number that was recorded for the animal, but not always the last. With the wrong layout it gets 0.79, so
+# even wrongly paired rotations tell the layer something about the order. **That makes the bug dangerous:**
+# <!--above-->with the wrong layout, the model gets worse, but it does not break.
 #
-# And a wrong *base* hardly shows in the accuracy at all. So compare your numbers with numbers from the original program, at positions other than 0.
+# And a wrong *base* hardly shows in the accuracy at all. So compare your numbers with numbers from the original program,
+# at positions other than 0. At position 0 every angle is 0, and all rotations agree.
 #
 # ## Train short, test long
 #
-# Which of these methods still works when a text is longer than all those in training? This property is called length generalisation. We trained the model above in five versions: with learned, sinusoidal
-# or rotary positions, with ALiBi, and without positions (*none*; papers call it NoPE). Each version was trained four times on lists of 16 tokens.
-# (The learned table has 64 rows, but rows 16 to 63 were never trained.)
+# Which of these methods still works when a text is longer than all those in training? This property is called length
+# generalisation. We trained the model above in five versions: with learned, sinusoidal or rotary positions, with ALiBi,
+# and without positions (*none*; papers call it NoPE, but study models with more than one layer). Each version was trained
+# four times on lists of 16 tokens. (The learned table has 64 rows, but rows 16 to 63 were never trained.)
 
 # %% lengths jupyter={"source_hidden": true}
 import seaborn as sns
@@ -280,15 +301,15 @@ sns.lineplot(results, x="tokens", y="accuracy", hue="scheme", ax=ax, **look)
 ax.axhline(1 / 8, color="gray", linewidth=1)
 ax.text(64, 1 / 8 - 0.06, "guessing", ha="right", color="dimgray")
 ax.axvline(16, color="gray", linewidth=1, linestyle=":")
-ax.set(title="Only ALiBi stays above 90% up to 64 tokens", ylabel="correct")
+ax.set(title="Only ALiBi stays above 90%: is it the solution?", ylabel="correct")
 ax.set(xlabel="tokens in the list (trained on 16)", ylim=(0, 1.04))
 ax.set(xticks=results["tokens"].unique())
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 show_figure(ax, "11.3")
 
 # %% far-text [markdown]
-# With learned and sinusoidal positions the accuracy falls at once, and from 32 tokens on it is lower than without positions. With rotary positions it falls more slowly. Is ALiBi the solution? We sort the questions on lists
-# of 64 tokens by how many tokens back the wanted entry is.
+# <!--above-->With learned and sinusoidal positions the accuracy falls at once, and with rotary positions more slowly. Is
+# ALiBi the solution? We sort the questions on lists of 64 tokens by how many tokens back the wanted entry is.
 
 # %% how-far-back
 runs = pd.read_csv(data_path("how_far_back.csv"))
@@ -298,12 +319,13 @@ far.loc["share of questions"] = (questions / questions["all"]).round(2)
 far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi", "share of questions"]]
 
 # %% after-far [markdown]
-# ALiBi does well because 87% of the questions ask for an entry at most 15 tokens back. When the entry is 24 or more tokens back, it does worse than a layer
-# that has no positions at all, about as badly as guessing. **A high average hides that the far questions are lost.** (Far questions are easier without
-# positions, because fewer entries of the animal compete.)
+# ALiBi does well because 87% of the questions ask for an entry at most 15 tokens back. When the entry is 24 or more
+# tokens back, it does worse than a layer that has no positions at all, about as badly as guessing. **A high average hides
+# that the far questions are lost.**
 #
-# The rotary layers fail in another way. They miss even near entries, which they found on short lists. One suspect is the keys far away. Most of their pairs are turned, relative to the query, by
-# angles that never occurred in training, and these keys may draw weight from the near ones. (Pair 0 is no suspect: it turns by one radian per token, so within 16 tokens it has made two full turns.)
+# <!--above-->The rotary layers fail in another way: they miss even near entries, which they found on short lists. The
+# distant keys are one suspect. Relative to the query, most of their pairs are turned by angles that never occurred in
+# training. Such keys may take weight from the near ones.
 
 # %% ask-save
 predict("11/change-one-number")
@@ -334,22 +356,29 @@ def weight_far_back(rotation):
 far_back = [
     weight_far_back(lambda x, base=base: rotate(x, base=base)) for base in (1e4, 1e6)
 ]
-Table(["base 1e4", "base 1e6"], [f"head {i}" for i in range(4)], torch.stack(far_back))
+far_back.append(torch.full((4,), 48 / 64))  # 48 of the 64 keys are that far back
+names = ["base 1e4", "base 1e6", "equal weights"]
+Table(names, [f"head {i}" for i in range(4)], torch.stack(far_back))
 
 # %% saved [markdown]
-# A larger base helps. With a base of 1,000,000, and without any training, the stored layer answers nearly all questions on lists of 64 and even of 128 correctly.
+# A larger base helps. With a base of 1,000,000, and without any training, the stored layer answers nearly all questions on
+# lists of 64 and even of 128 correctly.
 #
-# The second table supports the suspicion. With the base of the training, the last query gives 0.60 to 0.81 of its weight to keys that are more than 15 tokens back; with the larger base, 0.17 to 0.36. So the layer had not
-# lost the order. The likely cause of its failure is the angles that it had never seen, and a larger base brings many of them back into the range of the training.
+# The second table supports the suspicion. With the base used in training, the last query gives 0.60 to 0.81 of its weight
+# to keys that are more than 15 tokens back, about as much as equal weights would. With the larger base, it gives them
+# 0.17 to 0.36. So the layer can still use the order of near entries, once the distant keys no longer take the weight. The
+# likely cause of its failure is the angles that it had never seen, and a larger base brings many of them back into the
+# range seen in training.
 #
-# **There is a price: in this layer, the further a base reaches, the more it costs on short lists.** A base of $10^8$ still gets 0.91 on lists of 256, but only 0.85 at 16 tokens.
+# **There is a price:** <!--above-->in this layer, bases from $10^5$ on work on ever longer lists, but worse and worse on
+# short ones. A base of $10^8$ still gets 0.91 on lists of 256, but only 0.85 at 16 tokens.
 #
-# This is used in practice. Code Llama, for example, raised the base of a trained model from 10,000 to 1,000,000 and then trained it further
-# on longer texts.
+# Raising the base is common in practice. Code Llama, for example, raised the base of a trained model from 10,000 to
+# 1,000,000 and then trained it further on longer texts.
 #
 # ## So who tells attention where words stand?
 #
-# Back to the dog and the man. We give each of the four words a random vector and compare the output of *dog* in the two sentences.
+# Let us return to the dog and the man. We give each of the four words a random vector and compare the output of *dog* in the two sentences.
 
 
 # %% dog-and-man
@@ -368,17 +397,21 @@ for name, rotation in {"no positions": lambda x: x, "rotary": rotate}.items():
     print(f"{name:12} “dog” differs by {(before - after).norm() / before.norm():.0%}")
 
 # %% the-answer [markdown]
-# Attention by itself cannot know where words stand: *dog* gets the same vector, whether it bites or is bitten. A causal mask tells a word only which words come before it. In most models *we* tell
-# attention, at one of three places: with a vector for each token, with a rotation of queries and keys, or with a number for each score. Then the two sentences are no longer the same.
+# <!--above-->Attention by itself cannot know where words stand. *dog* gets the same vector whether it bites or is bitten.
+# In one layer, a causal mask tells a word which words come before it, and so how many, but not in what order. In most
+# models *we* tell attention, at one of three places: with a vector for each token, with a rotation of queries and keys,
+# or with a number for each score. Then the two sentences are no longer the same.
 #
-# None of the three promises anything about texts longer than those in training, and one small task does not decide between them. What carries over is the method: train short, test long, with several runs, and look at long distances separately.
+# None of the three promises anything about texts longer than those in training, and one small task does not decide
+# between them. What carries over is the method: train short, test long, with several runs, and look at long distances
+# separately.
 
 # %% further-counting [markdown]
 # ## Further
 #
 # ### How a mask can count
 #
-# The mask can even tell a word its own position. Suppose that all scores are equal, that the first token (often a
+# So the mask can tell a word its own position. Suppose that all scores are equal, that the first token (often a
 # special one, so a layer can recognise it) has the value 1, and that every other token has the value 0. Then a word
 # that sees $n$ tokens gets the average $1/n$:
 
@@ -398,12 +431,15 @@ rescaled.pivot_table("accuracy", ["task", "rotation"], "tokens", sort=False).rou
 
 # %% squeeze-read [markdown]
 # In our task, squeezing does about as well as a larger base up to 64 tokens, worse at 128 and better at 256. In the second task it fails completely, because three tokens back is now only
-# three quarters of a step. A larger base keeps the first pair as it was, one radian for each token, so near neighbours stay apart. Models whose positions are squeezed are trained a little further.
+# three quarters of a step. A larger base keeps the first pair as it was, one radian for each token, so near neighbours stay apart. In practice, a
+# model is trained a little longer after its positions have been squeezed.
 
 # %% further-shuffle [markdown]
 # ### Shuffle the words yourself
 #
-# Here the words are shuffled, and each has the same output as before, in another place. Shuffle them yourself. Then switch the positions on: now a random vector that belongs to the place is added to the word that stands there.
+# The explorer shows the outputs before and after a shuffle: each word keeps its output and takes it along. Try other
+# orders. Then switch the positions on: now a random vector that belongs to the place is added to the word that stands
+# there.
 
 # %% explore-order
 OrderExplorer(order=order)
@@ -413,7 +449,7 @@ OrderExplorer(order=order)
 #
 # - Without positions and without a mask, attention treats a text as a bag of words: shuffle the words, and the outputs
 #   move with them.
-# - Under a causal mask, one layer knows which words come before a word, but not in what order. Several layers can work
+# - Under a causal mask, one layer tells a word which words come before it, but not in what order. Several layers can work
 #   out more.
 # - Learned and sinusoidal positions are added to the tokens. Rotary positions turn queries and keys, pair by pair, so
 #   that a score depends on the positions only through the offset, query minus key. ALiBi lowers each score in proportion to the distance.
@@ -462,7 +498,7 @@ check_angle_of_pair(angle_of_pair_1_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
 #
-# A model that writes word by word has to turn a single new query, at position 57, say. `rotate_by_hand` always begins
+# A model that writes word by word has to turn a single new query, for example at position 57. `rotate_by_hand` always begins
 # at position 0. Write a version that takes the positions as an argument and pairs *neighbours*, features $2i$ and $2i + 1$.
 #
 # <details><summary>Hint</summary>
@@ -581,8 +617,8 @@ check_to_halves(to_halves_solution)
 #
 # Torch has a module for learned positions, `nn.Embedding(max_len, E)`, and none for the others. For rotary positions,
 # turn the queries and keys and pass them on to `F.scaled_dot_product_attention`. For ALiBi, pass the bias as
-# `attn_mask`, with a causal mask added to it as zeros and minus infinities, because torch raises an error for
-# `is_causal=True` together with a mask.
+# `attn_mask`, with a causal mask added to it as zeros and minus infinities. Torch’s documentation forbids
+# `is_causal=True` together with a mask, but not every call raises an error.
 #
 # The code for Llama in Hugging Face's *transformers* rotates in halves. The script that converts Meta's parameters
 # therefore reorders the rows of $W_Q$ and $W_K$, as in exercise 4. `rotate(x, layout="halves")` performs the same
