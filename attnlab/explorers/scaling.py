@@ -14,12 +14,12 @@ from attnlab.diagnostics import effective_keys
 from attnlab.explorers._base import Explorer
 from attnlab.explorers._controls import Choice, Cycle, Slider
 from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
-from attnlab.explorers._words import TOKENS
 
 D_MODEL = 1024  # the width of the layer, shared out to 1024 / d_k heads
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024, which is one head
 TICKS = (1, 8, 64, 512)  # further apart than the words under the axis are wide
 DRAWS = 4  # what "new draw" goes through
+NUMBERS = ("1", "2", "3", "4", "5", "6")  # the random tokens that are drawn as heatmaps
 SWEEP_SEED, QUERIES, KEYS = 7, 400, 16
 DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
 NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
@@ -86,7 +86,7 @@ def _measure(products: Tensor, key: Tensor, value: Tensor, divisor: float) -> Sw
 def draw_weights(d_k: int, divisor: str, seed: int) -> Tensor:
     """Return the weights of six random tokens."""
     generator = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, len(TOKENS), max(STOPS), generator=generator)
+    query, key = torch.randn(2, len(NUMBERS), max(STOPS), generator=generator)
     query, key = query[:, :d_k], key[:, :d_k]  # the same tokens, only longer
     return attention_weights(attention_scores(query, key, scale=1 / number_of(divisor, d_k)))
 
@@ -121,7 +121,7 @@ class ScalingExplorer(Explorer):
     @property
     def panels(self) -> tuple[Panel, ...]:
         """Both matrices of weights, and the curves of all divisors."""
-        labels = {"rows": TOKENS, "columns": TOKENS}
+        labels = {"rows": NUMBERS, "columns": NUMBERS}
         ticks = [f"{d_k}" if d_k in TICKS else "" for d_k in STOPS]
         over = {"over": "d_k", "stops": STOPS, "labels": ticks, "xlabel": "d_k"}
         return (
@@ -192,7 +192,7 @@ def _lines(what: str) -> list[Line]:
 
 
 def _used(weights: Tensor) -> str:
-    return f"uses {effective_keys(weights).mean():.1f} of {len(TOKENS)} keys"
+    return f"uses {effective_keys(weights).mean():.1f} of {len(NUMBERS)} keys"
 
 
 def code(d_k: int, divisor: str) -> str:
@@ -215,7 +215,7 @@ def sentence(d_k: int, divisor: str) -> str:
         "near 1": "neither sharp nor flat",
     }
     start = (
-        f"**d_k = {d_k}, {name}**: the scores have variance {_short(measured.variance)}, and a "
+        f"**d_k = {d_k}, {name}**: the scores have variance {_short(measured.variance)}. A "
         f"query uses {measured.keys:.1f} of {KEYS} keys, so the weights are "
         f"{ends[verdict(d_k, divisor)]}. The gradient has a median length of "
         f"{_short(measured.median)} and a mean of {_short(measured.mean)}"

@@ -9,8 +9,13 @@ assert abs((best > 0.99).sum(dim=-1).float().mean() - 7.1) < 0.2
 
 # %% after: so-sure  numbers: 99
 
+# %% after: variances-add
+# a token compared with itself
+assert abs(queries.square().sum(dim=-1).mean() - 64) < 1
+
 # %% after: random-sequences
 assert random_raw_scores(1).numel() == 16_000
+assert (spread / sizes**0.5 - 1).abs().max() < 0.05
 
 # %% after: spread-and-weights
 import math
@@ -42,7 +47,7 @@ assert abs(share - math.exp(-0.5)) < 0.01
 # a key at +1 against one at -1, and how rare a score above 3 is
 assert math.exp(2) > 7 and (row > 3).double().mean() < 0.002
 
-# %% after: grows-with-n  numbers: 0.6, 0.61, 0.95, 0.88
+# %% after: grows-with-n  numbers: 0.6, 0.61
 import math
 
 # the share e^(-variance / 2), for few keys and many
@@ -52,10 +57,16 @@ for variance, expected in ((1, 0.61), (1 / 4, 0.88), (1 / 9, 0.95)):
         share = effective_keys(row.softmax(dim=-1)).mean() / n_keys
         assert abs(share - expected) < 0.02 and abs(share - math.exp(-variance / 2)) < 0.015
 
+# twice the keys, twice the count
+few = torch.randn(1, 20, generator=torch.Generator().manual_seed(0))
+twice = effective_keys(few.repeat(1, 2).softmax(dim=-1))
+assert torch.isclose(twice, 2 * effective_keys(few.softmax(dim=-1)), rtol=1e-3)
+
 # %% after: nine-derivatives
 from attnlab import softmax_jacobian
 
 assert torch.equal(softmax_jacobian(p), p.diag() - p.outer(p))
+assert torch.allclose((raised.softmax(dim=-1) - p) / 0.01, softmax_jacobian(p)[:, 0], atol=1e-3)
 winner = torch.tensor([0.998, 0.001, 0.001])
 assert abs(softmax_jacobian(winner)[0, 0] - 0.002) < 5e-5
 
@@ -77,19 +88,17 @@ assert torch.allclose(query.grad, three_steps, atol=1e-5)
 assert torch.isclose(query.grad.norm(), query_gradients(64, 16, 8)[1][0], rtol=1e-4)
 
 # %% after: see-gradient
-found = pd.DataFrame(rows, columns=columns).set_index(["d_k", "keys", "scores"])
-without = found.xs("not divided", level="scores")
-root = found.xs("divided by √d_k", level="scores")
-ratio = without.gradient / root.gradient
-assert abs(ratio[64, 256] - 12) < 1 and abs(ratio[64, 2048] - 36) < 2
-assert 12 < ratio[128, 2048] < 36 and 0.9e-3 < ratio[1024, 16] < 1.6e-3
-assert abs(without.gradient[64, 256] - 1.17) < 0.01 and abs(root.gradient[64, 256] - 0.09) < 0.01
+found = medians.set_index(["d_k", "keys"])
+assert abs(found.ratio[64, 256] - 12) < 1 and abs(found.ratio[64, 2048] - 36) < 2
+assert 12 < found.ratio[128, 2048] < 36 and 0.9e-3 < found.ratio[1024, 16] < 1.6e-3
+assert 0.7 < found.ratio[128, 16] < 1.2  # the two effects nearly cancel
+raw_median, root_median = found["gradient, not divided"], found["gradient, divided"]
+assert abs(raw_median[64, 256] - 1.17) < 0.01 and abs(root_median[64, 256] - 0.09) < 0.01
 usual = [(64, 256), (64, 2048), (128, 2048)]
-assert without["largest weight"][usual].between(0.7, 0.9).all()
-assert root["largest weight"][usual].max() < 0.05
-assert without["longest tenth"].between(0.295, 0.845).all() and root["longest tenth"].max() < 0.2
+assert found["largest weight, not divided"][usual].between(0.7, 0.9).all()
+assert max(divided_by_root[i][0].median() for i in range(3)) < 0.05
 won = random_raw_scores(1024).softmax(dim=-1).amax(dim=-1) > 0.99
-assert won.float().mean() > 0.75 and without["longest tenth"][1024, 16] > 0.5
+assert won.float().mean() > 0.75
 
 
 def lengths_of(d_k, n_keys, divisor, seed, loss):
@@ -107,11 +116,27 @@ for seed in (1, 2, 3):
         assert raw.median() > 5 * root.median() and (raw > root).double().mean() > 0.75
     raw, root = (lengths_of(1024, 16, c, seed, torch.sum) for c in (1, 32))
     assert 3e-4 < raw.median() / root.median() < 3e-3
-    assert raw.quantile(0.9) > 7 * root.quantile(0.9)
+    assert raw.quantile(0.9) > 7 * root.quantile(0.9) and raw.quantile(0.9) > 1000 * raw.median()
+
+# %% after: half-true  numbers: 0.8, 8, 11, 12, 36, 1,024
 
 # %% after: gradient-figure  numbers: 1,000
+# a box and its whiskers: uneven without the division, similar with it
+for (_, raw), (_, root) in zip(without, divided_by_root, strict=True):
+    assert raw.quantile(0.9) > 50 * raw.quantile(0.1) and root.quantile(0.9) < 3 * root.quantile(0.1)
 
-# %% after: half-true  numbers: 0.8, 8, 11, 100, 512, 1,000, 1,024
+# %% after: uneven  numbers: 512, 1,000, 1,024
+# a few queries dominate the gradient of the parameters that make the queries
+token = torch.randn(1000, 64, generator=torch.Generator().manual_seed(0))
+generator = torch.Generator().manual_seed(0)
+query = torch.randn(40, 25, 1024, generator=generator).requires_grad_()
+key, value = (torch.randn(40, 16, size, generator=generator) for size in (1024, 1))
+((query @ key.mT).softmax(dim=-1) @ value).sum().backward()
+each = query.grad.flatten(0, 1)
+longest = each.norm(dim=-1).argsort(descending=True)
+few, others = (token[part].T @ each[part] for part in (longest[:100], longest[100:]))
+assert few.norm() > 2 * others.norm()
+assert each.norm(dim=-1)[longest[:100]].sum() > 0.8 * each.norm(dim=-1).sum()
 
 # %% after: explore-scaling
 median = {
@@ -134,10 +159,11 @@ for reading in readings:
     before = reading.weights[2, 1:].diagonal()  # query i + 1, key i
     assert before.min() > 0.99
 assert abs(of_heads[2] - 100) < 15 and ((of_heads > 0.5) & (of_heads < 2)).sum() == 9
-# among ten keys, 99% for one needs a lead of almost 7, and then a variance of about 5
+# among ten keys, 99% for one needs a lead of almost 7, and then a variance between 4 and 5
 sure = torch.full((10,), 0.01 / 9)
 sure[0] = 0.99
-assert 6.7 < sure.log()[0] - sure.log()[1] < 7 and 4.5 < sure.log().var() < 5
+assert 6.7 < sure.log()[0] - sure.log()[1] < 7
+assert 4 < sure.log().var(correction=0) < sure.log().var() < 5
 
 assert maps[0].amax() < 0.6 and maps[1].amax(dim=-1).min() > 0.99
 
@@ -166,19 +192,19 @@ assert mean["divided by √d_k"][100] > 0.97 > mean["divided by d_k"][100]
 assert mean["divided by d_k"][200] > 0.97 > mean["not divided"][200]
 assert mean["not divided"][300] > 0.95
 
-# %% after: race-reading  numbers: 0.95, 400, 1,600
-reached = (final > 0.95).groupby(["step", "divisor"]).sum()
-counted = {400: [2, 4, 3], 1600: [3, 4, 4]}
-for step, wanted in counted.items():
-    assert [reached[step, name] for name in names.values()] == wanted
-assert final[1600, "not divided", 0.0003] > 0.95 > final[400, "not divided", 0.0003]
+# %% after: race-reading  numbers: 0.01, 0.03, 0.95
+lowest = final[400].xs(0.0003, level="learning_rate")
+assert lowest[names["sqrt(d_k)"]] > 0.95 > lowest[names["d_k"]] > lowest["not divided"]
+assert (final[1600].xs(0.0003, level="learning_rate") > 0.95).all()
 assert final[1600, "not divided", 0.01] < 0.7
-assert all(final[1600, name, 0.03] < 0.95 for name in names.values())
-# "in some of those runs, dividing by d_k works better, and in others worse"
-assert final[400, names["d_k"], 0.03] > final[400, names["sqrt(d_k)"], 0.03]
-assert final[400, names["d_k"], 0.0003] < final[400, names["sqrt(d_k)"], 0.0003]
+assert all(final[step, name, 0.03] < 0.95 for step in (400, 1600) for name in names.values())
+above = (final > 0.95).groupby(["step", "divisor"]).sum()
+assert all(above[step, names["sqrt(d_k)"]] > above[step, "not divided"] for step in (400, 1600))
+for step in (400, 1600):
+    for rate in (0.01, 0.03):
+        assert final[step, names["d_k"], rate] > final[step, names["sqrt(d_k)"], rate]
 
-# %% after: t5  numbers: 30
+# %% after: t5  numbers: 5
 # one step, with the factor outside and inside the parameters: how far the scores move
 
 
@@ -191,20 +217,16 @@ def moved(optimiser, inside, seed, d_k=64, width=64):
     before = (x @ w_q) @ (x @ w_k).T / outside
     (before.softmax(dim=-1) @ value).square().sum().backward()
     step.step()
-    return ((x @ w_q) @ (x @ w_k).T / outside - before).abs().mean(), w_q.grad.norm()
+    return ((x @ w_q) @ (x @ w_k).T / outside - before).abs().mean()
 
 
 def ratios(optimiser, **size):
-    both = [[moved(optimiser, inside, seed, **size)[0] for seed in range(5)] for inside in (1, 0)]
+    both = [[moved(optimiser, inside, seed, **size) for seed in range(5)] for inside in (1, 0)]
     return torch.tensor(both[0]) / torch.tensor(both[1])
 
 
 for width in (64, 512):
     assert abs(ratios(torch.optim.Adam, width=width) - 5).max() < 0.8  # about 5 times
-    assert abs(ratios(torch.optim.SGD, width=width) - 33).max() < 10  # about 30 times
-    assert torch.allclose(ratios(torch.optim.Adafactor, width=width), torch.ones(5), rtol=1e-3)
-inside, outside = (moved(torch.optim.SGD, where, 0)[1] for where in (True, False))
-assert torch.isclose(inside, 8 * outside, rtol=1e-3)  # the smaller parameters, the larger gradient
 
 # %% after: remember  numbers: 0.6
 

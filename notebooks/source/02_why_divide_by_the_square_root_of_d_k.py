@@ -7,9 +7,9 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# The dot products say how well each query matches each key, so why divide them by anything? And why by the square root
-# of the number of features, rather than by that number itself? The paper that introduced the formula gives the reason
-# for the root in a footnote. Its authors could only suspect why large dot products do harm: they may push the softmax
+# <!--above-->The dot products say how well each query matches each key, so why divide them by anything? And why by the
+# square root of the number of features, rather than by that number itself? The paper that introduced the formula explains
+# the root in a footnote. Its authors could only suspect why large dot products do harm: they may push the softmax
 # into regions where its gradients are extremely small.
 #
 # **You need:** lesson 1 (scores, weights, output, and the softmax along a row), and the ideas of a loss, a gradient, the
@@ -36,8 +36,8 @@ lesson_setup()
 # %% ten-queries [markdown]
 # ## Ten queries, ten keys
 #
-# Let us leave the division out and see what happens. Here are ten queries and ten keys with 512 features each. All of
-# their features are random numbers, so no key has anything to do with any query.
+# Let us leave the division out. Here are ten queries and ten keys with 512 features each. All
+# features are random numbers, so no key has anything to do with any query.
 
 # %% two-maps
 generator = torch.Generator().manual_seed(0)
@@ -49,14 +49,14 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# Look at the map on the left. In nine of its ten rows, a single key takes more than 99% of the weight. (Over many
-# draws, it happens in seven rows on average.) Attention is supposed to compute a weighted *average*, but
-# here it has turned into a choice, and an arbitrary one. The map on the right comes from the same dot products, but in
-# it every query still averages over several keys.
+# <!--above-->Without the division, a single key takes more than 99% of the weight in nine
+# of the ten rows. (On average over many draws, it happens in seven of the ten rows.) Attention is supposed to compute a
+# weighted *average*, but here it has turned into a choice, and an arbitrary one. The map on the right comes from the
+# same dot products, but in it every query still averages over several keys.
 #
 # ## A dot product is a sum
 #
-# The **raw score** of a query $q$ and a key $k$ is their dot product. It has one term for each of their $d_k$ features:
+# <!--below-->The **raw score** of a query $q$ and a key $k$ is their dot product, with one term for each feature.
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
@@ -78,10 +78,11 @@ print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1
 # %% variances-add [markdown]
 # ## Where the root comes from
 #
-# A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take two of the
+# <!--above-->A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take
+# two of the
 # products, $a = q_1 k_1$ and $b = q_2 k_2$. Since $q_1$ and $k_1$ are independent, the mean of $a$ is the mean of $q_1$
-# times the mean of $k_1$, which is 0. The mean of $b$ is 0 as well, and so is the mean of $a + b$. The variance of
-# $a + b$ is therefore the mean of
+# times the mean of $k_1$, which is 0. The mean of $b$ is 0 as well, and so is the mean of $a + b$.
+# <!--below-->The variance of $a + b$ is therefore the mean of its square.
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
@@ -90,12 +91,15 @@ print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1
 # is the sum of their variances.**
 #
 # A single term $q_1 k_1$ has the variance of $q_1$ times the variance of $k_1$, because $q_1^2$ and $k_1^2$ are
-# independent too. There are $d_k$ terms, so
+# independent too. <!--below-->There are $d_k$ terms, so the variance of a raw score is $d_k$ times that of one term.
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
 # Here, both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
 # $\sqrt{d_k}$. If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
+#
+# (A token that is compared with itself, as in lesson 0, breaks the third assumption. Its raw score is a sum of squares,
+# near $d_k$, or near $\sqrt{d_k}$ after the division.)
 
 # %% ask-larger
 predict("02/features-of-variance-4")
@@ -106,8 +110,8 @@ scores_of_larger = ((2 * queries) * (2 * keys)).sum(dim=-1) / 64**0.5
 print(f"variance {scores_of_larger.var():.1f}")
 
 # %% other-sizes [markdown]
-# The variance is about 16, because queries and keys each contribute a factor of 4. The division makes up for the number
-# of features, not for their size.
+# The variance is about 16, because queries and keys each contribute a factor of 4. <!--above-->The division makes up for
+# the number of features, not for their size.
 #
 # Does it do so for any $d_k$? We try six sizes, on 40 random sequences with 25 queries and 16 keys each.
 
@@ -133,6 +137,8 @@ ax.set_yticks(roots, roots)
 show_figure(ax, "2.2")
 
 # %% spread-and-weights [markdown]
+# <!--above-->After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
+#
 # ## What the spread does to the weights
 #
 # The spread of the scores matters because the softmax turns *differences* between scores into *ratios* between weights.
@@ -141,8 +147,8 @@ show_figure(ax, "2.2")
 #
 # How sharp is a row of weights? We count its [**effective keys**](glossary.ipynb#effective-keys). If five keys share
 # the weight equally, the count is 5, and if one key has all of it, the count is 1. In general it is $e$ to the power of
-# the entropy, which is the sum of $-p \ln p$ over the weights $p$ of the row. (This number is also called the
-# *perplexity*.) Here it is for the ten rows of both maps in Figure 2.1.
+# the entropy, which is the sum of $-p \ln p$ over the weights $p$ of the row. Here is the count for the ten rows of
+# both maps in Figure 2.1.
 
 # %% effective-by-hand
 entropy = -(divided * divided.log()).sum(dim=-1)  # (L,)
@@ -151,8 +157,8 @@ print("divided:         ", effective_keys(divided))
 print("not divided:     ", effective_keys(undivided))
 
 # %% many-keys [markdown]
-# With the division, most of these queries use about half of the ten keys or more. Without it, nine of them use
-# little more than one. But a text may have thousands of words. How many of them does a query use?
+# <!--above-->With the division, most of these queries use about half of the ten keys or more. Without it, nine of them
+# use little more than one. But how many keys does a query use in a text of thousands of words?
 
 # %% ask-many
 predict("02/four-thousand-keys")
@@ -170,35 +176,39 @@ table["share of all keys"] = table["divided by √64"] / table.index
 table.round(2)
 
 # %% grows-with-n [markdown]
-# With the division, a query uses about 0.6 of its keys, however many there are. The same spread of scores spreads the
-# weight over the same *share* of the keys. For normally distributed scores of variance $\sigma^2$ and many keys, this
-# share is $e^{-\sigma^2/2}$, which is 0.61 if the variance is 1. (PyTorch's own layers begin with a variance of 1/9 or
-# 1/4, as “In torch” shows, so there the share is 0.95 or 0.88.)
+# <!--above-->With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them. To see why
+# it is a *share* of the keys, imagine that every key is there twice: each weight is halved, and the number of effective
+# keys doubles. For normally distributed scores of variance $\sigma^2$ and many keys, the share is $e^{-\sigma^2/2}$,
+# which is 0.61 if the variance is 1.
 #
-# So $\sqrt{d_k}$ takes care of the number of features, and of nothing else. In a long text, an untrained query averages
-# over most of the words, and training has to make the scores larger before it can single out one of them.
+# In a long text, an untrained query averages
+# over most of the words, and training has to make the scores larger before the query can single out one of them.
 #
 # ## What the spread does to learning
 #
-# Now we turn to what the authors of the paper suspected. A model can learn from a score only if changing the score
-# changes the weights. The [**Jacobian**](glossary.ipynb#Jacobian) of the softmax is the table of all partial
-# derivatives, of each weight with respect to each score. For three keys with the weights 0.5, 0.3 and 0.2 it has nine
-# entries.
+# Now we turn to what the authors suspected. A model can learn from a score only if changing the score changes the
+# weights. We take three keys with the weights 0.5, 0.3 and 0.2, raise the score of the first by 0.01,
+# and divide the change of each weight by 0.01.
 
 # %% nine-derivatives
 p = torch.tensor([0.5, 0.3, 0.2])
-p.diag() - p.outer(p)
+scores = p.log()  # three scores that have these weights
+raised = scores + torch.tensor([0.01, 0.0, 0.0])
+print((raised.softmax(dim=-1) - p) / 0.01)
+print(p.diag() - p.outer(p))  # the same for all three scores, by a formula
 
 # %% two-forces [markdown]
-# The entry in row $i$ and column $j$ says how fast weight $i$ moves when score $j$ rises. On the diagonal you find
-# $p_i (1 - p_i)$, which is positive because the weight of a key rises with its own score. Everywhere else you find
-# $-p_i p_j$, which is negative because what one key gains, the others must lose.
+# <!--above-->The weight of a key rises with its own score, and the other keys lose what it gains. The table, called the
+# [**Jacobian**](glossary.ipynb#Jacobian) of the softmax, says the same for every score: its entry in row $i$ and column
+# $j$ is how fast weight $i$ moves when score $j$ rises. The quotient rule gives $p_i (1 - p_i)$ on the diagonal and
+# $-p_i p_j$ everywhere else.
 #
 # If one key has a weight of 0.998, its entry on the diagonal is $0.998 \cdot 0.002$, or about 0.002. Hardly anything
-# moves, and we say that the softmax is *saturated*.
+# moves: the softmax is *saturated*.
 #
-# The division changes more than these derivatives. Three steps lead from the loss back to the query. As an example,
-# take the three keys from above, and let the loss be the first weight.
+# ## Back to the query, in three steps
+#
+# The division changes more than these derivatives. Take the three keys from above, and let the loss be the first weight.
 #
 # 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
 #    *score*: $(0.25, -0.15, -0.1)$.
@@ -207,8 +217,8 @@ p.diag() - p.outer(p)
 # 3. **The dot products.** The derivative of $q \cdot k$ with respect to $q$ is the key $k$. So the gradient of the
 #    *query* is a sum of the keys: 0.125 times the first key, minus 0.075 times the second, minus 0.05 times the third.
 #
-# Leaving out the division changes two of these steps. In step 2, nothing is divided by $\sqrt{d_k}$ any more, which
-# makes the gradient longer. In step 1, the derivatives become small if one key has won. What is the effect of both
+# Without the division, step 2 no longer divides by $\sqrt{d_k}$, which makes the gradient longer. But in step 1 the
+# derivatives become small if one key has won. What is the effect of both
 # together? We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its value,
 # and the loss is the sum of all outputs.
 
@@ -231,27 +241,41 @@ predict("02/gradient-of-a-query")
 
 # %% see-gradient
 # %%answer 02/gradient-of-a-query
-rows, lengths = [], {}
-for d_k, n_keys in [(64, 256), (64, 2048), (128, 2048), (128, 16), (1024, 16)]:
-    for name, divisor in [("not divided", 1), ("divided by √d_k", d_k**0.5)]:
-        largest, gradients = query_gradients(d_k, n_keys, divisor)
-        longest_tenth = gradients.sort().values[-100:].sum() / gradients.sum()
-        medians = [largest.median().item(), gradients.median().item()]
-        rows.append([d_k, n_keys, name, *medians, longest_tenth.item()])
-        lengths[d_k, n_keys, name] = gradients
-columns = ["d_k", "keys", "scores", "largest weight", "gradient", "longest tenth"]
-pd.DataFrame(rows, columns=columns).round(4)
+cases = [(64, 256), (64, 2048), (128, 2048), (128, 16), (1024, 16)]
+without = [query_gradients(d_k, n_keys, divisor=1) for d_k, n_keys in cases]
+divided_by_root = [query_gradients(d_k, n_keys, d_k**0.5) for d_k, n_keys in cases]
+medians = pd.DataFrame(cases, columns=["d_k", "keys"])
+medians["largest weight, not divided"] = [w.median().item() for w, _ in without]
+medians["gradient, not divided"] = [g.median().item() for _, g in without]
+medians["gradient, divided"] = [g.median().item() for _, g in divided_by_root]
+medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided"]
+medians.round(4)
+
+# %% half-true [markdown]
+# <!--above-->With 64 features and 256 keys, the median gradient is about twelve times as long without the division. So
+# the gradients do not simply vanish:
+#
+# - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
+#   keys, the median is 12 to 36 times as long. A factor of $\sqrt{d_k}$, here 8 or 11, comes from step 2. The rest comes
+#   from step 1. Without the division, the largest weight is typically near 0.8, and its derivative near
+#   $0.8 \cdot 0.2 = 0.16$. With it, the weights are small, and so are the derivatives.
+# - **With many features and few keys, most gradients vanish.** With 1,024 features and 16 keys, one key has won in most
+#   rows, and the median is about a thousandth of what it is with the division.
+#
+# With 128 features and 16 keys, the two effects nearly cancel.
 
 # %% gradient-figure jupyter={"source_hidden": true}
 # %%answer 02/gradient-of-a-query
 import matplotlib.pyplot as plt
 import seaborn as sns
 
+measured = {"not divided": without, "divided by √d_k": divided_by_root}
 long = pd.concat(
     pd.DataFrame(
         {"case": f"{d_k:,} features\n{n:,} keys", "scores": name, "length": length}
     )
-    for (d_k, n, name), length in lengths.items()
+    for name, results in measured.items()
+    for (d_k, n), (_, length) in zip(cases, results, strict=True)
 )
 _, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 colors = {"not divided": "#c8500a", "divided by √d_k": "#0b61a4"}
@@ -273,23 +297,14 @@ ax.set_title("Without the division, gradients are uneven")
 sns.move_legend(ax, "upper left", title=None)
 show_figure(ax, "2.3")
 
-# %% half-true [markdown]
-# In the first row, the median gradient is about twelve times as long as in the second, so the gradients do not simply
-# vanish. (*Longest tenth* is what the longest 100 gradients contribute to the sum of all lengths.)
-#
-# - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
-#   keys, the median is 12 to 36 times as long without the division. A factor of $\sqrt{d_k}$, here 8 or 11, comes from
-#   step 2. The rest comes from step 1. Without the division, the largest weight is typically near 0.8, and its
-#   derivative near $0.8 \cdot 0.2 = 0.16$. With it, so many keys share the weight that every derivative is small.
-# - **With many features and few keys, most gradients vanish.** With 1,024 features and 16 keys, one key has won in most
-#   rows. The median is about a thousandth of what it is with the division.
-# - **Without the division, gradients are uneven.** The longest tenth contributes 30% to 84% of the total. With the
-#   division, it contributes less than a fifth.
+# %% uneven [markdown]
+# <!--above-->Without the division, the gradients of different queries are uneven. With it, most of
+# them have similar lengths.
 #
 # So the suspicion, which is about step 1 alone, is only half the truth. A smaller learning rate makes up for gradients
-# that are all too long, but not for gradients that are *uneven*. All queries of a layer are made by the same parameters
-# (lesson 6), whose gradient is a sum over the queries. With 1,024 features, one query in ten contributes more to this
-# sum than all the others.
+# when every one of them is too long, but not when they are *uneven*. All queries of a layer are made by the
+# same parameters (lesson 6), whose gradient is a sum over the queries. In the last case of Figure 2.3, the
+# longest tenth is over 1,000 times as long as the median, so a few queries dominate this sum.
 #
 # ## Why not divide by something else?
 #
@@ -304,16 +319,16 @@ show_figure(ax, "2.3")
 ScalingExplorer(d_k=256, divisor="d_k", ask=False)
 
 # %% only-the-root [markdown]
-# From $d_k = 4$ on, only $\sqrt{d_k}$ does. If we divide by $d_k$, the variance drops to $d_k/d_k^2 = 1/d_k$. In a large head, all scores
-# of random keys are then nearly equal, and the output is nearly a plain average. If we divide by $\sqrt{d_{model}}$, we
-# ignore that the sum has only as many terms as the *query* has features. In a layer of width 512 with 8 heads, this
-# leaves a variance of $64/512 = 1/8$.
+# From $d_k = 4$ on, only $\sqrt{d_k}$ keeps both nearly the same. If we divide by $d_k$, the variance drops to
+# $d_k/d_k^2 = 1/d_k$. <!--above-->Divided by $d_k$, the scores of random keys are nearly equal in a large head.
+# The output is then nearly a plain average. If we divide by $\sqrt{d_{model}}$, we ignore the fact that the sum has
+# only as many terms as the *query*
+# has features. In a layer of width 512 with 8 heads, this leaves a variance of $64/512 = 1/8$.
 #
 # ## Do trained scores still have a variance of 1?
 #
-# Training may change the features in any way. Let us look at the first attention layer of all-MiniLM-L6-v2, a small
-# model that turns English sentences into vectors. The layer has twelve heads with $d_k = 32$, and we let it read 35
-# sentences, to each of which the model adds two tokens.
+# Let us look at the first attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors.
+# The layer has twelve heads with $d_k = 32$. We let it read 35 sentences; the model adds two tokens to each.
 #
 # The layer returns weights. The logarithm of a weight is its score, up to a number that is the same in the whole row, so
 # the logarithms of the weights vary exactly as the scores do.
@@ -338,8 +353,9 @@ figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown]
-# Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division does not
-# keep the scores small: in this head, training has made them large. Nine of the other heads have a mean variance between
+# <!--above-->Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division
+# does not keep the scores small: in this head, training has made them large. Nine of the other heads have a mean
+# variance between
 # 1/2 and 2 in these short sentences, but nothing keeps it there.
 
 # %% the-answer [markdown]
@@ -350,8 +366,8 @@ show_figure(figure, "2.4")
 # then averages over several keys, and most queries get gradients of similar length. If we divided by $d_k$ instead, a
 # larger head would begin closer to a plain average.
 #
-# A model can also learn without the division, because training can change the size of the scores by itself. Under
-# “Further” we train a small model, which does so, but more slowly and at fewer learning rates.
+# A model can also learn without the division, because training can change the size of the scores. Under
+# “Further” we train a small model, which does so, but more slowly, and only within a narrower range of learning rates.
 
 # %% further [markdown]
 # ## Further
@@ -375,8 +391,9 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 # ### A training race
 #
 # One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question “a”. The correct answer is
-# 3, one of 16 numbers. We trained the layer with Adam, three divisors, five learning rates and four seeds, and stored
-# the accuracy on new examples. (The script is `data/make_scaling_race.py`.) At the start, queries and keys have
+# 3, one of 16 numbers. We trained it with Adam, once for each combination of three divisors, five learning rates
+# and four seeds, and stored the accuracy on new examples. (The script is `data/make_scaling_race.py`.) At the start,
+# queries and keys have
 # variance 1.
 
 # %% see-race
@@ -401,8 +418,8 @@ ax.set(ylim=(0, 1.02), title="Learning rate 0.001: √d_k learns fastest")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
-# The models with the other two divisors are slower at this rate, but their accuracy comes close to 1 as well. Here is
-# the accuracy for all five rates, after 400 steps and after 1,600.
+# The other two versions are slower at this rate, but their accuracy comes close to 1 as well. Here is the accuracy for
+# all five rates, after 400 steps and after 1,600.
 
 # %% race-table
 compared = race[race.step.isin([400, 1600])]
@@ -410,13 +427,13 @@ final = compared.groupby(["step", "divisor", "learning_rate"]).accuracy.mean()
 final.unstack("learning_rate").round(3)
 
 # %% race-reading [markdown]
-# After 400 steps, the accuracy is above 0.95 at two of the five rates without the division, at four with $\sqrt{d_k}$,
-# and at three with $d_k$. At the lowest rate, the two slower models only need more time: after 1,600 steps, the counts
-# are three, four and four. At the rate of 0.01, more time does not help the model without the division, and at 0.03 none
-# of the three reaches 0.95.
+# At the lowest rate, $\sqrt{d_k}$ learns fastest again, and the other two versions only need more time. At the rate of
+# 0.01, more time does not help the version without the division. At 0.03 no version is above 0.95 at either step, and
+# dividing by $d_k$ does better than the root.
 #
-# This is one task at one size, so it does not prove a general law. Here, dividing by $\sqrt{d_k}$ made learning faster
-# than no division, and the choice of the learning rate less critical.
+# This is one task at one size, so it does not prove a general law. Here, the model learned faster with $\sqrt{d_k}$ than
+# without a division, and over a wider range of learning rates. Compared with $d_k$ the result is mixed: the root was
+# faster at the low rates, and $d_k$ did better at the two highest.
 #
 # ### Is the division needed at all?
 #
@@ -432,18 +449,13 @@ factor_moved = (x @ (weight_query / 256**0.5)) @ (x @ weight_key).T
 assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
-# The T5 models do this. Their code does not divide. Instead, the parameters that make the queries are initialised with
-# smaller values, so the initial scores are as small as they would be with the division.
+# The T5 models do this: their code does not divide, but initialises the parameters that make the queries with smaller
+# values, so that the initial scores are as small as they would be with the division.
 #
 # The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
 # $\sqrt{d_k}$. The optimiser Adam takes steps of the same length whether the parameters are small or large, so relative
-# to their size it changes the small ones more. With plain gradient descent (SGD), the step itself becomes longer,
-# because the gradient of the smaller parameters is larger by a factor of $\sqrt{d_k}$. We tried this with $d_k = 64$ and
-# the same learning rate for both versions. Without the division, the first step with Adam moved the scores about 5 times
-# as far, and the first step with SGD about 30 times as far.
-#
-# With a third optimiser, Adafactor, it makes no difference where the factor is, because its steps are proportional to
-# the size of the parameters (unless these are tiny). T5 was trained with Adafactor.
+# to their size it changes the small ones more. We tried this with $d_k = 64$ and the same learning rate for both versions.
+# Without the division, the first step moved the scores about 5 times as far.
 
 # %% remember [markdown]
 # ## What to remember
@@ -452,8 +464,9 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 #   is $d_k$ and its standard deviation is $\sqrt{d_k}$.
 # - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. Here $d_k$ stands for the
 #   number of features in a query of one head, not for the width of the layer.
-# - If the scores of a query have variance 1, it uses about 0.6 of its keys, however many there are. Without the
-#   division, a query with many features and few keys usually puts nearly all of its weight on one key.
+# - If the scores of a query are normally distributed with variance 1, it uses about 0.6 of its keys, once there are a few
+#   dozen of them. Without the division, a query with many features and few keys usually puts nearly all of its weight
+# on one key.
 # - “The gradients vanish” is only half the truth. Without the division they are uneven: in heads of the usual size most
 #   are longer, but with many more features and few keys most are close to 0.
 # - The root makes the spread of the scores before training independent of $d_k$. Training may change the spread, and a
@@ -624,15 +637,17 @@ check_normed_scores(normed_scores_solution)
 # %% torch-scale
 import torch.nn.functional as F
 
-torch.manual_seed(0)
-x = torch.randn(1, 6, 64)  # (N, L, E), as query, key and value
+generator = torch.Generator().manual_seed(0)
+x = torch.randn(1, 6, 64, generator=generator)  # (N, L, E): query, key and value
 default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
 
 # %% start [markdown]
 # What variance do the scores have before training, after the division? For tokens of variance 1 it depends on how the
-# layer draws its parameters. `nn.Linear` begins with queries and keys of variance 1/3, and so with scores of variance
-# 1/9. In `nn.MultiheadAttention` it is 1/2, and so 1/4. Neither depends on the size of a head.
+# layer draws its parameters. Two layers made by `nn.Linear` begin with queries and keys of variance 1/3, and so with
+# scores of variance 1/9. `nn.MultiheadAttention` begins with a variance of 1/2, and so with scores of variance 1/4. By the
+# formula $e^{-\sigma^2/2}$, a query then uses 0.95 or 0.88 of its keys: before training, the output is close to a plain
+# average.
 
 # %% torch-start
 torch.manual_seed(0)
@@ -657,8 +672,6 @@ print(
 #   resembles that of exercise 4, but it rescales each vector to length 1 and multiplies the scores by a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
-#   Its training with Adafactor: Raffel et al., [Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-#   Transformer](https://arxiv.org/abs/1910.10683), 2020, section 3.1.2.
 # - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022. In this paper the dot products are divided
 #   by $d_k$, because queries and keys align during training.
 
@@ -674,7 +687,8 @@ print(
 # explorer: 6. The trained layer and the answer: 8.
 #
 # **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine derivatives:* fill in one row together on the board. *The three steps back to the query:* follow the example with
+# *The nine derivatives:* fill in one row together on the board. *The three steps back to the query:* follow the
+# example with
 # numbers on the board. *“The gradients vanish”:* ask them to name a model that they know, and to
 # find its row in the table.
 # </details>
@@ -695,7 +709,8 @@ print(
 # weight? **It stays the same key and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight
 # comes closer to 1:* that happens when the scores are multiplied.
 #
-# **5.** The scores are not divided, $d_k$ is 64, and there are 256 keys. What happens to the gradients of the queries? **They become uneven, and most
+# **5.** The scores are not divided, $d_k$ is 64, and there are 256 keys. What happens to the gradients of the queries?
+# **They become uneven, and most
 # become longer.** *All vanish:* this answer considers only the softmax, and only rows in which one key has won. *All
 # become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the softmax.
 # </details>
