@@ -58,8 +58,6 @@ def accuse(report: Report) -> None:
     if not causes:
         return
     told = sentence(causes[0])
-    if causes[0].evidence is not None:
-        told += " (These numbers come from the clinic, which chooses sizes of its own.)"
     if len(causes) > 1:
         told += " Something else is wrong as well, but mend this first."
     raise Wrong(told, causes[0].evidence, report)

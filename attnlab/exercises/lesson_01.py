@@ -115,7 +115,7 @@ def check_query_for_awesome(query: Tensor) -> Right:
         )
     share = f"“awesome” gets {weights[2]:.3f} of the weight"
     if weights[2] > ENOUGH:
-        return Right(f"{share}, which is more than {ENOUGH}, with the keys unchanged.")
+        return Right(f"{share}, and more than {ENOUGH} was asked for.")
     rows = {"raw score": KEYS.double() @ query, "weight": weights}
     evidence = table("Your query (4,) with the keys (3, 4):", rows, WORDS)
     leader = int(weights.argmax())

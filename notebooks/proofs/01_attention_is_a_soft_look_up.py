@@ -65,12 +65,20 @@ assert torch.allclose(pulls, first * (legs - first @ legs), atol=1e-6)
 assert torch.allclose(pulls[[0, 2]], torch.tensor([0.18, 0.59]), atol=0.005)
 distances = torch.tensor([0.5, 4.5])
 assert torch.allclose(legs[[0, 2]] - first @ legs, distances, atol=0.005)
+assert abs(pulls[1] + 0.51 * 1.5) < 0.01
 assert torch.equal(keys[0], -keys[2])  # opposite directions
+turned = torch.tensor([math.pi * d / 180 for d in (59, 60, 61)])
+by_turning = soft_lookup(torch.stack([turned.cos(), turned.sin()], dim=-1))
+assert by_turning.max() - by_turning.min() < 0.005 and moved.norm() < start.norm()
 assert weights[1, 0] < weights[0, 0]  # none of it went to cat
 
 # %% after: twelve
 assert all((soft_lookup(done[-1]) - 4).abs().max() < 0.02 for done in (from_legs, from_both))
 assert torch.allclose(from_legs[-1].sum(dim=-1), torch.tensor(math.log(2)), atol=0.01)  # the line
+# a long query that points at spider has no slope
+long = learn(-10 * keys[:1], legs_and_wings, torch.tensor([4.0, 0.0]))[-1]
+assert (-10 * keys[:1])[0].tolist() == (10 * keys[2]).tolist()
+assert (long @ keys.T).softmax(dim=-1)[0, 0] < 1e-3
 # the same from five draws of random queries, which are at most as long as these
 for seed in range(5):
     generator = torch.Generator().manual_seed(seed)
@@ -105,13 +113,6 @@ assert raw.shape == (6, 6) and raw.numel() == 36
 assert torch.allclose(longer[5], 2 * K[5]) and two_rows.argmax(dim=-1).tolist() == [3, 5]
 
 # %% after: after-longer  numbers: 0.23, 0.30
-# for keys of one length the weights are those of kernel regression with a bell curve
-queries = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
-bells = (-torch.cdist(queries, keys).square() / 2).exp()
-by_distance = bells / bells.sum(dim=-1, keepdim=True)
-assert torch.allclose((queries @ keys.T).softmax(dim=-1), by_distance, atol=1e-5)
-constant = torch.cdist(queries, keys).square() + 2 * queries @ keys.T
-assert torch.allclose(constant, constant[:, :1].expand(-1, 3), atol=1e-4)
 
 # %% after: attention
 two = torch.stack([x, x.flip(0)])  # "works for a batch as well"

@@ -2,15 +2,15 @@
 # # 1 · Attention is a soft lookup
 #
 # A Python dictionary is strict. If you ask for a key that it holds, you get its value; if you ask for anything else, you get an error, however
-# close you come. What if a dictionary could answer “almost”?
+# close you come. <!--above-->What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
 # of all the values. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will let the dictionary
-# learn what a kitten is, which a strict one cannot do. In the end it will be the attention of lesson 0, line by line.
+# learn what a kitten is, which a strict one cannot do. By the end it will have become the attention of lesson 0, line for line.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch, including gradients with `backward`.
 #
-# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn, say what a score of zero is worth,
+# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn, say how much weight a score of zero gets,
 # and choose the correct axis for the softmax.
 #
 # **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 15. The terms are explained in the
@@ -52,9 +52,9 @@ match, legs[match.argmax()]
 # %% after-hard [markdown]
 # The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: the key and the query are multiplied entry by entry, and the
 # products are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
-# for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
+# for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score). (Many books call it the score.)
 #
-# The last line of the cell picks the value of the key with the largest raw score and ignores the others. This is a [hard
+# <!--above-->The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
 # lookup](glossary.ipynb#hard-lookup). A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of
 # the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
 # score and divides each result by the sum of all the results.
@@ -70,7 +70,7 @@ shares = powers / powers.sum()
 shares, shares @ legs
 
 # %% after-between [markdown]
-# The answer is 3.54 legs, more than 3. *Cat* and *bird* get 0.446 of the weight each. *Spider* points away from the query and
+# The answer is 3.54 legs, more than 3. <!--above-->*Cat* and *bird* get 0.446 of the weight each. *Spider* points away from the query and
 # still gets 0.108, because $e$ to the power of any number is positive, and its eight legs pull the average up.
 #
 # The lines that compute `powers` and `shares` are the two steps of the softmax, which PyTorch performs in a single call. Here is the
@@ -87,19 +87,19 @@ def soft_lookup(query, values=legs, temperature=1.0):
 soft_lookup(kitten)
 
 # %% after-soft [markdown]
-# The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
+# <!--above-->The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
 # results are called the scores. A low temperature makes the differences between the scores larger, so the best-matching key gets a larger share of
 # the weight; a high one makes them smaller, so the weights become more even.
 #
 # ### Drag the question
 #
 # Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query. Drag its tip to turn it or to make it longer, and change the
-# temperature. How do you bring the output as close to 8 legs as possible? Can you get beyond 8, or below 2?
+# temperature. <!--below-->How do you bring the output as close to 8 legs as possible? Can you get beyond 8, or below 2?
 
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
 
-SoftLookupExplorer(ask=False)
+SoftLookupExplorer(query=(-0.8, -1.0), temperature=0.5, ask=False)
 
 # %% found [markdown]
 # <details><summary>An answer</summary>
@@ -113,7 +113,7 @@ SoftLookupExplorer(ask=False)
 # ## Why give up a clear answer?
 #
 # The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
-# *spider* and watch what comes out.
+# *spider*.
 
 # %% turning
 angle = torch.arange(0.25, 180, 0.5)  # in degrees, for 360 queries
@@ -121,14 +121,14 @@ turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
 soft, sharp = soft_lookup(turning), soft_lookup(turning, temperature=0.1)
 curves = {"hard": hard, "soft, temperature 1": soft, "soft, temperature 0.1": sharp}
-ax = plot_sweep(angle, curves, title="A hard lookup jumps, a soft one glides")
+ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides")
 ax.set(
     xticks=[0, 45, 90, 135, 180], xlabel="angle of the query (degrees)", ylabel="legs"
 )
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
+# <!--above-->The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
 # by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
 # direction, and at a jump there is no slope at all.
 #
@@ -145,10 +145,12 @@ answers = torch.stack([hard_answers, soft_lookup(two_queries)])
 Table(["hard", "soft"], ["at the start", "moved a little"], answers)
 
 # %% after-two-slopes [markdown]
-# The hard lookup answers 2, which is wrong, and the small move changes nothing: `argmax` returns a position in a list, and that position stays the same.
+# <!--above-->The hard lookup answers 2, which is wrong, and the small move changes nothing. The function `argmax` returns a position in a list, and that
+# position stays the same.
 # There is no slope to follow. (A model can learn which key to choose in a hard lookup, but only with special methods.) The soft lookup answers 3.50. That is
-# not correct either, but after the move it answers 3.57, which is closer to four. It has a slope for each of the two numbers of the query, and these slopes
-# together are its [gradient](glossary.ipynb#gradient), which PyTorch can compute. This is one reason why attention is soft.
+# not correct either, but after the move it answers 3.57, which is closer to four. (Figure 1.1 is flat near 60 degrees, so turning alone would hardly help, but the
+# move also made the query shorter.) The soft lookup has a slope for each of the two numbers of the query, and these slopes together are its
+# [gradient](glossary.ipynb#gradient).
 #
 # ## A dictionary that learns
 #
@@ -181,19 +183,20 @@ weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last 
 Table(["before learning", "after learning"], animals, weights)
 
 # %% after-learned [markdown]
-# The query has learned to answer four legs, and *bird* still has the largest weight. The weight that *bird* has lost went to *spider*, and none of it to *cat*.
+# <!--above-->The query has learned to answer four legs, and *bird* still has the largest weight. *Spider* has gained weight; *bird* and *cat* have both lost some.
 #
-# Why to *spider*? The query cannot turn towards both, because their arrows point in opposite directions. How strongly a key pulls on the answer is its weight
-# times the distance of its value from the answer. At the start this is $0.13 \times 4.5$, or 0.59, for *spider*, but only $0.36 \times 0.5$, or 0.18, for
-# *cat*.
+# Why did *spider* gain and not *cat*? The query cannot turn towards both, because their arrows point in opposite directions. If the score of a key rises a little,
+# the answer changes in proportion to the weight of the key times the distance of its value from the answer. At the start, the answer is 3.50, and this product is
+# $0.13 \times 4.5$, or 0.59, for *spider*, but only $0.36 \times 0.5$, or 0.18, for *cat*. For *bird* it is $0.51 \times (-1.5)$, so the query moves away from
+# *bird* as well.
 #
 # How can the answer be correct with so much *bird*? Two birds and a spider have twelve legs between them, four each
 # on average. After learning, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told how many
 # legs to find but not on which animal, and many mixtures of the three animals have four.
 #
 # One number cannot tell these mixtures apart, but two numbers can. So let each value hold the legs and the wings. Two birds and a spider
-# still have four legs on average, but they also have wings, and a kitten has none. Twelve queries, which start in twelve directions around
-# the circle, learn first from the legs alone and then from both numbers. The table shows the weight of *cat* at the end, for each starting direction.
+# still have four legs on average, but they also have wings, and a kitten has none. Twelve queries, which start as arrows of length 1 in twelve directions,
+# learn first from the legs alone and then from both numbers. The table shows the weight of *cat* at the end, for each starting direction.
 
 # %% twelve
 turn = torch.arange(0, 360, 30).deg2rad()
@@ -228,11 +231,14 @@ show_figure(axes[0].figure, "1.2")
 
 # %% after-twelve [markdown]
 # When the queries learn from the legs alone, all twelve arrive at four legs, but *cat* ends with anything from 0.15 to 0.78 of the weight,
-# depending on where the query started. When they learn from legs and wings, all twelve head for the same place, and *cat* ends with
+# depending on where the query started. <!--above-->When the queries learn from legs and wings, all twelve head for the same place, and *cat* ends with
 # 0.97. It does not reach 1, because the softmax leaves some weight to every key, but more steps bring it closer.
 #
-# Nothing told the queries to choose *cat*. It is simply the only average with four legs and no wings. A soft lookup can learn only
+# Nothing told the queries to choose *cat*. All the weight on *cat* is simply the only mixture with four legs and no wings. A soft lookup can learn only
 # what its values tell apart, and the values of a real model are vectors of many numbers.
+#
+# The start matters too. A query ten times as long that points at *spider* gives it nearly all the weight. The slope has all but vanished, and in 1,000 steps
+# *cat* gains almost nothing. Lesson 2 is about such scores.
 #
 # ## A sentence looks up its own words
 #
@@ -250,7 +256,7 @@ raw = Q @ K.T  # (L, S): L queries, S keys
 display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
 # %% after-raw [markdown]
-# One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
+# <!--above-->One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
 #
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features, here 5. A raw score divided by
 # $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0. The first row below holds the weights of `on`. For the second row
@@ -263,20 +269,17 @@ two_rows = torch.stack([Q[3] @ K.T, Q[3] @ longer.T]) / math.sqrt(5)  # “on”
 Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 
 # %% after-longer [markdown]
-# At first `on` gives most weight to itself, 0.23. Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
+# At first `on` gives most weight to itself, 0.23. <!--above-->Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
 # cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar.
 #
-# If all keys have the same length, as those of the animals do, a larger dot product always means a closer key, because the squared distance is then a constant
-# minus twice the dot product. The softmax of the raw scores then gives each key a weight in proportion to $e^{-d^2/2}$, a bell curve of its distance $d$.
-# Statisticians know such an average as kernel regression (Nadaraya and Watson, under “Sources”).
-#
-# Written as one formula, attention is
+# <!--below-->Here is attention as one formula.
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
-# under “Sources”). For one sentence, `.T` would do as the transpose;
-# `.mT` swaps the last two dimensions and so works for a batch as well. The last line compares the output with PyTorch's own function.
+# under “Sources”).
+#
+# In code, the transpose is written `.mT`, which swaps the last two dimensions and therefore works for a batch as well.
 
 
 # %% attention
@@ -303,11 +306,11 @@ one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
 # %% after-zeros [markdown]
-# The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
+# <!--above-->The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
 # 2.7, so the ten have 10 of the 12.7 parts. In exact arithmetic, only a score of minus infinity gives a weight of exactly 0, and
 # lesson 3 uses it to hide words.
 #
-# What counts is the *difference* between two scores. In a row with a 5, a zero is far behind; in a row with a $-5$, it is far ahead. So what
+# What counts is the *difference* between two scores. Next to a 5, a zero is far behind; next to a $-5$, it is far ahead. So what
 # happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
 
 # %% differences
@@ -316,7 +319,7 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# Adding 1000 leaves the differences as they were, and the weights as well: the factor $e^{1000}$ appears in both the numerator
+# <!--above-->Adding 1000 changes neither the differences nor the weights, up to rounding. In exact arithmetic, the factor $e^{1000}$ appears in both the numerator
 # and the denominator of every weight, and cancels. (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.) Multiplying
 # by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. You have met this knob before: multiplying
 # by 8 lowers the temperature to an eighth of what it was.
@@ -336,14 +339,14 @@ sums_of_rows = maps.sum(dim=-1)
 display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 
 # %% after-axes [markdown]
-# With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
+# <!--above-->With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
 # the softmax shares out each key among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
 # `dim=-1`, and check that every row sums to 1.
 
 # %% the-answer [markdown]
 # ## A dictionary that answers “almost”
 #
-# What if a dictionary could answer “almost”? Now you have built one. Asked for *kitten*, it answers “3.64 legs” instead of raising a
+# What if a dictionary could answer “almost”? Asked for *kitten*, it answers “3.64 legs” instead of raising a
 # `KeyError`. It does not test whether a key is equal to the question; it measures how well each key matches it. It does not pick one
 # value; it returns an average of all the values, in which each counts in proportion to its weight. And because the answer changes a
 # little when the query does, it can learn: told about legs and wings, a query at 60 degrees finds its own way to *cat*.
@@ -355,8 +358,8 @@ display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 #
 # ### How much slope is there?
 #
-# A soft lookup can learn because it has a slope. How large is it? There is one direction in which the answer rises fastest. The slope in that direction is the
-# length of the gradient. It is measured in legs per unit of distance that the tip of the query travels. For the query at 60 degrees it
+# A soft lookup can learn because it has a slope. How large is it? The slope in the direction in which the answer rises fastest is
+# the length of the gradient, measured in legs per unit of distance travelled by the tip of the query. For the query at 60 degrees it
 # is 0.871 at temperature 1.
 
 # %% ask-slope
@@ -394,7 +397,7 @@ RowExplorer(step=5)
 #
 # - Attention is a lookup that answers with a weighted average of all values. In each feature, the answer lies within
 #   the range of the values.
-# - A soft answer has a slope, so training can move the query and the keys. A hard one gives them none.
+# - Unless one key has nearly all the weight, a soft answer has a slope, so training can move the query and the keys. A hard one gives them none.
 # - Training improves the answer, not the weights. Different weights can give the same answer, unless the values can tell the mixtures apart.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
 # - The softmax sees only the differences between scores, and a score of 0 still gets some weight.
@@ -469,8 +472,9 @@ check_query_for_awesome(query_for_awesome_solution)
 #
 # `broken` returns a tensor of the correct shape, but it has two bugs. Find both, and write `mended`, a version without them. It must work for a batch as well.
 #
-# <details><summary>Hint</summary>Which number belongs under the square root, the number of keys or the number of features? Along which axis do the weights of one query lie? Print
-# the sums of the rows.</details>
+# <details><summary>Hint</summary>Print the sums of the rows. Along which axis do the weights of one query lie? And what does `len(key)` count, for one sentence
+# and for a
+# batch?</details>
 
 
 # %% tags=["exercise"]
@@ -537,7 +541,8 @@ check_attention_from_exp(attention_from_exp_solution)
 # Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings. The keys and the values stay as they are, and no key has six legs. Which weights
 # do you expect at the end, and will the twelve queries agree? Write down your guess, and then let them learn.
 #
-# <details><summary>An answer</summary>All twelve agree within 0.003. They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of <em>bird</em>: that is the only average
+# <details><summary>An answer</summary>All twelve agree to within 0.003. They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of
+# <em>bird</em>: that is the only average
 # with six legs and no wings. Use
 # <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>, and take the softmax of the last queries times <code>keys.T</code>.</details>
 
@@ -574,15 +579,19 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
 #
-# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 6. Why soft, and the dictionary that learns: 17. The sentence, the longer key and
+# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 6. Why soft, and the dictionary that learns: 17. The sentence, the longer
+# key and
 # the formula: 7. Zeros and differences: 6. The wrong axis and the answer: 4. The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. *Why doesn't the query go to cat?* Nobody asked it to: the loss sees legs and not
-# animals. At temperature 1, all queries that answer four legs lie on a straight line, the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
+# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. *Why doesn't the query go to cat?* Nobody asked it to: the loss
+# sees legs and not
+# animals. At temperature 1, all queries that answer four legs lie on a straight line, the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice
+# $e^{-\text{right}}$.
 # *Will more steps make the weight 1?* It comes as close as you like, but never there: with legs and wings the query grows longer and longer.
 # *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
 # dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
-# Those of the keys were typed in; a model computes queries and keys with matrices that are learned (lesson 6). *Why not divide each score by the sum of its row?* Such
+# Those of the keys were typed in; a model computes queries and keys with matrices that are learned (lesson 6). *Why not divide each score by the sum of its
+# row?* Such
 # shares could be negative, and they are undefined where the sum is 0.
 #
 # **Where a class gets stuck.** If it is not clear why one row plays three parts, give one student three cards: “my question”, “my label” and “my

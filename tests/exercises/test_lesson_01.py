@@ -96,8 +96,7 @@ def test_a_softmax_is_noticed_under_every_name(softmax):
 
 
 def test_what_has_no_name_is_found_by_the_clinic():
-    said = "runs over the sequences of the batch", "from the clinic, which chooses sizes"
-    verdict = refused(exercises.check_mended, broken, *said)
+    verdict = refused(exercises.check_mended, broken, "runs over the sequences of the batch")
     assert verdict.report.findings[0].name == "softmax-axis"
     assert verdict.evidence is not None
 
