@@ -3,10 +3,10 @@
 #
 # *Deep in the cave hung a bat.* Here is another sentence: *She hit the ball with a bat.* Each time you know which bat is meant, because
 # you have read the words before it. A language model starts with less: it looks every word up in a table, and the table holds one vector for *bat*, whatever the
-# sentence says. So how can the same word mean one thing here and another thing there?
+# sentence says. <!--above-->So how can the same word mean one thing here and another thing there?
 #
 # The answer is a step called **attention**. It compares each word with the words around it, and gives each word a new vector that depends on them. You will
-# first follow one word of a six-word sentence through this step, which takes three lines of code. Then you will put *bat* into the two sentences above and
+# follow one word of a six-word sentence through this step, which takes three lines of code. Then you will put *bat* into the two sentences above and
 # compare the two vectors that come out.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
@@ -14,7 +14,7 @@
 # **You will be able to:** compute attention, read a heatmap of its weights, and say what it does to the vector of a word. The
 # [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 50 minutes in class, or 70 on your own, with the exercises. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
+# **Time:** 50 minutes in class; 70 on your own, including the exercises. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
 # the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
@@ -41,14 +41,14 @@ tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
 # %% [markdown]
-# Look at the row of `cat`. Its `animal` is large, and its `place` is 0, because nothing in the word itself says where the cat is. For
+# <!--above-->The `animal` of `cat` is large, and its `place` is 0. Nothing in the word itself says where the cat is. For
 # that, you need the other words of the sentence.
 #
 # ## Which words matter to `cat`?
 #
 # Attention has to settle how much `cat` should take from each of the other words. It does so by comparing vectors: it multiplies two rows feature
 # by feature and adds up the products. The result is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`. Here it is for `on`
-# and `mat`. The only column in which both are above 0 is `place`.
+# and `mat`. <!--below-->The only column in which both `on` and `mat` are above 0 is `place`.
 
 # %% one-dot-product
 on, mat = x[3], x[5]
@@ -71,7 +71,7 @@ scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
-# Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
+# <!--above-->Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want; that word is called the [query](glossary.ipynb#query). Each column belongs
 # to a word that the query is compared with, called the [key](glossary.ipynb#key).
@@ -90,7 +90,8 @@ both_steps = torch.stack([scores[cat], powers, shares])
 Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown]
-# The weights are positive and add up to 1, and a larger score gets a larger share. PyTorch does the same for all rows in one call. With `dim=-1` it works
+# <!--above-->The weights are positive and add up to 1, and a larger score gets a larger share. PyTorch does the same for all rows in one call. With `dim=-1` it
+# works
 # along the last dimension, that is, within each row.
 
 # %% weights
@@ -99,15 +100,14 @@ names = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 
 # %% reading-the-heatmap [markdown]
-# A dark cell means a large weight. In the row of `cat`, the word keeps 0.36 of its attention for
+# <!--above-->A dark cell means a large weight. In the row of `cat`, the word keeps 0.36 of its attention for
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
-# In this heatmap no word gives more to another word than it keeps for itself, though `The` and `the` tie. That is not a rule: in a trained model a
-# word may attend mostly to others.
+# Here no word gives more to another word than it keeps for itself. In a trained model, a word may attend mostly to others.
 #
 # ## The new vector
 #
-# These weights are now used to mix the rows of the table. The new vector of `cat`, its [output](glossary.ipynb#output), is a weighted
+# The new vector of `cat`, its [output](glossary.ipynb#output), is a weighted
 # average: 0.36 times its own row, plus 0.25 times the row of `sat`, plus 0.12 times the row of `mat`, and so on through all six words. One
 # matrix product, `weights @ x`, computes it for every word at once.
 
@@ -121,10 +121,10 @@ three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
 Table(["before", "after", "plain average"], features, three)
 
 # %% after-new-vector [markdown]
-# The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
+# <!--above-->The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
 #
-# The last row of the table is the plain average, in which all six words have the same weight. It has even more `place`, 0.47, but more `place` is not the
-# goal. The weights let each word decide how much it takes from every other word.
+# The last row of the table is the plain average, in which all six words have the same weight. It has even more `place`, 0.47, but a
+# higher number is not better in itself: a plain average gives every word the same mixture, whereas the weights suit the mixture to the word.
 #
 # ## Which word gave what?
 #
@@ -135,17 +135,18 @@ Table(["before", "after", "plain average"], features, three)
 Table(tokens, features, weights[cat][:, None] * x)
 
 # %% what-happened [markdown]
-# The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as much as `sat`.
+# <!--above-->The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as
+# much as `sat`.
 # Here `sat` gives more than `on`, because it matches `cat` better.
 #
-# The mixing has a price. The number under `animal` has halved, from 1.60 to 0.80, because five other words were mixed in, and only one of them, `sat`, has
-# any `animal` of its own. A model gets it back by adding the old vector to the new one; [the section “Further”](#Further:-where-attention-sits-in-a-model)
+# The mixing has a price. The number under `animal` has halved, from 1.60 to 0.80, because five other words were mixed in, and only one of them, `sat`, has any
+# `animal`. A model makes it large again by adding the old vector to the new one; [the section “Further”](#Further:-where-attention-sits-in-a-model)
 # shows where.
 #
 # ## Three lines
 #
 # Those were all the steps of attention, and they fit into a three-line function. The full name of what it computes is
-# *scaled dot-product attention*, and PyTorch has a function of its own for it.
+# *scaled dot-product attention*, and PyTorch has a function for it.
 
 
 # %% three-lines
@@ -159,8 +160,9 @@ assert torch.allclose(attend(x), F.scaled_dot_product_attention(x, x, x), atol=1
 
 # %% three-parts [markdown]
 # Why does PyTorch take `x` three times? Because the vector of a word plays three parts. As a [query](glossary.ipynb#query) it asks which words match
-# it, as a [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. On this page one
-# vector plays all three parts. A trained model makes three different vectors from the vector of each word, one with each of three trained matrices. Lesson 6 shows how.
+# it, as a [key](glossary.ipynb#key) it is compared with a query, and as a [value](glossary.ipynb#value) it is what gets averaged. <!--below-->On this page one
+# vector plays all three parts: query, key and value. A trained model makes three different vectors from the vector of each word, one with each of three trained
+# matrices. Lesson 6 shows how.
 
 # %% steps jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_attention_steps
@@ -182,24 +184,25 @@ both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word 
 Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% after-swapped [markdown]
-# The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and the parts of a sum may come in any
-# order. Figure 0.1 has already shown it: the rows of `The` and `the` are equal, although one of these words begins the sentence and the other comes fifth.
+# <!--above-->The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and the parts of a sum may come in any
+# order. Figure 0.1 already showed this: the rows of `The` and `the` are equal, although one of these words begins the sentence and the other comes fifth.
 #
 # If you apply any *permutation* to the rows of `x`, that is, put them in another order, the new vectors come out in that order too, and are otherwise the
 # same. A model has to be given the positions in some other way; lesson 11 shows how.
 #
 # ## Try it yourself
 #
-# So far every word could attend to every other word. The picture below shows the same weights as Figure 0.1, but it has two controls. The control `causal`,
-# which is on at first, hides from each word all words that come after it. Such a rule is called a [mask](glossary.ipynb#mask), and models that write one word
+# You have now seen the whole mechanism. Two of its parts can be changed: which words a word may attend to, and how far apart the scores are. The picture below
+# shows the weights of Figure 0.1 with a control for each. The control `causal`, which is on at first, hides from each word all words that come after it. Such a
+# rule is called a [mask](glossary.ipynb#mask), and models that write one word
 # after another use this one; lesson 3 explains why. The control `scale` is the number by which the dot products are multiplied. Until now that was
-# $1/\sqrt{5}$, which is 0.4472. At 0 all scores are equal, and a large scale exaggerates their differences.
+# $1/\sqrt{5}$, which is 0.4472. <!--below-->At scale 0 all scores are equal, and a large scale exaggerates their differences.
 #
-# A line next to the picture says how many words `cat` spreads its attention over: 6 if all six have the same weight, 1 if a single word has
-# all of it.
+# A line next to the picture says how many words `cat` spreads its attention over: 6 if all six have the same weight, 1 if a single word has all of it. (Lesson
+# 2 gives the formula.)
 #
-# Try to answer two questions. With `causal` on, all the weight of the first row is in one cell. Why? And if you switch `causal` off, can you find a
-# `scale` that does the same?
+# With `causal` on, all the weight of the first row is in one cell. Why? And if you switch `causal` off, can you find a
+# `scale` that puts all the weight of the first row into one cell?
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
@@ -229,16 +232,16 @@ live(draw, start={"scale": 0.4472}, alt="Six-by-six heatmap of weights.", **cont
 # %% two-bats [markdown]
 # ## Two bats
 #
-# We can now return to the two bats. The next table holds the words of both sentences about a bat. Again we typed the numbers in by
-# hand. The column `sport` has taken the place of `object`. The row of `bat` has 1 under `animal` and 1 under `sport`, because the word alone does
-# not say which bat is meant.
+# The next table holds the words of both sentences about a bat. Again we typed the numbers in by
+# hand. The column `sport` has taken the place of `object`. <!--below-->The word alone does not say which bat is meant, so `bat` has 1
+# under both `animal` and `sport`. We gave `cave` some `animal` because animals live in caves, and `hung` some because bats hang.
 
 # %% bat-table
 vocabulary, columns, vectors = load_table("cave_and_ball.csv")
 Table(vocabulary, columns, vectors)
 
 # %% [markdown]
-# The function `rows` looks up the row of each word of a sentence. Both sentences have seven words, and both end in `bat`.
+# The function `rows` looks up the row of each word of a sentence. <!--below-->Both sentences have seven words, and both end in `bat`.
 
 
 # %% rows
@@ -246,9 +249,9 @@ def rows(sentence):
     return vectors[[vocabulary.index(word) for word in sentence.split()]]
 
 
-cave = rows("deep in the cave hung a bat")
-ball = rows("she hit the ball with a bat")
-cave[-1], ball[-1]  # the same row of the table, twice
+in_the_cave = rows("deep in the cave hung a bat")
+with_the_ball = rows("she hit the ball with a bat")
+in_the_cave[-1], with_the_ball[-1]  # the same row of the table, twice
 
 # %%
 predict("00/two-bats")
@@ -256,11 +259,11 @@ predict("00/two-bats")
 # %% two-vectors
 # %%answer 00/two-bats
 bats = {
-    "“bat” in the table": cave[-1],
-    "“bat” in the cave": attend(cave)[-1],
-    "“bat” with the ball": attend(ball)[-1],
-    "plain average, cave": cave.mean(dim=0),
-    "plain average, ball": ball.mean(dim=0),
+    "“bat” in the table": in_the_cave[-1],
+    "“bat” in the cave": attend(in_the_cave)[-1],
+    "“bat” with the ball": attend(with_the_ball)[-1],
+    "plain average, cave": in_the_cave.mean(dim=0),
+    "plain average, ball": with_the_ball.mean(dim=0),
 }
 Table(list(bats), columns, torch.stack(list(bats.values())))
 
@@ -270,8 +273,8 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 texts = {
-    "In the cave: more animal": "deep in the cave hung a bat",
-    "With the ball: more sport": "she hit the ball with a bat",
+    "In the cave: more animal than sport": "deep in the cave hung a bat",
+    "With the ball: more sport than animal": "she hit the ball with a bat",
 }
 _, axes = plt.subplots(
     2, 2, figsize=(7.5, 4.2), layout="constrained", height_ratios=(1, 2.4), sharey="row"
@@ -286,8 +289,8 @@ for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
 show_figure(axes[0, 0], "0.3")
 
 # %% after-two-bats [markdown]
-# In the cave both numbers of `bat` have fallen, and `sport` has fallen further: 0.48 of `animal` is left, but only 0.27 of `sport`. With the ball it is the
-# other way round, 0.25 of `animal` and 0.69 of `sport`. Figure 0.3 shows why. In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to
+# <!--above-->In the cave both numbers of `bat` fall, and `sport` falls further; with the ball, `animal` falls further. In the cave 0.48 of `animal` and 0.27 of
+# `sport` are left; with the ball, 0.25 and 0.69. Figure 0.3 shows why. In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to
 # `hung`, and both add to its `animal`. In the second it gives 0.21 to `ball` and 0.14 to `hit`, which add to its `sport`. The other words have nothing in
 # common with `bat`, so they get less.
 #
@@ -295,15 +298,15 @@ show_figure(axes[0, 0], "0.3")
 # the whole sentence, so *bat*, *hung* and *the* would all be given the same new vector. With attention each word makes an average of its own, in which the
 # words that match it count for more.
 #
-# How much this changes depends on the sentence. In the cave, the lead of `animal` over `sport` is about 0.2 with attention and in the plain average. With
-# the ball, attention makes the lead of `sport` larger by about 0.1, because `ball` has the most `sport` and also gets the most weight after `bat` itself.
+# How much attention improves on a plain average depends on the sentence. In the cave, the lead of `animal` over `sport` is about 0.2 either way, because `cave` and
+# `hung` get about a seventh of the weight each, as in a plain average. With the ball, the lead of `sport` grows by about 0.1.
 
 # %% the-answer [markdown]
 # So how can *bat* mean one thing here and another thing there? The table gives it the same vector in both sentences. Then attention mixes some of *cave* and
-# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. In the cave the new vector describes more an animal than a piece of
-# sports equipment; with the ball it is the other way round.
+# *hung* into this vector in the first sentence, and some of *ball* and *hit* in the second. In the cave, the new vector describes an animal more than it describes
+# a piece of sports equipment; with the ball it is the other way round.
 #
-# It worked here because we chose the numbers. A trained model learns what to compare and what to hand over (lesson 6). Whether its attention finds the
+# Here we chose the numbers. A trained model learns what to compare and what to hand over (lesson 6). Whether its attention finds the
 # correct meaning is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]
@@ -321,14 +324,16 @@ show_figure(draw_transformer_block(), "0.4")
 # Two of the boxes deal with questions that this page has left open. **+ position** is there because one step of attention cannot see
 # the order of the words that it averages. Even with a causal mask, one step shows a word only *which* words came before
 # it, not in what order. (Many chatbots, for example those built on Llama, have no such box and build the positions into
-# the scores instead.) The **+** after attention adds the old vector to the new one, and so brings `animal` back. Here is the vector of `cat` after
-# this plus. We leave out the norm, the positions and the trained matrices of a real model; the last of these matrices comes between attention and the plus.
+# the scores instead.)
+#
+# The **+** after attention adds the old vector to the new one. Here is the vector of `cat` after this plus. (We leave out the norm, the positions and the
+# trained matrices of a real model.)
 
 # %% plus
 Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 
 # %% [markdown]
-# Its `animal` is large again, and it has kept its new `place`.
+# Its `animal` is even larger than at first, and it has kept its new `place`.
 
 # %% remember [markdown]
 # ## What to remember
@@ -344,7 +349,7 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 #
 # ### 1 · Implement ★★ (10 minutes)
 #
-# Which word makes the bat in the cave an animal? To find out, hide a word from `bat` and see what changes. Write `new_vector(query, x, hidden)`, which
+# Which word adds most to the `animal` of `bat` in the cave? To find out, hide a word from `bat` and see what changes. Write `new_vector(query, x, hidden)`, which
 # returns the new vector of one word if it may not attend to the word at index `hidden`. The other words get all of its attention. `query` is the row of
 # the word whose new vector is wanted, and `x` holds the rows of all words of the sentence.
 
@@ -364,7 +369,7 @@ check_new_vector(new_vector)
 # <details><summary>Hint</summary>
 #
 # Go back to the table with the rows `score`, `e^score` and `weight`. In which of these rows can you put a 0 for the hidden word, so that it gets no weight and the
-# weights still add up to 1? In the other two rows, a 0 would do something else.
+# weights still add up to 1? A 0 in either of the other two rows does not do both.
 # </details>
 
 
@@ -378,26 +383,30 @@ def new_vector_solution(query, x, hidden):
 check_new_vector(new_vector_solution)
 
 # %% one-hidden [markdown]
-# When the check accepts your function, hide the words of the first sentence one at a time: call it with `cave[-1]`, `cave` and each index from 0 to 5. Guess
-# first: without which word does `bat` have the least `animal`?
+# When the check accepts your function, hide the words of the first sentence one at a time: call it with `in_the_cave[-1]`, `in_the_cave` and each index from 0
+# to 5. Guess
+# first: which word, when it is hidden, leaves `bat` with the least `animal`?
 
 # %% each-hidden tags=["solution"] jupyter={"source_hidden": true}
-without = [new_vector_solution(cave[-1], cave, hidden) for hidden in range(6)]
+without = [
+    new_vector_solution(in_the_cave[-1], in_the_cave, hidden) for hidden in range(6)
+]
 labels = [f"“bat” without {word}" for word in "deep in the cave hung a".split()]
 Table(labels, columns, torch.stack(without))
 
 # %% which-word [markdown]
 # <details><summary>An answer</summary>
 #
-# Without `cave`. Its `animal` is larger than that of `hung`, and for that reason it also gets more weight. Without a word that has no `animal`, such as `deep`,
+# It is `cave`. Its `animal` is larger than that of `hung`, and for that reason it also gets more weight. But even without `cave`, `animal` stays ahead of
+# `sport`: `hung` is enough. Without a word that has no `animal`, such as `deep`,
 # the new vector has more `animal` than before, because the weight of that word goes to the others.
 # </details>
 
 # %% [markdown]
 # ### 2 · Find ★★ (8 minutes)
 #
-# Make up a third sentence with the words of the second table. It must contain `bat` and `ball` once each, and still the new vector of `bat` must have more
-# `animal` than `sport`. Any other word may come more than once. Write down a guess first, and then compute the new vectors with `attend(rows("..."))`.
+# Make up a third sentence with the words of the second table. It must contain `bat` and `ball` once each, and yet the new vector of `bat` must have more
+# `animal` than `sport`. Any other word may appear more than once. Write down a guess first, and then compute the new vectors with `attend(rows("..."))`.
 
 
 # %% tags=["exercise"]
@@ -426,7 +435,8 @@ check_third_sentence(third_sentence_solution)
 # ## In torch
 #
 # The attention on this page can be written in one line, `F.scaled_dot_product_attention(x, x, x)`, where `F` is `torch.nn.functional`. It returns the
-# output but not the weights. With `is_causal=True` it uses the causal mask. Then `cat` may attend only to `The` and to itself, so no `place` reaches it.
+# output but not the weights. With `is_causal=True` it uses the causal mask. <!--below-->Under a causal mask, `cat` may attend only to `The` and to itself, so
+# no `place` reaches `cat`.
 
 # %% torch-line
 masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -442,9 +452,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # - Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023: a model that builds the positions
 #   into the scores, and whose norm rescales each vector without shifting its mean to 0.
 # - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
-#   2022: with a causal mask, a language model can learn the positions of the words even if they are not given to it. The authors suspect that the
-#   mask makes this possible, because a word can then tell how many words come before it. In one step of attention it sees *which* words these are,
-#   but not in what order they come.
+#   2022: with a causal mask, a language model can learn the positions of the words even if they are not given to it.
 # - The numbers in both tables of words were made up for this series.
 
 # %% the-lessons [markdown]

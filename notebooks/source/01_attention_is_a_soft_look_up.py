@@ -99,7 +99,7 @@ soft_lookup(kitten)
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
 
-SoftLookupExplorer(query=(-1.2, -0.3), temperature=0.5, ask=False)
+SoftLookupExplorer(query=(-0.8, -1.0), temperature=0.5, ask=False)
 
 # %% found [markdown]
 # <details><summary>An answer</summary>
@@ -269,7 +269,7 @@ two_rows = torch.stack([Q[3] @ K.T, Q[3] @ longer.T]) / math.sqrt(5)  # “on”
 Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 
 # %% after-longer [markdown]
-# At first `on` gives most weight to itself, 0.23. Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
+# At first `on` gives most weight to itself, 0.23. <!--above-->Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
 # cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar.
 #
 # <!--below-->Here is attention as one formula.
