@@ -59,6 +59,8 @@ def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
         solved("first"),
         *(text(f"## {name}\n\n$$x$$") for name in slides.LEFT_OUT),
         code("stub()", "<p>stub</p>"),
+        text("### A part of it"),
+        code("more()", "<p>more</p>"),
         text("## In torch"),
         code("kept()", "<p>kept</p>"),
     )
@@ -101,3 +103,9 @@ def test_a_lecture_has_a_slide_a_minute_at_most_and_short_sentences(path):
     found = slides.Deck(lesson, Plain).slides
     assert len(found) <= int(TOLD.search(lesson.cells[0].source)[1])
     assert [one.sentence for one in found if len(one.sentence.split()) > 20] == []
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_no_mark_begins_a_line_which_would_no_longer_be_a_paragraph(path):
+    text = "\n".join(c.source for c in read_notebook(path).cells if c.cell_type == "markdown")
+    assert re.findall(r"(?m)^\W*<!--(?:above|below)", text) == []

@@ -46,7 +46,7 @@ REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.j
 LEFT_OUT = {"Further", "Exercises", "Sources", "Next"}  # sections
 MOST_LINES = 18  # of code that is shown together
 HEADING_OR_FORMULA = re.compile(
-    r"^#+ (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
+    r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
 MARKED = re.compile(r"<!--(?P<place>above|below)-->(?P<sentence>.+?[.?!])(?=\s|$)", re.DOTALL)
 ANSWER = re.compile(

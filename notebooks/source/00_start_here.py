@@ -41,7 +41,7 @@ tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
 # %% [markdown]
-# <!--above-->The `animal` of `cat` is large, and its `place` is 0. Nothing in the word itself says where the cat is. For
+# &ZeroWidthSpace;<!--above-->The `animal` of `cat` is large, and its `place` is 0. Nothing in the word itself says where the cat is. For
 # that, you need the other words of the sentence.
 #
 # ## Which words matter to `cat`?
@@ -71,7 +71,7 @@ scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown]
-# <!--above-->Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
+# &ZeroWidthSpace;<!--above-->Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want; that word is called the [query](glossary.ipynb#query). Each column belongs
 # to a word that the query is compared with, called the [key](glossary.ipynb#key).
@@ -90,7 +90,7 @@ both_steps = torch.stack([scores[cat], powers, shares])
 Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown]
-# <!--above-->The weights are positive and add up to 1, and a larger score gets a larger share. PyTorch does the same for all rows in one call. With `dim=-1` it
+# &ZeroWidthSpace;<!--above-->The weights are positive and add up to 1, and a larger score gets a larger share. PyTorch does the same for all rows in one call. With `dim=-1` it
 # works
 # along the last dimension, that is, within each row.
 
@@ -100,7 +100,7 @@ names = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 
 # %% reading-the-heatmap [markdown]
-# <!--above-->A dark cell means a large weight. In the row of `cat`, the word keeps 0.36 of its attention for
+# &ZeroWidthSpace;<!--above-->A dark cell means a large weight. In the row of `cat`, the word keeps 0.36 of its attention for
 # itself, and it gives 0.25 to `sat` and 0.12 to `mat`. Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
 #
 # Here no word gives more to another word than it keeps for itself. In a trained model, a word may attend mostly to others.
@@ -121,7 +121,7 @@ three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
 Table(["before", "after", "plain average"], features, three)
 
 # %% after-new-vector [markdown]
-# <!--above-->The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
+# &ZeroWidthSpace;<!--above-->The `place` of `cat` has risen from 0 to 0.37. This is no longer a vector for *cat* in general. It is the vector of *cat* in this sentence.
 #
 # The last row of the table is the plain average, in which all six words have the same weight. It has even more `place`, 0.47, but a
 # higher number is not better in itself: a plain average gives every word the same mixture, whereas the weights suit the mixture to the word.
@@ -135,7 +135,7 @@ Table(["before", "after", "plain average"], features, three)
 Table(tokens, features, weights[cat][:, None] * x)
 
 # %% what-happened [markdown]
-# <!--above-->The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as
+# &ZeroWidthSpace;<!--above-->The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`. In the plain average, `on` would give twice as
 # much as `sat`.
 # Here `sat` gives more than `on`, because it matches `cat` better.
 #
@@ -184,7 +184,7 @@ both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word 
 Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% after-swapped [markdown]
-# <!--above-->The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and the parts of a sum may come in any
+# &ZeroWidthSpace;<!--above-->The new vector of `cat` has not changed. Its weights come from dot products with the same six rows as before, and the parts of a sum may come in any
 # order. Figure 0.1 already showed this: the rows of `The` and `the` are equal, although one of these words begins the sentence and the other comes fifth.
 #
 # If you apply any *permutation* to the rows of `x`, that is, put them in another order, the new vectors come out in that order too, and are otherwise the
@@ -289,7 +289,7 @@ for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
 show_figure(axes[0, 0], "0.3")
 
 # %% after-two-bats [markdown]
-# <!--above-->In the cave both numbers of `bat` fall, and `sport` falls further; with the ball, `animal` falls further. In the cave 0.48 of `animal` and 0.27 of
+# &ZeroWidthSpace;<!--above-->In the cave both numbers of `bat` fall, and `sport` falls further; with the ball, `animal` falls further. In the cave 0.48 of `animal` and 0.27 of
 # `sport` are left; with the ball, 0.25 and 0.69. Figure 0.3 shows why. In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to
 # `hung`, and both add to its `animal`. In the second it gives 0.21 to `ball` and 0.14 to `hit`, which add to its `sport`. The other words have nothing in
 # common with `bat`, so they get less.

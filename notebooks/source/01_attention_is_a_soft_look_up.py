@@ -54,7 +54,7 @@ match, legs[match.argmax()]
 # products are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
 # for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score). (Many books call it the score.)
 #
-# <!--above-->The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
+# &ZeroWidthSpace;<!--above-->The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
 # lookup](glossary.ipynb#hard-lookup). A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of
 # the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
 # score and divides each result by the sum of all the results.
@@ -87,7 +87,7 @@ def soft_lookup(query, values=legs, temperature=1.0):
 soft_lookup(kitten)
 
 # %% after-soft [markdown]
-# <!--above-->The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
+# &ZeroWidthSpace;<!--above-->The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
 # results are called the scores. A low temperature makes the differences between the scores larger, so the best-matching key gets a larger share of
 # the weight; a high one makes them smaller, so the weights become more even.
 #
@@ -128,7 +128,7 @@ ax.set(
 show_figure(ax, "1.1")
 
 # %% after-turning [markdown]
-# <!--above-->The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
+# &ZeroWidthSpace;<!--above-->The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
 # by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
 # direction, and at a jump there is no slope at all.
 #
@@ -145,7 +145,7 @@ answers = torch.stack([hard_answers, soft_lookup(two_queries)])
 Table(["hard", "soft"], ["at the start", "moved a little"], answers)
 
 # %% after-two-slopes [markdown]
-# <!--above-->The hard lookup answers 2, which is wrong, and the small move changes nothing. The function `argmax` returns a position in a list, and that
+# &ZeroWidthSpace;<!--above-->The hard lookup answers 2, which is wrong, and the small move changes nothing. The function `argmax` returns a position in a list, and that
 # position stays the same.
 # There is no slope to follow. (A model can learn which key to choose in a hard lookup, but only with special methods.) The soft lookup answers 3.50. That is
 # not correct either, but after the move it answers 3.57, which is closer to four. (Figure 1.1 is flat near 60 degrees, so turning alone would hardly help, but the
@@ -183,7 +183,7 @@ weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last 
 Table(["before learning", "after learning"], animals, weights)
 
 # %% after-learned [markdown]
-# <!--above-->The query has learned to answer four legs, and *bird* still has the largest weight. *Spider* has gained weight; *bird* and *cat* have both lost some.
+# &ZeroWidthSpace;<!--above-->The query has learned to answer four legs, and *bird* still has the largest weight. *Spider* has gained weight; *bird* and *cat* have both lost some.
 #
 # Why did *spider* gain and not *cat*? The query cannot turn towards both, because their arrows point in opposite directions. If the score of a key rises a little,
 # the answer changes in proportion to the weight of the key times the distance of its value from the answer. At the start, the answer is 3.50, and this product is
@@ -256,7 +256,7 @@ raw = Q @ K.T  # (L, S): L queries, S keys
 display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
 # %% after-raw [markdown]
-# <!--above-->One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
+# &ZeroWidthSpace;<!--above-->One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
 #
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features, here 5. A raw score divided by
 # $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0. The first row below holds the weights of `on`. For the second row
@@ -272,7 +272,7 @@ Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 # At first `on` gives most weight to itself, 0.23. <!--above-->Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
 # cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar.
 #
-# <!--below-->Here is attention as one formula.
+# &ZeroWidthSpace;<!--below-->Here is attention as one formula.
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
@@ -306,7 +306,7 @@ one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
 # %% after-zeros [markdown]
-# <!--above-->The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
+# &ZeroWidthSpace;<!--above-->The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
 # 2.7, so the ten have 10 of the 12.7 parts. In exact arithmetic, only a score of minus infinity gives a weight of exactly 0, and
 # lesson 3 uses it to hide words.
 #
@@ -319,7 +319,7 @@ changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown]
-# <!--above-->Adding 1000 changes neither the differences nor the weights, up to rounding. In exact arithmetic, the factor $e^{1000}$ appears in both the numerator
+# &ZeroWidthSpace;<!--above-->Adding 1000 changes neither the differences nor the weights, up to rounding. In exact arithmetic, the factor $e^{1000}$ appears in both the numerator
 # and the denominator of every weight, and cancels. (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.) Multiplying
 # by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. You have met this knob before: multiplying
 # by 8 lowers the temperature to an eighth of what it was.
@@ -339,7 +339,7 @@ sums_of_rows = maps.sum(dim=-1)
 display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 
 # %% after-axes [markdown]
-# <!--above-->With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
+# &ZeroWidthSpace;<!--above-->With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
 # the softmax shares out each key among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
 # `dim=-1`, and check that every row sums to 1.
 

@@ -7,7 +7,7 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# <!--above-->The dot products say how well each query matches each key, so why divide them by anything? And why by the
+# &ZeroWidthSpace;<!--above-->The dot products say how well each query matches each key, so why divide them by anything? And why by the
 # square root of the number of features, rather than by that number itself? The paper that introduced the formula explains
 # the root in a footnote. Its authors could only suspect why large dot products do harm: they may push the softmax
 # into regions where its gradients are extremely small.
@@ -49,14 +49,14 @@ titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
 # %% so-sure [markdown]
-# <!--above-->Without the division, a single key takes more than 99% of the weight in nine
+# &ZeroWidthSpace;<!--above-->Without the division, a single key takes more than 99% of the weight in nine
 # of the ten rows. (On average over many draws, it happens in seven of the ten rows.) Attention is supposed to compute a
 # weighted *average*, but here it has turned into a choice, and an arbitrary one. The map on the right comes from the
 # same dot products, but in it every query still averages over several keys.
 #
 # ## A dot product is a sum
 #
-# <!--below-->The **raw score** of a query $q$ and a key $k$ is their dot product, with one term for each feature.
+# &ZeroWidthSpace;<!--below-->The **raw score** of a query $q$ and a key $k$ is their dot product, with one term for each feature.
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
@@ -78,11 +78,11 @@ print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1
 # %% variances-add [markdown]
 # ## Where the root comes from
 #
-# <!--above-->A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take
+# &ZeroWidthSpace;<!--above-->A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take
 # two of the
 # products, $a = q_1 k_1$ and $b = q_2 k_2$. Since $q_1$ and $k_1$ are independent, the mean of $a$ is the mean of $q_1$
 # times the mean of $k_1$, which is 0. The mean of $b$ is 0 as well, and so is the mean of $a + b$.
-# <!--below-->The variance of $a + b$ is therefore the mean of its square.
+# &ZeroWidthSpace;<!--below-->The variance of $a + b$ is therefore the mean of its square.
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
@@ -137,7 +137,7 @@ ax.set_yticks(roots, roots)
 show_figure(ax, "2.2")
 
 # %% spread-and-weights [markdown]
-# <!--above-->After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
+# &ZeroWidthSpace;<!--above-->After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
 #
 # ## What the spread does to the weights
 #
@@ -157,7 +157,7 @@ print("divided:         ", effective_keys(divided))
 print("not divided:     ", effective_keys(undivided))
 
 # %% many-keys [markdown]
-# <!--above-->With the division, most of these queries use about half of the ten keys or more. Without it, nine of them
+# &ZeroWidthSpace;<!--above-->With the division, most of these queries use about half of the ten keys or more. Without it, nine of them
 # use little more than one. But how many keys does a query use in a text of thousands of words?
 
 # %% ask-many
@@ -176,7 +176,7 @@ table["share of all keys"] = table["divided by √64"] / table.index
 table.round(2)
 
 # %% grows-with-n [markdown]
-# <!--above-->With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them. To see why
+# &ZeroWidthSpace;<!--above-->With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them. To see why
 # it is a *share* of the keys, imagine that every key is there twice: each weight is halved, and the number of effective
 # keys doubles. For normally distributed scores of variance $\sigma^2$ and many keys, the share is $e^{-\sigma^2/2}$,
 # which is 0.61 if the variance is 1.
@@ -198,7 +198,7 @@ print((raised.softmax(dim=-1) - p) / 0.01)
 print(p.diag() - p.outer(p))  # the same for all three scores, by a formula
 
 # %% two-forces [markdown]
-# <!--above-->The weight of a key rises with its own score, and the other keys lose what it gains. The table, called the
+# &ZeroWidthSpace;<!--above-->The weight of a key rises with its own score, and the other keys lose what it gains. The table, called the
 # [**Jacobian**](glossary.ipynb#Jacobian) of the softmax, says the same for every score: its entry in row $i$ and column
 # $j$ is how fast weight $i$ moves when score $j$ rises. The quotient rule gives $p_i (1 - p_i)$ on the diagonal and
 # $-p_i p_j$ everywhere else.
@@ -252,7 +252,7 @@ medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided
 medians.round(4)
 
 # %% half-true [markdown]
-# <!--above-->With 64 features and 256 keys, the median gradient is about twelve times as long without the division. So
+# &ZeroWidthSpace;<!--above-->With 64 features and 256 keys, the median gradient is about twelve times as long without the division. So
 # the gradients do not simply vanish:
 #
 # - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
@@ -298,7 +298,7 @@ sns.move_legend(ax, "upper left", title=None)
 show_figure(ax, "2.3")
 
 # %% uneven [markdown]
-# <!--above-->Without the division, the gradients of different queries are uneven. With it, most of
+# &ZeroWidthSpace;<!--above-->Without the division, the gradients of different queries are uneven. With it, most of
 # them have similar lengths.
 #
 # So the suspicion, which is about step 1 alone, is only half the truth. A smaller learning rate makes up for gradients
@@ -353,7 +353,7 @@ figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown]
-# <!--above-->Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division
+# &ZeroWidthSpace;<!--above-->Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division
 # does not keep the scores small: in this head, training has made them large. Nine of the other heads have a mean
 # variance between
 # 1/2 and 2 in these short sentences, but nothing keeps it there.

@@ -64,7 +64,7 @@ as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
 # %% why-it-fails [markdown]
-# <!--above-->Each day gives its largest weight to itself, because no other token has as much in common with it.
+# &ZeroWidthSpace;<!--above-->Each day gives its largest weight to itself, because no other token has as much in common with it.
 # Otherwise, a score depends only on whether the two days have the same number. `Mon` cannot tell that `Tue` is the next
 # day and `Wed` is not.
 #
@@ -206,7 +206,7 @@ for length in (7, 700):
     print(length, "tokens:", parameters, "parameters,", table.numel(), "weights")
 
 # %% the-loop [markdown]
-# <!--above-->For 700 tokens there are still 108 parameters, but 10,000 times as many weights. All tokens share the same
+# &ZeroWidthSpace;<!--above-->For 700 tokens there are still 108 parameters, but 10,000 times as many weights. All tokens share the same
 # three matrices, which have one row for each feature of a token. The weights are not parameters: each pair of tokens
 # has one, and it is computed afresh for every week.
 #
@@ -272,7 +272,7 @@ layers["equal weights"] = train(equal)
 Table([*layers], days, torch.stack([accuracy(layer) for layer in layers.values()]))
 
 # %% the-chain [markdown]
-# <!--above-->With one matrix for both, at most six days find the answer. In each of the four runs, at least one day
+# &ZeroWidthSpace;<!--above-->With one matrix for both, at most six days find the answer. In each of the four runs, at least one day
 # does no better than guessing, while a plain average is right in about 41% of the cases. (It finds the number that
 # occurs most often in the week.)
 #
@@ -301,7 +301,7 @@ pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
 Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
 
 # %% chain-breaks [markdown]
-# <!--above-->The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks. `Sat` has a far larger score for `Fri`
+# &ZeroWidthSpace;<!--above-->The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks. `Sat` has a far larger score for `Fri`
 # than for `Sun`.
 #
 # ## What the matrices have learned
@@ -322,7 +322,7 @@ another = train(SelfAttention(12, 2, 5))
 # ### Watch it learn
 #
 # The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300.
-# <!--below-->Which day is the last to learn to attend to the next day, and how can you tell from the arrows? What still
+# &ZeroWidthSpace;<!--below-->Which day is the last to learn to attend to the next day, and how can you tell from the arrows? What still
 # changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}
@@ -369,18 +369,18 @@ for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=
 show_figure(figure, "6.5")
 
 # %% only-the-product [markdown]
-# <!--above-->In both runs, each arrow points more closely to the dot of the next day than to any other. But neither the
+# &ZeroWidthSpace;<!--above-->In both runs, each arrow points more closely to the dot of the next day than to any other. But neither the
 # places of the days nor their order round the ring agree, and in neither run do the days follow the order of the week.
 # The task fixes which arrow points to which dot, but not where that dot lies.
 #
 # ## What the numbers of a matrix mean
 #
-# <!--below-->Even if the table of scores is fixed, the numbers in $W_Q$ are not. Let us write out a raw score:
+# &ZeroWidthSpace;<!--below-->Even if the table of scores is fixed, the numbers in $W_Q$ are not. Let us write out a raw score:
 #
 # $$q_i \cdot k_j = (x_i W_Q)(x_j W_K)^\top = x_i \left(W_Q W_K^\top\right) x_j^\top$$
 #
 # The two matrices meet only in the product $M = W_Q W_K^\top$, so all pairs with the same product give the same scores.
-# <!--below-->We can multiply $W_Q$ by *any* invertible matrix $A$ if we also multiply $W_K$ by the transpose of
+# &ZeroWidthSpace;<!--below-->We can multiply $W_Q$ by *any* invertible matrix $A$ if we also multiply $W_K$ by the transpose of
 # $A^{-1}$.
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
@@ -398,7 +398,7 @@ best = raw_scores.argmax(dim=-1)  # the largest score of each row
 print("largest score for", [days[i] for i in best])
 
 # %% same-product [markdown]
-# <!--above-->Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not
+# &ZeroWidthSpace;<!--above-->Every query and every key is different now, yet no score has changed. So a single number of $W_Q$ need not
 # mean anything by itself.
 #
 # What a token looks for can be read from the product. Here are the raw scores $x_i M x_j^\top$, again averaged over the
@@ -411,7 +411,7 @@ ax.plot(best + 0.5, torch.arange(7) + 0.5, "ks", markersize=27, fillstyle="none"
 show_figure(ax, "6.6")
 
 # %% read-the-product [markdown]
-# <!--above-->In every row, the next day has the largest score. A layer could learn $M$ itself as one matrix, but that
+# &ZeroWidthSpace;<!--above-->In every row, the next day has the largest score. A layer could learn $M$ itself as one matrix, but that
 # would be 144 numbers, and $W_Q$ and $W_K$ together have only 48.
 
 # %% the-answer [markdown]

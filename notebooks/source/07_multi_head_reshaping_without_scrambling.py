@@ -120,7 +120,7 @@ one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=800)
 Table(["1 head"], numbers, share_correct(one_head)[None])
 
 # %% more-heads [markdown]
-# <!--above-->The single head gets both numbers right in only about a fifth of the questions. It finds the first number
+# &ZeroWidthSpace;<!--above-->The single head gets both numbers right in only about a fifth of the questions. It finds the first number
 # nine times out of ten, and the second far less often. (In one question out of eight, the two numbers are equal, and
 # finding one of them is enough.)
 #
@@ -146,7 +146,7 @@ shares = {
 Table([*shares], numbers, torch.stack([*shares.values()]))
 
 # %% more-heads-read [markdown]
-# <!--above-->A head with more features does no better, but a second head solves the task. Other random starts agree.
+# &ZeroWidthSpace;<!--above-->A head with more features does no better, but a second head solves the task. Other random starts agree.
 #
 # Where do the heads look? We average their weights over 2,000 questions.
 
@@ -174,13 +174,13 @@ show_figure(ax, "7.1")
 # The single head looks at both animals and returns a mixture of their two numbers. It looks more at the first, so the
 # first number usually wins in both readings.
 #
-# <!--above-->With two heads, one gives most of its weight to the first animal and the other to the second. The numbers
+# &ZeroWidthSpace;<!--above-->With two heads, one gives most of its weight to the first animal and the other to the second. The numbers
 # that they find end up in different features. This is what several heads are for: **one layer computes several weighted
 # averages and keeps them apart.** (A single head with an MLP behind it can learn the task too, in one more step.)
 #
 # ## The layer
 #
-# <!--below-->Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query,
+# &ZeroWidthSpace;<!--below-->Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query,
 # key and value. The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of
 # each query, key and value, head 1 gets the second third, and so on.
 #
@@ -265,11 +265,11 @@ print("same output:", torch.allclose(output, expected, atol=1e-6))
 print("weights:", tuple(weights.shape))
 
 # %% follow-the-numbers [markdown]
-# <!--above-->With the same matrices, our layer and PyTorch’s give the same output.
+# &ZeroWidthSpace;<!--above-->With the same matrices, our layer and PyTorch’s give the same output.
 #
 # ## Follow the numbers
 #
-# <!--below-->To see where `split` puts the numbers, we let each number spell out its own address. For example, 210
+# &ZeroWidthSpace;<!--below-->To see where `split` puts the numbers, we let each number spell out its own address. For example, 210
 # belongs to token 2, head 1, feature 0 of that head. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens
 # with six features each, to be split into three heads.
 
@@ -373,7 +373,7 @@ for name, (cut, join) in pairs.items():
 # its key’s token. The score in row $i$ and column $j$ of head $h$ is correct if it compares token $i$ with token $j$
 # and uses the features of head $h$. A cross marks a wrong score.
 #
-# <!--below-->Why are two of the 48 scores correct? Four scores in head 1 compare the right tokens: why are they wrong?
+# &ZeroWidthSpace;<!--below-->Why are two of the 48 scores correct? Four scores in head 1 compare the right tokens: why are they wrong?
 # Go back to “view” to find out. Then go on to “merge”: what has happened to the wrong rows?
 
 # %% explore-heads
@@ -445,7 +445,7 @@ trained = torch.stack(rows)
 Table([*pairs], ["copies 8 digits", "two animals", "two animals, 8 heads"], trained)
 
 # %% two-tests [markdown]
-# <!--above-->All five layers learn to copy. With “both reshaped” and “heads never moved”, each output still depends on
+# &ZeroWidthSpace;<!--above-->All five layers learn to copy. With “both reshaped” and “heads never moved”, each output still depends on
 # its own token, and copying needs no other. With the other two, the rows are shuffled, but always in the same way, and
 # each token carries its position. So attention learns to fetch each digit from where it has landed, or to put it where
 # the merge will pick it up.
@@ -488,7 +488,7 @@ axes[0].set_ylabel("output")
 show_figure(axes[0], "7.4")
 
 # %% slice-text [markdown]
-# <!--above-->No broken layer has the full triangle. Two of them see the future, and the other two miss most of the
+# &ZeroWidthSpace;<!--above-->No broken layer has the full triangle. Two of them see the future, and the other two miss most of the
 # past.
 #
 # **The slice test.** We split 12 features into three heads of four. Then head 1 has to hold features 4 to 7 of every

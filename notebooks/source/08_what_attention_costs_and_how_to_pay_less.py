@@ -5,7 +5,7 @@
 # layer has eight heads and stores all its attention weights, these weights take far more memory than everything that
 # goes in and out: with 64 features a head, the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
-# <!--above-->Where does all this memory go, and is it necessary? You will count what attention costs, find where the
+# &ZeroWidthSpace;<!--above-->Where does all this memory go, and is it necessary? You will count what attention costs, find where the
 # memory goes, and build attention that gives the same result without ever holding all the weights. By the end of the
 # lesson, your own computer will have carried out this attention for 16,384 tokens.
 #
@@ -54,7 +54,7 @@ sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32
 pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
 # %% not-only-weights [markdown]
-# <!--above-->With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB, which is 8 GiB.
+# &ZeroWidthSpace;<!--above-->With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB, which is 8 GiB.
 # There are 32 times as many queries, and each of them has 32 times as many keys. (In bfloat16, in which most large
 # models are run, a number takes 2 bytes, and all these sizes are halved.)
 #
@@ -76,7 +76,7 @@ attention = 2 * (2 * n * n * d)  # scores, and averages of the values
 pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
 # %% formula [markdown]
-# <!--above-->For a sentence of 128 tokens, the projections take eight times as many FLOPs. <!--below-->So “attention
+# &ZeroWidthSpace;<!--above-->For a sentence of 128 tokens, the projections take eight times as many FLOPs. <!--below-->So “attention
 # costs $n^2$” is only half the story. With $d$ features, the matrix products of a layer take
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
@@ -112,7 +112,7 @@ inputs = random_inputs(2048)
 peak(plain, *inputs)
 
 # %% rows [markdown]
-# <!--above-->A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB. So this is where the memory
+# &ZeroWidthSpace;<!--above-->A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB. So this is where the memory
 # goes: into two whole tables, scores and weights.
 #
 # ## A row does not need the other rows
@@ -135,7 +135,7 @@ assert torch.allclose(by_rows(*inputs), plain(*inputs), atol=1e-6)
 peak(by_rows, *inputs)
 
 # %% slow-and-fast [markdown]
-# <!--above-->Computing by rows gives the same result in less than a twentieth of the memory. You might expect to pay
+# &ZeroWidthSpace;<!--above-->Computing by rows gives the same result in less than a twentieth of the memory. You might expect to pay
 # for this with time, because `by_rows` runs a loop in Python. But on our processor it even takes less time than
 # `plain`, mainly because it asks for less new memory (“Further” shows this).
 #
@@ -145,7 +145,7 @@ peak(by_rows, *inputs)
 # numbers have to travel. If attention is computed one step at a time, it writes two tables to the slow memory and reads
 # them again.
 #
-# <!--below-->A fused kernel keeps the tables out of the slow memory. A [**fused kernel**](glossary.ipynb#fused-kernel)
+# &ZeroWidthSpace;<!--below-->A fused kernel keeps the tables out of the slow memory. A [**fused kernel**](glossary.ipynb#fused-kernel)
 # is a single compiled program that carries out all the steps for one block of queries at a time. PyTorch has such
 # kernels in `F.scaled_dot_product_attention`.
 
@@ -174,7 +174,7 @@ for name, products, gigabytes in measured:
     print(f"{name:8}  multiplying {multiplying:3.1f} ms, moving {moving:4.1f} ms")
 
 # %% one-row [markdown]
-# <!--above-->For the standard implementation, moving takes ten times as long as multiplying. At the full speed of the
+# &ZeroWidthSpace;<!--above-->For the standard implementation, moving takes ten times as long as multiplying. At the full speed of the
 # memory, moving alone would take two thirds of the 41.7 ms. The fused kernel multiplies a little more and saves most of
 # the moving.
 #
@@ -218,13 +218,13 @@ for piece in row.split(2):
     print(f"top {top:.3f}   factor {factor:.3f}   total {total:.3f}")
 
 # %% online-softmax [markdown]
-# <!--above-->At the end, top and total are those of the whole row. The total of the first piece has shrunk by the
+# &ZeroWidthSpace;<!--above-->At the end, top and total are those of the whole row. The total of the first piece has shrunk by the
 # factor 0.731. (The first factor is 0, because the top begins at $-\infty$, and nothing has been added up yet.) One law
 # of exponents makes this work. For a score $s$, an old top $m$ and a new top $m'$,
 #
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'}.$$
 #
-# <!--above-->All old terms therefore shrink by the same factor, and it is enough to know their sum. This is the
+# &ZeroWidthSpace;<!--above-->All old terms therefore shrink by the same factor, and it is enough to know their sum. This is the
 # [**online softmax**](glossary.ipynb#online-softmax).
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential. It shrinks by the same
@@ -260,7 +260,7 @@ for keys, values in zip(x.split(2), x.split(2), strict=True):
 print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
 
 # %% cut-a-row [markdown]
-# <!--above-->The pieces give the same output as PyTorch.
+# &ZeroWidthSpace;<!--above-->The pieces give the same output as PyTorch.
 #
 # ### Your experiment: cut a row
 #
@@ -360,7 +360,7 @@ ax.set_title("Among the tile sizes, 256 and 512 take the least time")
 show_figure(ax, "8.2")
 
 # %% masks [markdown]
-# <!--above-->With tiles of 128, `tiled` is slightly faster than `plain`. With tiles of 512 it is about as fast as
+# &ZeroWidthSpace;<!--above-->With tiles of 128, `tiled` is slightly faster than `plain`. With tiles of 512 it is about as fast as
 # `by_rows`, and the fused kernel needs about two thirds of that. Small tiles are slow because Python calls more than a
 # dozen torch functions for each tile, however small it is. A fused kernel carries out all the steps for a tile in one
 # compiled program, so its tiles can be small. With tiles of 1,024, the time rises again.

@@ -67,7 +67,7 @@ def patient_a(query, key, value):
 attention(query, key, value).shape, patient_a(query, key, value).shape
 
 # %% probe-1 [markdown]
-# <!--above-->Patient A passes the shape test like `attention`, and so would a function that returns nothing but zeros. Do not trust a test until you have
+# &ZeroWidthSpace;<!--above-->Patient A passes the shape test like `attention`, and so would a function that returns nothing but zeros. Do not trust a test until you have
 # seen it fail on the bug that you fear.
 #
 # ## Probe 1: values that show the weights
@@ -87,7 +87,7 @@ for attend in (attention, patient_a):
     print(weights_of(attend, query, key)[0].sum(dim=-1))  # of each query
 
 # %% probe-2 [markdown]
-# <!--above-->The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
+# &ZeroWidthSpace;<!--above-->The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
 # *key* add up to 1. Each of the 7 keys hands out a total weight of 1, so the 5 sums above add up to 7.
 #
 # ## Probe 2: the divisor
@@ -192,7 +192,7 @@ for attend in (attention, patient_a, patient_b, patient_c):
     print(f"{attend.__name__:10} passes: {torch.equal(output, stored)}")
 
 # %% probe-3 [markdown]
-# <!--above-->The test catches patient A, but B and C return exactly the stored numbers. In each row the best score leads by thousands.
+# &ZeroWidthSpace;<!--above-->The test catches patient A, but B and C return exactly the stored numbers. In each row the best score leads by thousands.
 # Even after a division its key gets a weight that rounds to 1, so the output is a copy of one value.
 #
 # So test with random numbers of about size 1, as we did above. Much smaller ones are no better: if all scores are close
@@ -311,7 +311,7 @@ sums = weights_of(lambda q, k, v: patient_e(q, k, v, real), query, key).sum(dim=
 print(sums[0])  # of the weights of each query
 
 # %% lost-weight [markdown]
-# <!--above-->Only the keys of the padding move the output of patient E. A weight of 0 hides the value. But the score of the padding is still part of the sum by
+# &ZeroWidthSpace;<!--above-->Only the keys of the padding move the output of patient E. A weight of 0 hides the value. But the score of the padding is still part of the sum by
 # which the softmax divides, and it takes weight from the real keys: the sums in the last line are below 1. So always change both the values and the
 # keys. The
 # repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
@@ -393,7 +393,7 @@ results = {f.__name__: {p.__name__: p(f) for p in probes} for f in tried}
 pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 
 # %% the-clinic [markdown]
-# <!--above-->The shape test catches none of the patients, but each of them fails at least one other probe. The divisor probe
+# &ZeroWidthSpace;<!--above-->The shape test catches none of the patients, but each of them fails at least one other probe. The divisor probe
 # catches all five. But it explains only B and C, because it assumes that the weights of a query come from one softmax
 # over its own keys. In the others that is not so:
 #
@@ -416,7 +416,7 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 diagnose(patient_b)
 
 # %% read-the-report [markdown]
-# <!--above-->The headline names the [**finding**](glossary.ipynb#finding), and the sentence below it says what is wrong. The table is
+# &ZeroWidthSpace;<!--above-->The headline names the [**finding**](glossary.ipynb#finding), and the sentence below it says what is wrong. The table is
 # the evidence: the factor, which is 1 over our divisor, stays the same while $1/\sqrt{d_k}$ changes ($d_k$ is our $E$).
 #
 # The clinic cannot know what you mean. The next function is correct, but in its mask True means *blocked*, as in
@@ -466,7 +466,7 @@ print(diagnose(your_own).summary)
 diagnose(MyLayer(your_own))
 
 # %% not-proved [markdown]
-# <!--above-->The function and the layer both fail the divisor probe. A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from
+# &ZeroWidthSpace;<!--above-->The function and the layer both fail the divisor probe. A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from
 # outside. The clinic records the matrix products of a forward pass instead. If it finds those in which queries are
 # multiplied by keys and weights by values, it reads the raw scores and the weights there.
 #
@@ -487,7 +487,7 @@ long_key = torch.randn(N, 16, E, dtype=torch.float64)
 print(divisor_of(patient_long, query, long_key)[0])
 
 # %% closing [markdown]
-# <!--above-->The clinic finds nothing wrong, because it tries at most 8 keys. If your code treats long inputs in another way,
+# &ZeroWidthSpace;<!--above-->The clinic finds nothing wrong, because it tries at most 8 keys. If your code treats long inputs in another way,
 # probe it there yourself. The clinic can also be mistaken, so check a finding with a probe of your own before you change
 # your code.
 #
@@ -502,7 +502,7 @@ print(divisor_of(patient_long, query, long_key)[0])
 # 5. A sequence gives the same result alone as in a batch (G fails).
 # 6. The outputs follow the queries (F fails).
 #
-# <!--above-->You use random numbers and unequal sizes, and you make sure that each test can fail. A program like the clinic runs many
+# &ZeroWidthSpace;<!--above-->You use random numbers and unequal sizes, and you make sure that each test can fail. A program like the clinic runs many
 # probes at once, but you have to say what you mean and judge what it reports.
 
 # %% further [markdown]

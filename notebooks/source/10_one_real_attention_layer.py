@@ -112,7 +112,7 @@ Table(
 )
 
 # %% in-uniform-shares [markdown]
-# <!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. In head 6 the scores of `[CLS]` do not grow with the text, and seven times as many tokens share the row.
+# &ZeroWidthSpace;<!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. In head 6 the scores of `[CLS]` do not grow with the text, and seven times as many tokens share the row.
 # **So a weight says little unless you know the number of tokens.**
 #
 # To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
@@ -138,7 +138,7 @@ title = "In most heads, the shares of [CLS] change less than its weight"
 draw_shares(values, list(texts), title, "10.1")
 
 # %% short-only [markdown]
-# <!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long
+# &ZeroWidthSpace;<!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long
 # texts.
 # **From here on we measure the short sentences, and the results hold for those.**
 #
@@ -165,7 +165,7 @@ draw_shares(portrait, names, title, "10.2")
 
 # %% by-position [markdown]
 # **On average, `[CLS]` gets the most of the five positions in ten heads.**
-# <!--above-->In head 2, the token before gets nearly all of the weight, and in head 3 no position stands out. But a mean
+# &ZeroWidthSpace;<!--above-->In head 2, the token before gets nearly all of the weight, and in head 3 no position stands out. But a mean
 # can hide what the single words do. So how often is `[CLS]` the token with the largest weight?
 
 # %% largest
@@ -174,7 +174,7 @@ most_to_cls = (largest == 0).float().mean(dim=1)  # (H,)
 Table(["words that look most at [CLS]"], heads, most_to_cls[None])
 
 # %% the-shuffle [markdown]
-# <!--above-->In eight heads, most words give their largest weight to `[CLS]`.
+# &ZeroWidthSpace;<!--above-->In eight heads, most words give their largest weight to `[CLS]`.
 #
 # ## Does a head look at a position?
 #
@@ -207,7 +207,7 @@ moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
 Table(["attention that moves"], heads, moved[None])
 
 # %% by-asker [markdown]
-# <!--above-->In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and
+# &ZeroWidthSpace;<!--above-->In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and
 # to some extent 4, look at positions among the words.** About `[CLS]`, which stayed in its place, this says nothing.
 #
 # ## Does it matter which word asks?
@@ -219,7 +219,7 @@ Table(["attention that moves"], heads, moved[None])
 # So we also put other words in its place, and call them **askers**: the 5,000 words of lesson 5, and the other 20
 # ambiguous words. This takes half a minute.
 #
-# <!--below-->First, the ambiguous words themselves ask.
+# &ZeroWidthSpace;<!--below-->First, the ambiguous words themselves ask.
 
 
 # %% clue-shares
@@ -246,7 +246,7 @@ own = from_word.mean(dim=(0, 2))  # (H,)
 Table(["the ambiguous words ask"], heads, own[None])
 
 # %% head-3 [markdown]
-# <!--above-->The clues get most in head 3, twice their uniform share. This is the head in which no position stands out.
+# &ZeroWidthSpace;<!--above-->The clues get most in head 3, twice their uniform share. This is the head in which no position stands out.
 # Does it find the clues for this word, or does it give them much in any case?
 
 # %% ask-askers
@@ -309,7 +309,7 @@ Table(names, heads, torch.stack([in_first_tenth, others_in_it]))
 #
 # The table gives shares of the 46 sentences. In heads 1, 4, 8 and 10, the ambiguous word is more often among the first
 # tenth of the askers than the others are, but in only about half of the sentences, or less.
-# <!--above-->**The ambiguous word is ahead of the others on average, not in every sentence**.
+# &ZeroWidthSpace;<!--above-->**The ambiguous word is ahead of the others on average, not in every sentence**.
 #
 # ## What reaches the output?
 #
@@ -335,7 +335,7 @@ output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, reading.output, atol=1e-5)
 
 # %% how-long [markdown]
-# <!--below-->How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into
+# &ZeroWidthSpace;<!--below-->How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into
 # position 1, and the first word of each sentence into position 0, where it did not stand in training.
 
 # %% sink-lengths
@@ -352,7 +352,7 @@ lengths = torch.stack(lengths) / of_words  # (3, H)
 Table(list(vectors), heads, lengths)
 
 # %% sink [markdown]
-# <!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is about a tenth as long as a word’s. Neither
+# &ZeroWidthSpace;<!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is about a tenth as long as a word’s. Neither
 # `[CLS]` in position 1 nor the words in position 0 have such a short $u$.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
@@ -411,7 +411,7 @@ names = ["head removed", "other weights equal"]
 Table(names, heads, torch.stack([removed, equal]))
 
 # %% before-table [markdown]
-# <!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17. So
+# &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17. So
 # much of what head 4 adds does not depend on where it looks. Part of it is the same for every sentence, because the bias of the values is always added in full.
 # **A map shows what a head chooses, but a head can add a lot without choosing.**
 #

@@ -46,7 +46,7 @@ order = [4, 5, 2, 3, 0, 1]  # the mat sat on The cat
 torch.allclose(attend(x[order]), attend(x)[order])
 
 # %% bag-of-words [markdown]
-# <!--above-->Each output has moved along with its word and is still the same vector. An output is a sum over all keys. The number that the softmax
+# &ZeroWidthSpace;<!--above-->Each output has moved along with its word and is still the same vector. An output is a sum over all keys. The number that the softmax
 # divides by is such a sum, too, and a sum does not depend on the order of its terms. So attention treats a sentence as a **bag of words**, and
 # our two sentences about the dog are the same bag.
 #
@@ -67,7 +67,7 @@ change = [(b - a[swapped]).norm(dim=-1) for a, b in (one_layer, two_layers)]
 Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(change))
 
 # %% which-not-where [markdown]
-# <!--above-->In one layer, only the outputs of the two swapped words change. Each of them now sees a different set of words. All later words still see both of
+# &ZeroWidthSpace;<!--above-->In one layer, only the outputs of the two swapped words change. Each of them now sees a different set of words. All later words still see both of
 # them, and a sum does not know in what order. So the mask tells a word *which* words come before it, but not in what order they come.
 #
 # In a second layer all six outputs change, because two of its inputs have changed. So the order leaves a trace that later layers
@@ -75,7 +75,7 @@ Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(chan
 #
 # ## Three places for positions
 #
-# <!--below-->In the usual methods, positions enter at one of three places. A vector is added to each token, the queries and
+# &ZeroWidthSpace;<!--below-->In the usual methods, positions enter at one of three places. A vector is added to each token, the queries and
 # keys are turned, or a number is added to each score.
 
 # %% places jupyter={"source_hidden": true}
@@ -188,7 +188,7 @@ queries, keys = one_query.expand(6, 16), one_key.expand(6, 16)  # at six positio
 rotate_by_hand(queries) @ rotate_by_hand(keys).T
 
 # %% use-it [markdown]
-# <!--above-->Along every diagonal the offset is the same, and so is the score.
+# &ZeroWidthSpace;<!--above-->Along every diagonal the offset is the same, and so is the score.
 #
 # ### Add a number to each score
 #
@@ -205,7 +205,7 @@ m = torch.arange(6)
 #
 # ## A layer from another program
 #
-# <!--below-->A small model was trained with rotary positions on lists of 16 tokens. The report that came with it says that it answers all
+# &ZeroWidthSpace;<!--below-->A small model was trained with rotary positions on lists of 16 tokens. The report that came with it says that it answers all
 # questions correctly. A token is either an entry, such as `cat 4`, or a question, such as `cat?`, which asks for the number that was recorded *last* for this
 # animal. Every list ends with a question. There are four animals and the numbers 0 to 7, so guessing is correct in one of eight cases.
 
@@ -242,7 +242,7 @@ reader = load_list_reader()
 print(f"{share_correct(rotate_by_hand):.2f}")
 
 # %% which-test-text [markdown]
-# <!--above-->The accuracy of 0.79 is far below the report, yet no error was raised, and the parameters are correct. Which test would show what is wrong?
+# &ZeroWidthSpace;<!--above-->The accuracy of 0.79 is far below the report, yet no error was raised, and the parameters are correct. Which test would show what is wrong?
 
 # %% ask-test
 predict("11/which-test")
@@ -259,7 +259,7 @@ for rotation in (rotate_by_hand, rotate):
 print("same numbers:", torch.allclose(rotate_by_hand(some), rotate(some)))
 
 # %% layouts [markdown]
-# <!--above-->All three tests pass for our function and for attnlab’s `rotate`, and yet the two disagree. Both turn their pairs by the same angles, but they
+# &ZeroWidthSpace;<!--above-->All three tests pass for our function and for attnlab’s `rotate`, and yet the two disagree. Both turn their pairs by the same angles, but they
 # *pair different features*. Ours joins feature $i$ of the first half with feature $i$ of the second half. `rotate` joins neighbours, features
 # $2i$ and $2i + 1$, and so did the program that trained this layer. Both layouts are common and correct.
 #
@@ -279,7 +279,7 @@ Table(["correct"], list(rotations), shares[None])
 # With `rotate`, the layer is as accurate as reported. Without any rotation it still gets 0.48, far more than guessing: it
 # always names a number that was recorded for the animal, but not always the last. With the wrong layout it gets 0.79, so
 # even wrongly paired rotations tell the layer something about the order. **That makes the bug dangerous:**
-# <!--above-->with the wrong layout, the model gets worse, but it does not break.
+# &ZeroWidthSpace;<!--above-->with the wrong layout, the model gets worse, but it does not break.
 #
 # And a wrong *base* hardly shows in the accuracy at all. So compare your numbers with numbers from the original program,
 # at positions other than 0. At position 0 every angle is 0, and all rotations agree.
@@ -308,7 +308,7 @@ ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 show_figure(ax, "11.3")
 
 # %% far-text [markdown]
-# <!--above-->With learned and sinusoidal positions the accuracy falls at once, and with rotary positions more slowly. Is
+# &ZeroWidthSpace;<!--above-->With learned and sinusoidal positions the accuracy falls at once, and with rotary positions more slowly. Is
 # ALiBi the solution? We sort the questions on lists of 64 tokens by how many tokens back the wanted entry is.
 
 # %% how-far-back
@@ -323,7 +323,7 @@ far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi", "share of questions
 # tokens back, it does worse than a layer that has no positions at all, about as badly as guessing. **A high average hides
 # that the far questions are lost.**
 #
-# <!--above-->The rotary layers fail in another way: they miss even near entries, which they found on short lists. The
+# &ZeroWidthSpace;<!--above-->The rotary layers fail in another way: they miss even near entries, which they found on short lists. The
 # distant keys are one suspect. Relative to the query, most of their pairs are turned by angles that never occurred in
 # training. Such keys may take weight from the near ones.
 
@@ -397,7 +397,7 @@ for name, rotation in {"no positions": lambda x: x, "rotary": rotate}.items():
     print(f"{name:12} “dog” differs by {(before - after).norm() / before.norm():.0%}")
 
 # %% the-answer [markdown]
-# <!--above-->Attention by itself cannot know where words stand. *dog* gets the same vector whether it bites or is bitten.
+# &ZeroWidthSpace;<!--above-->Attention by itself cannot know where words stand. *dog* gets the same vector whether it bites or is bitten.
 # In one layer, a causal mask tells a word which words come before it, and so how many, but not in what order. In most
 # models *we* tell attention, at one of three places: with a vector for each token, with a rotation of queries and keys,
 # or with a number for each score. Then the two sentences are no longer the same.
