@@ -82,8 +82,13 @@ class Deck:
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
                 self.read(cell.source)
-            elif self.section not in LEFT_OUT and "solution" not in tags(cell):
+            elif self.is_shown and "solution" not in tags(cell):
                 self.run(cell)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a class looks at this section together."""
+        return self.section.partition(":")[0] not in LEFT_OUT
 
     def add(self, kind: str, body: str = "", *notes: str) -> None:
         """Add a slide, under the sentence that was marked for it."""
@@ -99,13 +104,13 @@ class Deck:
             self.say(text[: found.start()] if found else text)
             if found and found["heading"]:
                 self.section = found["heading"]
-            elif found and self.section not in LEFT_OUT:
+            elif found and self.is_shown:
                 self.add("formula", self.page.prose(found["formula"]))
             text = text[found.end() :] if found else ""
 
     def say(self, prose: str) -> None:
         """Put prose into the notes, and the sentences that it marks over their slides."""
-        if self.section in LEFT_OUT:
+        if not self.is_shown:
             return
         for mark in MARKED.finditer(prose):
             if mark["place"] == "above":

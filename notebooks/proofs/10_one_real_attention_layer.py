@@ -54,7 +54,7 @@ assert ((values[2] / values[0]).log().abs() < (weights[2] / weights[0]).log().ab
 
 # %% after: short-only  numbers: 3.6, 3.9
 
-# %% after: portrait
+# %% after: portrait  numbers: 46
 assert torch.cat([shares_of_five(one) for one in readings], dim=-1).shape[-1] == 258
 assert portrait.argmax(dim=0).tolist() == [0, 0, 3, 1, *[0] * 8]
 previous = torch.cat([one.weights[2].diagonal(offset=-1)[1:-1] for one in readings])
@@ -210,6 +210,6 @@ assert (reading.tokens[5], reading.tokens[8]) == ("bank", "river")
 
 # %% after: sources  numbers: 2017, 2019, 2020, 2022, 2023
 
-# %% after: teacher-plan  numbers: 50, 9, 10, 6, 40, 62
+# %% after: teacher-plan  numbers: 50, 3, 7, 8, 10, 11, 40, 62
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0.1, 60

@@ -322,7 +322,7 @@ another = train(SelfAttention(12, 2, 5))
 # ### Watch it learn
 #
 # The picture shows the layer after 60 steps. Move the slider back to step 0, and then all the way to step 300.
-# &ZeroWidthSpace;<!--below-->Which day is the last to learn to attend to the next day, and how can you tell from the arrows? What still
+# &ZeroWidthSpace;<!--below-->Which day is the last to learn to attend to the next day? How do the arrows show it? What still
 # changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}

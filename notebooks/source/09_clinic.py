@@ -200,7 +200,7 @@ for attend in (attention, patient_a, patient_b, patient_c):
 #
 # ## Probe 3: the leak test draws the mask
 #
-# You know the leak test from lesson 3: replace a token and look at which outputs move. A friend tests her causal layer on
+# Recall the leak test: replace a token and look at which outputs move. A friend tests her causal layer on
 # a sequence of five tokens. When she replaces the last token, only the last output moves. When she replaces the first,
 # all outputs move, so her test can see a change.
 
@@ -320,7 +320,7 @@ print(sums[0])  # of the weights of each query
 #
 # The mask editor of lesson 3 can draw the weights that a function computes. Here it draws those of patient E, with “cat” as
 # padding. Beside each row is its sum. Whatever is missing from 1 is the weight that “cat” has taken. Which row would lose the most if
-# “sat” were padding instead? Then click the words to try it.
+# “sat” were padding instead? Try it.
 
 
 # %% explore
