@@ -56,7 +56,7 @@ assert torch.allclose(weights[1], torch.tensor([0.34, 0.44, 0.22]), atol=0.005)
 assert torch.allclose(weights[0], torch.tensor([0.36, 0.51, 0.13]), atol=0.006)
 assert abs(weights[1, 1] / weights[1, 2] - 2) < 0.01 and weights[1].argmax() == 1
 assert abs(soft_lookup(path[-1]) - 4) < 1e-3
-# %% after: after-learned  numbers: 0.13, 0.18, 0.36, 0.5, 0.59, 4.5
+# %% after: after-learned  numbers: -1.5, 0.51, 0.13, 0.18, 0.36, 0.5, 0.59, 4.5
 # the pull of each key: how the answer changes with its score, which is its weight times a distance
 raw_scores = (keys @ start).detach().requires_grad_()
 first = raw_scores.softmax(dim=0)
@@ -96,7 +96,7 @@ lowest, highest = torch.tensor([-1.9, -2.2]), torch.tensor([2.8, 1.9])
 for drawn in (from_legs, from_both):  # nothing leaves the picture
     assert (drawn > lowest).all() and (drawn < highest).all()
 
-# %% after: after-twelve  numbers: 0.15, 0.78, 0.97
+# %% after: after-twelve  numbers: 1,000, 0.15, 0.78, 0.97
 of_legs, of_both = of_cat
 assert abs(of_legs.min() - 0.15) < 0.005 and abs(of_legs.max() - 0.78) < 0.005
 assert (of_both - 0.97).abs().max() < 0.005
