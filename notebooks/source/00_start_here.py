@@ -14,7 +14,7 @@
 # **You will be able to:** compute attention, read a heatmap of its weights, and say what it does to the vector of a word. The
 # [table of all lessons](#The-lessons) is at the end of the page.
 #
-# **Time:** 50 minutes in class; 70 on your own, including the exercises. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
+# **Time:** 50 minutes in class, or 70 on your own with the exercises. “Further” takes another five. Run the cells one after another, with **Shift + Enter**. If
 # the first one fails, read [If a package is missing](#If-a-package-is-missing). Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%

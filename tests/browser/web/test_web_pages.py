@@ -151,7 +151,7 @@ def test_code_and_links_are_copied_or_shown(lesson, takes):
     share.press("Enter")
     expect(share).to_have_text("Copied" if takes else "The link is in the address bar")
     copied = lesson.evaluate("copied") if takes else lesson.url
-    assert copied == f"{address}#1.temperature=0.5"
+    assert copied == f"{address}#1.temperature=0.2"
 
 
 def test_a_link_shows_what_its_sender_saw(lesson):
