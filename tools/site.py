@@ -36,6 +36,7 @@ from PIL import Image
 
 from attnlab import palette
 from attnlab.explorers import SoftLookupExplorer
+from attnlab.explorers._base import few_colours
 from tools._site_api import API, write_api
 from tools._site_frames import Frames, frames_of, moving
 from tools._site_html import Prose, SiteError, meanings_of, rewrite
@@ -149,9 +150,7 @@ def thumbnail(figure: Figure) -> str:
     with Image.open(io.BytesIO(figure.png)) as picture:
         small = picture.convert("RGB")
     small.thumbnail(THUMBNAIL)
-    buffer = io.BytesIO()
-    small.quantize(32).save(buffer, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return f"data:image/png;base64,{base64.b64encode(few_colours(small)).decode()}"
 
 
 def links_of(stems: list[str], lesson: str) -> Callable[[str], str]:
