@@ -49,9 +49,7 @@ HEADING_OR_FORMULA = re.compile(
     r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
 MARKED = re.compile(r"<!--(?P<place>above|below)-->(?P<sentence>.+?[.?!])(?=\s|$)", re.DOTALL)
-ANSWER = re.compile(
-    r'<details class="attnlab-answer".*?</summary>(?P<inside>.*)</details>', re.DOTALL
-)
+ANSWER = re.compile(r'<details class="attnlab-answer".*?</summary>(.*)</details>', re.DOTALL)
 QUESTION = re.compile(
     r"<p><b>Predict\.</b> (?P<question>.*?)</p><ul>(?P<options>.*?)</ul><details>.*?</summary>"
     r"(?P<reasons>.*)</details>",

@@ -33,10 +33,7 @@ async function start() {
   document.querySelectorAll(".slide a").forEach((link) => link.replaceWith(...link.childNodes));
   document.querySelectorAll(".notes details").forEach((fold) => { fold.open = true; });
   document.querySelectorAll(".slide section").forEach((part) => {  // would be slides for reveal
-    const block = document.createElement("div");
-    block.className = part.className;
-    block.append(...part.childNodes);
-    part.replaceWith(block);
+    part.replaceWith(make("div", { class: part.className }, ...part.childNodes));
   });
   await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
   document.querySelectorAll("section.slide").forEach(fit);
