@@ -269,6 +269,8 @@ def test_the_index_has_a_card_for_every_lesson(made):
     assert [card.a["href"] for card in cards] == [f"{stem}.html" for stem in LESSONS]
     text = cards[0].get_text()
     assert "An animal or a piece of wood: " in text  # as the README says
+    pictures = [card.select_one("img.thumbnail") for card in cards]
+    assert [picture is not None for picture in pictures] == [True, False, False]  # one has a figure
     assert "5 minutes." in text
     assert "nothing" not in text
 

@@ -327,10 +327,10 @@ function placeForTools() {
   return tools;
 }
 
-/** Keep which lesson is being read; the index offers to go on with it. */
+/** Keep which lesson of the series is being read; the index offers to go on with it. */
 function followLessons() {
   const begin = document.querySelector(".begin");
-  if (!begin) keep("reading", lesson);
+  if (/^\d/.test(lesson)) keep("reading", lesson);
   const link = document.querySelector(`.cards a[href="${recall("reading")}.html"]`);
   if (!begin || !link) return;
   const number = link.closest("li").querySelector(".number").textContent;

@@ -94,6 +94,32 @@ def test_one_walks_from_the_index_to_a_lesson_to_a_word_and_back(open_named):
     assert back.count() == 0  # nobody came to this row from a lesson
 
 
+def test_the_index_leads_to_the_first_lesson_or_back_to_the_last_one(open_named):
+    page = open_named("index")
+    begin = page.locator(".begin")
+    assert begin.inner_text() == "Start with lesson 0"
+    for name in (LESSON, "glossary"):  # which is no lesson to go on with
+        open_named(name)
+    page = open_named("index")
+    assert begin.inner_text() == "Continue with lesson 1"
+    begin.click()
+    page.wait_for_url(f"**/{LESSON}.html")
+
+
+def test_on_a_phone_the_head_takes_one_row_and_a_button_opens_the_others(lesson):
+    lesson.set_viewport_size({"width": 390, "height": 900})
+    assert lesson.locator(".top").bounding_box()["height"] < 60
+    projector = lesson.locator(".top").get_by_role("button", name="Projector")
+    assert projector.is_hidden()
+    menu = lesson.get_by_role("button", name="View", exact=True)
+    menu.press("Enter")
+    assert projector.is_visible()
+    assert menu.get_attribute("aria-expanded") == "true"
+    lesson.set_viewport_size({**SIZE})
+    assert menu.is_hidden()
+    assert projector.is_visible()
+
+
 # --- settings that stay ---------------------------------------------------------------------------
 
 DARK = "getComputedStyle(document.body).backgroundColor === 'rgb(20, 26, 33)'"
@@ -356,6 +382,6 @@ def test_axe_finds_nothing(open_named, size, scheme):
     page.emulate_media(color_scheme=scheme)
     page.locator(".attnlab-predict-stored").first.get_by_role("button").nth(1).click()
     if size == 390:  # the buttons of the head are behind another
-        page.get_by_role("button", name="View").click()
+        page.get_by_role("button", name="View", exact=True).click()
     page.get_by_role("button", name="Unfold all").click()
     assert barriers(page) == []
