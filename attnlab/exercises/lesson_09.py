@@ -334,16 +334,17 @@ PATIENTS = {  # the two that pass weak_check
 
 def patient_like(answer: Answer) -> str | None:
     """Return what to say if an answer gives the same numbers as one of the patients."""
+    cases = (
+        randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
+        randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
+    )
+    try:
+        given = [asked(answer, case, "", tensor) for case in cases]
+    except Wrong:  # it does not run at these sizes, but the patients do
+        return None
     for sentence, patient in PATIENTS.items():
-        cases = (
-            randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
-            randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
-        )
-        try:
-            if all(same(asked(answer, one, "", tensor), patient(*one)) for one in cases):
-                return sentence
-        except Wrong:  # it does not run at these sizes, but the patients do
-            return None
+        if all(same(one, patient(*case)) for one, case in zip(given, cases, strict=True)):
+            return sentence
     return None
 
 
