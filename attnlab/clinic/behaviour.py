@@ -31,6 +31,7 @@ def _output(reply: Reply | None) -> Tensor | None:
 def steady(subject: Subject, results: Results) -> bool:
     """Say so if two calls differ or give NaN, or an input is changed; return whether to go on."""
     parts = subject.inputs()
+    # another call in between, so that what remembers earlier inputs shows
     one, _, again = (subject(each) for each in (parts, subject.inputs(seed=4), parts))
     if subject.caller.changed:
         _tell_changed(subject, results)
