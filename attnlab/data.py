@@ -199,7 +199,7 @@ def load_model(make: Callable[[], Model], stored: Mapping[str, Tensor]) -> Model
     --------
     torch.nn.Module.load_state_dict : fills a model that has been made.
     """
-    with torch.device("meta"):  # no random numbers are drawn for what is replaced
+    with torch.random.fork_rng(devices=[]):  # what is replaced uses up no random numbers
         model = make()
     model.load_state_dict(stored, assign=True)
     return model.eval().requires_grad_(False)
