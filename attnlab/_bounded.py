@@ -253,7 +253,6 @@ def wake_torch() -> None:
 
     An alarm in the middle of an import would leave half a module behind.
     """
-    torch.empty(1, device="meta") / 2.0
     torch.broadcast_shapes((1,), (1,))
 
 
