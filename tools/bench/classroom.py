@@ -82,6 +82,7 @@ def times(plan: Plan) -> Iterator[Row | str]:
             yield Row(f"until all {number} have a server and a kernel", [entered], [limit], "limit")
             yield Row(f"until all {number} have run lesson {LESSON}", [took], [limit], "limit")
             yield from both("memory of a learner", all_do(Learner.memory), MEMORY, "B")
+            all_do(Learner.show_slider)
             for pause, limit in STEP.items():
                 found = all_do(lambda one, pause=pause: one.steps(pause))
                 what = f"a step of a slider, one in {pause:.0f} s"
@@ -242,17 +243,21 @@ class Learner:
             raise RuntimeError(f"{failed[0]['ename']} in a cell: {failed[0]['evalue']}")
         return sent
 
-    def steps(self, pause: float) -> list[float]:
-        """Move a slider, with pauses; return the seconds until each new picture arrives."""
+    def show_slider(self) -> None:
+        """Run the cell of the slider."""
         opened = (one for one in self.run(LIVE) if one["msg_type"] == "comm_open")
         states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
-        comm = next(name for name, state in states.items() if "place_d_k" in state)
+        self.slider = next(name for name, state in states.items() if "place_d_k" in state)
+
+    def steps(self, pause: float) -> list[float]:
+        """Move the slider, with pauses; return the seconds until each new picture arrives."""
+        self.run("")  # what it has drawn is drawn anew after a cell
         found = []
         for place in (PLACES * 2)[:STEPS]:
             time.sleep(random.uniform(0, 2 * pause))
             state = {"method": "update", "state": {"place_d_k": place}, "buffer_paths": []}
             start = time.monotonic()
-            self.send("comm_msg", {"comm_id": comm, "data": state})
+            self.send("comm_msg", {"comm_id": self.slider, "data": state})
             while "answer" not in self.receive()["content"].get("data", {}).get("state", {}):
                 pass
             found.append(time.monotonic() - start)

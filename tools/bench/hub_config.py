@@ -19,7 +19,9 @@ c.ConfigurableHTTPProxy.should_start = False
 c.ConfigurableHTTPProxy.api_url = VALUES["CLASS_PROXY"]
 c.SimpleLocalProcessSpawner.home_dir_template = VALUES["CLASS_HOMES"] + "/{username}"
 c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+# Thirty kernels that start at once would take each other's ports.
+c.Spawner.args = ["--KernelManager.transport=ipc"]
 if os.geteuid() == 0:  # in a container; Jupyter refuses to run as root unless it is told to
-    c.Spawner.args = ["--allow-root"]
+    c.Spawner.args += ["--allow-root"]
 c.Spawner.start_timeout = c.Spawner.http_timeout = 600
 c.Spawner.environment = {"OMP_NUM_THREADS": "1"}  # as TEACHING.md advises for a hub
