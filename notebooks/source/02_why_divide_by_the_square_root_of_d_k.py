@@ -651,7 +651,7 @@ assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 /
 
 # %% torch-start
 torch.manual_seed(0)
-x = torch.randn(2000, 512)
+x = torch.randn(600, 512)
 w_query, w_key = torch.nn.Linear(512, 64), torch.nn.Linear(512, 64)
 from_linear = w_query(x) @ w_key(x).T / 64**0.5
 layer = torch.nn.MultiheadAttention(512, num_heads=8)
