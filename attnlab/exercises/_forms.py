@@ -183,6 +183,7 @@ class Compared(Check):
     rtol: float = 1e-5
     keeps_inputs: bool | str = False  # the inputs must stay as they are, or what to say if not
     keeps_dtype: bool = False  # the result must have the dtype of the correct one
+    also: Callable[[Answer, Callable], None] | None = None  # of (answer, body): raises Wrong
 
     def decide(self, body: Callable, answer: Answer) -> Right:
         """Compare the result of every case with the correct one, then with each mistake."""
@@ -190,6 +191,8 @@ class Compared(Check):
         for case, inputs in body():
             self.compare(answer, case, inputs, passed)
             passed.append(inputs)
+        if self.also:
+            self.also(answer, body)
         return Right(self.verified)
 
     def compare(self, answer: Answer, case: str, inputs: tuple, passed: list[tuple]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -14,7 +13,7 @@ from torch.utils.flop_counter import flop_registry
 
 from attnlab._checks import shape
 from attnlab.exercises import _voice
-from attnlab.exercises._answers import Answer, Right, Wrong, vector
+from attnlab.exercises._answers import Answer, Wrong, vector
 from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
 from attnlab.memory import PeakMemory
 
@@ -89,10 +88,6 @@ def is_needed(i: int, j: int, size: int, window: int) -> bool:
         "It is off by one: a key exactly `window` steps back must be blocked.": (
             lambda i, j, size, window: j <= i and i - (j + size - 1) <= window
         ),
-        "It takes `abs` of a distance. On the diagonal, the last key of a tile comes after the "
-        "first query, so the distance is negative, and the tile is needed.": (
-            lambda i, j, size, window: j <= i and abs(i - (j + size - 1)) < window
-        ),
     },
     verified=f"Your function is correct for all {len(TILES)} tiles.",
 )
@@ -126,30 +121,25 @@ MANY_L, MANY_S, PIECE = 64, 1021, 64  # a table far larger than a piece; no othe
 ONE_PASS = 2 * MANY_L * MANY_S * (E + EV)  # FLOPs: each score, and each value in the average, once
 
 
-@dataclass(frozen=True, kw_only=True)
-class InPieces(Compared):
-    """A check of attention that must go through the keys once and forget each piece."""
-
-    def decide(self, body: Callable, answer: Answer) -> Right:
-        """Compare the results; then watch what the answer makes, computes and holds."""
-        right = super().decide(body, answer)
-        inputs = randoms((MANY_L, E), (MANY_S, E), (MANY_S, EV))
-        with _Watch() as watch:  # outside the call, whose alarm could ring while it is left
-            answer.ask(*inputs, PIECE, case=f"{MANY_L} queries and {MANY_S} keys", patience=5)
-        table = MANY_L * MANY_S * 4  # bytes of all scores in float32
-        if watch.rows is not None:
-            did = f"makes a tensor of shape {shape(watch.rows)}, which spans all {MANY_S} keys"
-        elif watch.flops > ONE_PASS:
-            did = f"takes {watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
-        elif watch.peak > table // 2:
-            did = f"holds {watch.peak // 1024} KiB at a time, and all scores together take only "
-            did += f"{table // 1024} KiB"
-        else:
-            return right
-        raise Wrong(
-            f"The numbers are correct, but your function {did}. Go through the pieces of the keys "
-            "once, let the top rise, and do not keep the scores of a piece."
-        )
+def see_one_pass(answer: Answer, _body: Callable) -> None:
+    """Raise Wrong if an answer does not go through the keys once, or keeps their scores."""
+    inputs = randoms((MANY_L, E), (MANY_S, E), (MANY_S, EV))
+    with _Watch() as watch:  # outside the call, whose alarm could ring while it is left
+        answer.ask(*inputs, PIECE, case=f"{MANY_L} queries and {MANY_S} keys", patience=5)
+    table = MANY_L * MANY_S * 4  # bytes of all scores in float32
+    if watch.rows is not None:
+        did = f"makes a tensor of shape {shape(watch.rows)}, which spans all {MANY_S} keys"
+    elif watch.flops > ONE_PASS:
+        did = f"takes {watch.flops / ONE_PASS:.1f} times the FLOPs of one pass"
+    elif watch.peak > table // 2:
+        did = f"holds {watch.peak // 1024} KiB at a time, and all scores together take only "
+        did += f"{table // 1024} KiB"
+    else:
+        return
+    raise Wrong(
+        f"The numbers are correct, but your function {did}. Go through the pieces of the keys "
+        "once, let the top rise, and do not keep the scores of a piece."
+    )
 
 
 class _Watch(PeakMemory):
@@ -160,13 +150,7 @@ class _Watch(PeakMemory):
         self.flops = 0
         self.rows: Tensor | None = None  # with an axis for all keys, but neither keys nor values
 
-    def __torch_dispatch__(
-        self,
-        operation: Callable[..., object],
-        types: object,
-        args: tuple = (),
-        kwargs: Mapping[str, object] | None = None,
-    ) -> object:
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         made = super().__torch_dispatch__(operation, types, args, kwargs)
         if count := flop_registry.get(operation.overloadpacket):
             self.flops += count(*args, **(kwargs or {}), out_val=made)
@@ -179,11 +163,8 @@ class _Watch(PeakMemory):
 
 def in_pieces(
     first_top: float = torch.finfo(torch.float32).min,
-    shrinks: tuple[str, ...] = ("total", "output"),
+    shrinks_output: bool = True,
     divides: tuple[str, ...] = ("at the end",),
-    scaled: bool = True,
-    sign: int = 1,
-    top_of: Callable[[Tensor], Tensor] = lambda scores: scores.amax(dim=-1, keepdim=True),
 ) -> Callable[..., Tensor]:
     """Return attention in pieces of the keys, with some of its steps changed."""
 
@@ -191,12 +172,11 @@ def in_pieces(
         top = torch.full_like(query[:, :1], first_top)
         total = output = torch.zeros_like(top)
         for keys, values in zip(key.split(size), value.split(size), strict=True):
-            scores = query @ keys.mT / (math.sqrt(E) if scaled else 1)
-            new_top = torch.maximum(top, top_of(scores))
-            shrink, exponentials = (sign * (top - new_top)).exp(), (scores - new_top).exp()
-            total = total * (shrink if "total" in shrinks else 1)
-            total = total + exponentials.sum(dim=-1, keepdim=True)
-            output = output * (shrink if "output" in shrinks else 1) + exponentials @ values
+            scores = query @ keys.mT / math.sqrt(E)
+            new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+            shrink, exponentials = (top - new_top).exp(), (scores - new_top).exp()
+            total = total * shrink + exponentials.sum(dim=-1, keepdim=True)
+            output = output * (shrink if shrinks_output else 1) + exponentials @ values
             output = output / total if "in every round" in divides else output
             top = new_top
         return output / total if "at the end" in divides else output
@@ -205,7 +185,7 @@ def in_pieces(
 
 
 BUGS = {
-    "the output is not shrunk when the top rises.": {"shrinks": ("total",)},
+    "the output is not shrunk when the top rises.": {"shrinks_output": False},
     "the output is divided in every round. Divide it only once, at the end.": {
         "divides": ("in every round",)
     },
@@ -214,20 +194,10 @@ BUGS = {
 ORDINARY, FAR = 4, 256
 
 
-@InPieces(
+@Compared(
     right=in_pieces(),
     slips={
         **bugs_left(in_pieces, BUGS),
-        "The total is not shrunk when the top rises.": Either(
-            in_pieces(shrinks=("output",)), in_pieces(0.0, ("output",)), in_pieces(shrinks=())
-        ),
-        "The factor has the wrong sign in its exponent, so the total and the output grow when the "
-        "top rises. The factor must be exp(old top - new top), which is at most 1.": Either(
-            in_pieces(sign=-1), in_pieces(0.0, sign=-1), in_pieces(-100.0, sign=-1)
-        ),
-        "Before exp, the same number is subtracted in every row. Each row needs a top of its "
-        "own.": (in_pieces(top_of=lambda scores: scores.amax().expand(len(scores), 1))),
-        "The scores are not divided. Divide them by the square root of E.": in_pieces(scaled=False),
         "The output is not divided by the total.": in_pieces(divides=()),
     },
     nan=(
@@ -236,6 +206,7 @@ ORDINARY, FAR = 4, 256
         "the earlier pieces by exp(old top - new top)."
     ),
     otherwise="Follow the top, the total and the output of one row from piece to piece.",
+    also=see_one_pass,
     verified=(
         "The results agree with attention, for low and high scores and for pieces of 1, 4 and "
         "14 keys. The function goes through the keys once and keeps no scores."
@@ -297,21 +268,21 @@ def meaning(value: object) -> Tensor:
 
 
 def joined(
-    total: tuple[bool, bool] = (True, True),
-    output: tuple[bool, bool] = (True, True),
-    sign: int = 1,
+    total: Sequence[int] = (1, 1), output: Sequence[int] = (1, 1)
 ) -> Callable[[State, State], State]:
-    """Return a function that joins two states and shrinks these parts of the two."""
+    """Return a function that joins two states.
+
+    For each of the two, 1 shrinks its total or its output, 0 leaves it and -1 lets it grow.
+    """
 
     def join(*states: State) -> State:
         new_top = torch.maximum(states[0][0], states[1][0])
-        shrinks = [(sign * (state[0] - new_top)).exp() for state in states]
         sums = [
             sum(
-                state[part] * (shrink if shrunk else 1)
-                for state, shrink, shrunk in zip(states, shrinks, which, strict=True)
+                state[part] * (sign * (state[0] - new_top)).exp()
+                for state, sign in zip(states, signs, strict=True)
             )
-            for part, which in ((1, total), (2, output))
+            for part, signs in ((1, total), (2, output))
         ]
         return new_top, *sums
 
@@ -330,16 +301,13 @@ def state_of(scores: Tensor, value: Tensor) -> State:
     slips={
         "The two pieces are on different scales, so shrink both the total and the output of the "
         "piece with the smaller top.": Either(
-            joined(total=(False, False), output=(False, False)),
-            joined(output=(False, False)),
-            joined(total=(False, False)),
+            joined((0, 0), (0, 0)), joined(output=(0, 0)), joined(total=(0, 0))
         ),
         "The same piece is always shrunk. Shrink the one with the smaller top.": Either(
-            joined(total=(False, True), output=(False, True)),
-            joined(total=(True, False), output=(True, False)),
+            joined((0, 1), (0, 1)), joined((1, 0), (1, 0))
         ),
         "The factors have the wrong sign in their exponents. Each must be exp(top of the piece - "
-        "larger top), which is at most 1.": joined(sign=-1),
+        "larger top), which is at most 1.": joined((-1, -1), (-1, -1)),
         "The output is already divided by the total. Leave that division to the end.": (
             lambda *states: ((state := joined()(*states))[0], state[1], state[2] / state[1])
         ),
