@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -36,16 +36,6 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
     return scores_of(query, seen).softmax(dim=-1) @ seen
 
 
-def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tensor]:
-    """Return the new vector with another divisor of the dot products."""
-
-    def wrong(query: Tensor, x: Tensor, hidden: int) -> Tensor:
-        seen = others(x, hidden)
-        return (seen @ query / divisor(query, x)).softmax(dim=-1) @ seen
-
-    return wrong
-
-
 @Compared(
     what="new vector",
     axes=("feature",),
@@ -61,17 +51,14 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
                 scores_of(query, zeroed(x, hidden)).softmax(dim=-1) @ zeroed(x, hidden)
             ),
         ),
-        "The word attends to the hidden word alone. It must attend to all the others instead.": (
-            lambda query, x, hidden: x[hidden]
-        ),
         "The scores must be divided by the square root of the number of features.": Either(
-            divided_by(lambda query, x: 1),
-            divided_by(lambda query, x: len(query)),
-            divided_by(lambda query, x: len(x) ** 0.5),
-            divided_by(lambda query, x: 5**0.5),
+            # another length of the query, as if its dot products were divided by 1, E, √L and √5
+            lambda query, x, hidden: new_vector(query * len(query) ** 0.5, x, hidden),
+            lambda query, x, hidden: new_vector(query / len(query) ** 0.5, x, hidden),
+            lambda query, x, hidden: new_vector(query * (len(query) / len(x)) ** 0.5, x, hidden),
+            lambda query, x, hidden: new_vector(query * (len(query) / 5) ** 0.5, x, hidden),
         ),
         "You returned one number for each word. Average the rows of x with the weights.": Either(
-            lambda query, x, hidden: scores_of(query, x),
             lambda query, x, hidden: scores_of(query, x).softmax(dim=-1),
             lambda query, x, hidden: scores_of(query, others(x, hidden)).softmax(dim=-1),
         ),
@@ -81,7 +68,6 @@ def divided_by(divisor: Callable[[Tensor, Tensor], float]) -> Callable[..., Tens
         "divide each power of e by the sum of the powers.": Either(
             lambda query, x, hidden: zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x,
             lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
-            lambda query, x, hidden: zeroed(scores_of(query, x), hidden) @ x,
         ),
     },
     errors={
