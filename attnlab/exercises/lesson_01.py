@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from attnlab.attention import trace_attention
 from attnlab.data import load_table
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import Right, Wrong, numbers, table
@@ -47,10 +46,6 @@ def no_third(weights: Tensor) -> str:
         "0 is 1. The three weights must sum to 1.": [0, 0, 0],
         "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
         "because weights sum to 1.": [1, 1, 1],
-        "These are the weights of the query “He”. A query of zeros has a dot product of 0 with "
-        "every key.": (trace_attention(KEYS, KEYS, KEYS).weights[0].double()),
-        "Here one key gets all the weight, as in a hard lookup. Does any key have a higher score "
-        "than another?": Either([1, 0, 0], [0, 1, 0], [0, 0, 1]),
     },
     otherwise=no_third,
     verified="These are the three weights that attention gives, found without softmax.",
@@ -79,10 +74,7 @@ ENOUGH = 0.9
 
 def one_query(value: object) -> Tensor:
     """Read a query of four features."""
-    why = {
-        (3,): "A query has a number for each feature, not for each word.",
-        (1, 4): "A single query is one row of such a table.",
-    }
+    why = {(3,): "A query has a number for each feature, not for each word."}
     return numbers(value, (4,), "four numbers, one for each feature", why)
 
 
@@ -139,7 +131,6 @@ ERRORS = {
     **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), _voice.FROM_THE_END),
     **_voice.KEEPDIM,
 }
-Weigh = Callable[[Tensor], Tensor]
 
 
 def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
@@ -148,51 +139,38 @@ def inputs_of(*lead: int) -> tuple[str, tuple[Tensor, Tensor, Tensor]]:
     return "query {}, key {} and value {}".format(*sizes), randoms(*sizes)
 
 
-def scores_of(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
-    """Return scores, divided by the square root of the number of features or by another number."""
-    return query @ key.transpose(-2, -1) / (divisor or query.shape[-1] ** 0.5)
-
-
-def weighing(weigh: Weigh) -> Callable[..., Tensor]:
-    """Return attention that makes weights of its scores in some way."""
-    return lambda query, key, value: weigh(scores_of(query, key)) @ value
-
-
-def dividing(square: Callable[[Tensor], float]) -> Callable[..., Tensor]:
-    """Return attention that divides by the square root of some number."""
-    return lambda query, key, value: soft(scores_of(query, key, math.sqrt(square(key)))) @ value
-
-
-def by_sum(positive: Tensor) -> Tensor:
+def by_sum(positive: Tensor, dim: int = -1) -> Tensor:
     """Return numbers divided by their sum over the keys."""
-    return positive / positive.sum(dim=-1, keepdim=True)
+    return positive / positive.sum(dim=dim, keepdim=True)
 
 
 def soft(scores: Tensor, dim: int = -1) -> Tensor:
     """Return a softmax, without calling one."""
-    positive = (scores - scores.amax(dim=dim, keepdim=True)).exp()
-    return positive / positive.sum(dim=dim, keepdim=True)
+    return by_sum((scores - scores.amax(dim=dim, keepdim=True)).exp(), dim)
+
+
+def attention(
+    weigh: Callable[[Tensor], Tensor] = soft,
+    squared: Callable[[Tensor], int] = lambda key: key.shape[-1],
+) -> Callable[..., Tensor]:
+    """Return attention that makes weights of its scores, after dividing by some square root."""
+    return lambda query, key, value: weigh(query @ key.mT / squared(key) ** 0.5) @ value
 
 
 ROOT = "the square root of the number of features, √11."
 MISTAKES = {
     f"The scores must be divided by {ROOT}": Either(
-        dividing(lambda key: 1), dividing(lambda key: E**2), dividing(lambda key: S)
+        *(attention(squared=lambda key, square=square: square) for square in (1, E**2, S))
     ),
     "The scores are divided by √2, and 2 is the batch size. `len(key)` is the number of keys for "
-    f"one sentence, but the number of sentences for a batch. Divide the scores by {ROOT}": dividing(
-        lambda key: len(key)
-    ),
+    "one sentence, but the number of sentences for a batch. Divide the scores by "
+    f"{ROOT}": attention(squared=len),
     "The weights are made without the exponential. Raise e to the power of each score, and then "
-    "divide by the sum.": Either(
-        weighing(by_sum),
-        weighing(lambda scores: by_sum(scores.relu())),
-        weighing(lambda scores: by_sum(scores.abs())),
-    ),
+    "divide by the sum.": attention(by_sum),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "
-    "dim=-1.": weighing(lambda scores: soft(scores, dim=-2)),
-    "These are the weights. Multiply them by the value.": lambda query, key, value: soft(
-        scores_of(query, key)
+    "dim=-1.": attention(partial(soft, dim=-2)),
+    "These are the weights. Multiply them by the value.": (
+        lambda query, key, _value: attention()(query, key, torch.eye(key.shape[-2]))
     ),
 }
 
@@ -222,7 +200,7 @@ def check_mended() -> Iterator[tuple[str, tuple]]:
 
 def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
     """Return attention from exp and a sum, of scores from which a number was subtracted."""
-    return weighing(lambda scores: by_sum((scores - subtract(scores)).exp()))
+    return attention(lambda scores: by_sum((scores - subtract(scores)).exp()))
 
 
 @Examined(
@@ -233,21 +211,17 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
         "the sum of these powers is 0 too. Subtract the largest score of each row, not one number "
         "for all rows.": by_exp(lambda scores: scores.amax()),
-        "Smaller raw scores work, but these give NaN. No score of a row may lie far above 0 after "
-        "the subtraction. If you subtract the mean of the row, for example, the largest score "
-        "still does.": by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
-            weighing(lambda scores: by_sum(scores.clamp(max=80).exp())),
-            weighing(lambda scores: by_sum(scores.clamp(-80, 80).exp())),
+            *(attention(lambda s, low=low: by_sum(s.clamp(low, 80).exp())) for low in (None, -80))
         ),
         "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
-        "power of a score becomes infinite at about 709 instead of 88.": weighing(
+        "power of a score becomes infinite at about 709 instead of 88.": attention(
             lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
         ),
     },
     errors=ERRORS,
-    right=weighing(soft),
+    right=attention(),
     by_hand=True,
     verified=f"{FOUND}, and for raw scores of 2000 and -2000. Your function does not call softmax.",
 )
