@@ -13,7 +13,7 @@ from attnlab._checks import shape
 from attnlab.attention import attention_scores
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import choice, numbers
-from attnlab.exercises._forms import Compared, Either, Value
+from attnlab.exercises._forms import Compared, Either, Value, randoms
 
 # --- always true ----------------------------------------------------------------------------------
 
@@ -56,9 +56,6 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
     read=lambda value: numbers(value, (2,), "two numbers, the mean and the variance"),
     right=lambda c: (MEAN / c, VARIANCE / c**2),
     slips={
-        "The mean must come first and the variance second.": (
-            lambda c: (VARIANCE / c**2, MEAN / c)
-        ),
         "The mean or the variance is that of a single die. Means add up, and so do variances of "
         "independent terms.": Either(
             lambda c: (3.5 / c, 35 / 12 / c**2), lambda c: (MEAN / c, 35 / 12 / c**2)
@@ -162,16 +159,9 @@ def scores(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
 
 
-def root(query: Tensor) -> float:
-    """Return the square root of d_k."""
-    return query.shape[-1] ** 0.5
-
-
 def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
-    """Return scores of queries and keys normed in a wrong way, with the division and without."""
-    divided = [lambda query, key, norm=norm: scores(norm(query), norm(key)) for norm in norms]
-    raw = [lambda query, key, way=way: way(query, key) * root(query) for way in divided]
-    return Either(*divided, *raw)
+    """Return scores of queries and keys that are rescaled in wrong ways."""
+    return Either(*(lambda query, key, norm=norm: scores(norm(query), norm(key)) for norm in norms))
 
 
 @Compared(
@@ -189,15 +179,14 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         ),
         "The scores are too small. Set the root mean square of each vector to 1, not its length, "
         "and divide the dot products by the square root of d_k, not by d_k.": Either(
-            lambda query, key: scores(unit(query), unit(key)) / root(query),
-            lambda query, key: scores(unit(query), unit(key)) / root(query) ** 2,
+            lambda query, key: scores(unit(query), unit(key)) / query.shape[-1] ** 0.5,
+            lambda query, key: scores(unit(query), unit(key)) / query.shape[-1],
         ),
         "The mean is subtracted, as in LayerNorm or in a standard deviation. The root mean square "
         "subtracts nothing.": normed_by(
             lambda x: F.layer_norm(x, x.shape[-1:]),
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True),
-            lambda x: x / x.std(-1, keepdim=True, correction=0),
         ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
             lambda x: x / x.norm(), lambda x: x / x.square().mean().sqrt()
@@ -234,8 +223,7 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
     torch.nn.functional.rms_norm : torch's version of the rescaling.
     """
     for lead in ((2,), (), (2, 3)):
-        generator = torch.Generator().manual_seed(0)  # rows of different lengths, no mean of 0
-        query, key = (1 + torch.randn(*lead, n, E, generator=generator) for n in (L, S))
-        query *= torch.arange(1.0, L + 1)[:, None]
+        query, key = (1 + one for one in randoms((*lead, L, E), (*lead, S, E)))  # no mean of 0
+        query *= torch.arange(1.0, L + 1)[:, None]  # rows of different lengths
         key *= torch.arange(0.5, S)[:, None]
         yield f"query {shape(query)} and key {shape(key)}", (query, key)

@@ -33,7 +33,6 @@ test_names_the_mistake = names({
     "check_always_true": {'It should be "A", "B", "C" or "D"': "AB"},
     "check_hundred_dice": {
         "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
-        "Add up their variances": lambda c: (MEAN / c, 200 / c**2),
         "a number. Return two numbers, the mean": lambda c: MEAN / c,
     },
     "check_good_factor": {"1160, which is too large.": 10, "too small": 0},
