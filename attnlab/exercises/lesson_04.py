@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab._checks import shape
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import Wrong, number, numbers
-from attnlab.exercises._forms import Compared, Either, Value
+from attnlab.exercises._forms import Compared, Either, Value, randoms, same
 
 # --- one odd token among four ---------------------------------------------------------------------
 
@@ -19,20 +19,11 @@ E1, E2 = math.e, math.e**2
 LONELY = (1 / (E1 + 3), E1 / (E1 + 3), 1 / (E1 + 3), 1 / (E1 + 3))
 
 
-def four_weights(value: object) -> Tensor:
-    """Read one weight per key."""
-    return numbers(value, (4,), "four numbers, one weight for each key")
-
-
-def off(weights: Tensor, other: object) -> float:
-    """Return by how much the worst of four weights is off."""
-    return float((weights - torch.as_tensor(other)).abs().max())
-
-
 @Value(
-    read=four_weights,
-    right=lambda weights: off(weights, LONELY) < 0.00501,  # two decimals
-    near=lambda weights, other: off(weights, other) < 0.006,
+    read=lambda value: numbers(value, (4,), "four numbers, one weight for each key"),
+    right=LONELY,
+    # two decimals
+    near=lambda weights, other: same(weights, torch.as_tensor(other), rtol=0, atol=0.00501),
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
         "0 is 1.": [0, 1, 0, 0],
@@ -42,9 +33,6 @@ def off(weights: Tensor, other: object) -> float:
         "number of features.": ([1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]),
         "This is the row of a token a. The question is about the query b.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
-        ),
-        "The numbers are correct, but not in the order of the keys a, b, a, a.": Either(
-            *([LONELY[1] if key == place else LONELY[0] for key in range(4)] for place in (0, 2, 3))
         ),
     },
     otherwise=lambda weights: (
@@ -134,13 +122,11 @@ def check_sharp_factor(factor: float) -> str:
         "These are not weights times lengths. The length of a value is the square root of the sum "
         "of its squared features.": Either(
             lambda weights, value: weights * value.sum(dim=-1)[..., None, :],
-            lambda weights, value: weights * value.abs().sum(dim=-1)[..., None, :],
             lambda weights, value: weights * value.square().sum(dim=-1)[..., None, :],
         ),
         "The lengths belong to the keys, so each column has one. Here each row has one.": (
             lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
         ),
-        "These are the weights, unchanged.": lambda weights, value: weights,
     },
     what="contributions",
     axes=("sentence", "head", "query", "key"),
@@ -167,46 +153,28 @@ def check_contributions() -> Iterator[tuple[str, tuple]]:
     --------
     torch.linalg.vector_norm : the length of a vector.
     """
-    generator = torch.Generator().manual_seed(0)
     for lead, L, S in (((), 4, 4), ((), 3, 5), ((2,), 5, 3), ((2, 3), 4, 4)):
-        weights = torch.randn(*lead, L, S, generator=generator).softmax(dim=-1)
-        value = torch.randn(*lead, S, 6, generator=generator)
-        yield f"weights {shape(weights)} and value {shape(value)}", (weights, value)
+        scores, value = randoms((*lead, L, S), (*lead, S, 6))
+        case = f"weights {shape(scores)} and value {shape(value)}"
+        yield case, (scores.softmax(dim=-1), value)
 
 
 # --- what a fitted picture still tells ------------------------------------------------------------
 
 
-def ends_of(least: Callable, greatest: Callable) -> Callable[[Tensor], list[float]]:
-    """Return a function of shades that gives both ends."""
-    return lambda shades: [float(least(shades)), float(greatest(shades))]
-
-
-def one_over_keys(shades: Tensor) -> float:
-    """Return the uniform share."""
-    return 1 / shades.shape[-1]
-
-
-def one_over_sum(shades: Tensor) -> Tensor:
-    """Return one over the sum of the shades of a row, which is the same for all rows."""
-    return 1 / shades[0].sum()
-
-
 @Compared(
     read=lambda value: numbers(value, (2,), "two numbers, the lower and the upper bound"),
-    right=ends_of(one_over_keys, one_over_sum),
+    right=lambda shades: (1 / shades.shape[-1], 1 / shades[0].sum()),  # all rows have this sum
     slips={
         "You can see the shades, so you know more than that a weight is at most 1. How dark would "
-        "the darkest weight be if the palest were exactly 0?": (
-            ends_of(one_over_keys, lambda shades: 1)
+        "the darkest weight be if the palest were exactly 0?": lambda shades: (
+            1 / shades.shape[-1],
+            1,
         ),
         "The darkest weight cannot be 0, because the largest weight of a row is at least the "
-        "uniform share.": ends_of(lambda shades: 0, one_over_sum),
-        "The two numbers are correct, but the smaller one must come first.": (
-            ends_of(one_over_sum, one_over_keys)
-        ),
+        "uniform share.": lambda shades: (0, 1 / shades[0].sum()),
         "You divided by the number of rows. A row shares its weight among the keys, so divide by "
-        "the number of columns.": ends_of(lambda shades: 1 / len(shades), one_over_sum),
+        "the number of columns.": lambda shades: (1 / len(shades), 1 / shades[0].sum()),
     },
     what="bounds",
     otherwise="If the palest weight is w and the darkest is d, a cell of shade s holds "
@@ -230,8 +198,6 @@ def check_darkest_range() -> Iterator[tuple[str, tuple]]:
     --------
     attnlab.plotting.plot_attention : its scale runs from 0 to 1 if nothing else is asked.
     """
-    generator = torch.Generator().manual_seed(0)
-    for L, S in ((3, 5), (4, 4), (6, 3), (2, 9)):
-        weights = torch.randn(L, S, generator=generator, dtype=torch.float64).softmax(dim=-1)
-        shades = (weights - weights.min()) / (weights.max() - weights.min())
-        yield f"shades {shape(shades)}", (shades.float(),)
+    for size in ((3, 5), (4, 4), (6, 3), (2, 9)):
+        weights = randoms(size)[0].softmax(dim=-1)
+        yield f"shades {size}", ((weights - weights.min()) / (weights.max() - weights.min()),)

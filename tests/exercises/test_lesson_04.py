@@ -19,11 +19,6 @@ def by_taking_out(weights, value):
     return torch.stack(moved, dim=-1)
 
 
-# --- what a fitted picture still tells ------------------------------------------------------------
-
-
-# --- all four -------------------------------------------------------------------------------------
-
 test_accepts = accepts({
     "check_lonely_weights": [LONELY.tolist(), lambda: LONELY.round(decimals=2)[None]],
     "check_sharp_factor": [2.3, torch.tensor(2.2996), math.log(198) ** 0.5],
