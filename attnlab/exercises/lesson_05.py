@@ -31,7 +31,6 @@ STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
         ),
         "You gave e to the power of the score. What is the score itself?": OTHERS,
         "2 to the power of your score is 8, but softmax takes powers of e.": math.log2(OTHERS),
-        "That is the weight that the clue should get. Which score leads to it?": 0.5,
     },
     verified="The clue gets as much weight as the eight other words together.",
     otherwise=lambda strength: f"That is too {'little' if strength < STRENGTH else 'much'}.",
@@ -145,9 +144,6 @@ def both(known: Tensor, fresh: Tensor) -> Tensor:
         "The mean includes the known sentences, but the head was chosen on these.": Either(
             lambda known, fresh: reported(known, known),
             lambda known, fresh: reported(known, both(known, fresh)),
-        ),
-        "The order is reversed. Return the head first, and then its mean.": (
-            lambda known, fresh: reported(known, fresh)[::-1]
         ),
         "Your function chooses the head that is best on the fresh sentences, or on all. Choose it "
         "on the known sentences alone.": Either(
