@@ -156,7 +156,6 @@ def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
         "You multiplied W_key by A, as W_query was. What one matrix gains, the other must lose.": (
             lambda query, key, new: key @ factor(query, new)
         ),
-        "The keys have not changed, but the queries have.": lambda query, key, new: key.clone(),
     },
     errors={
         "square matri": "W_query has no inverse, because it is not square. "
@@ -198,19 +197,6 @@ BY_A = "W_query is multiplied by a matrix A, and W_key by"
 @Opinion(
     verified="Your function compares what decides the scores, whatever the numbers in the matrices "
     "are.",
-    slips={
-        "The numbers of the matrices need not be equal. Compare their products.": (
-            lambda *layers: all(
-                one.shape == other.shape and torch.allclose(one, other, atol=1e-3)
-                for one, other in zip(layers[:2], layers[2:], strict=True)
-            )
-        ),
-        "You compared W_query @ W_key.T. Divide each by the square root of its d_k as well.": (
-            lambda query, key, other_query, other_key: torch.allclose(
-                query @ key.T, other_query @ other_key.T, atol=1e-3
-            )
-        ),
-    },
 )
 def check_same_scores() -> Iterator[Case]:
     """Check a function that says whether two layers have the same scores for all tokens.
