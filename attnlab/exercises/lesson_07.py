@@ -16,7 +16,6 @@ from attnlab.heads import merge_heads, split_heads
 
 Split = Callable[[Tensor, int], Tensor]
 Merge = Callable[[Tensor], Tensor]
-Divisor = Callable[[Tensor], float]
 
 # --- tokens in a head -----------------------------------------------------------------------------
 
@@ -69,24 +68,12 @@ def check_tokens_in_head(_said: frozenset[int]) -> None:
 # --- attention in heads, with some of its steps changed -------------------------------------------
 
 
-def root_of(*axes: int) -> Divisor:
-    """Return a function of heads (N, H, L, head_dim): the square root of a product of sizes."""
-    return lambda heads: math.sqrt(math.prod(heads.shape[axis] for axis in axes))
-
-
-HEAD_DIM, HEADS_AND_DIM = root_of(-1), root_of(1, -1)
-WRONG_DIVISORS = (lambda heads: 1, root_of(1), root_of(2), lambda heads: heads.shape[-1])
-
-
 def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    divisor: Divisor = HEAD_DIM,
-    weigh: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(dim=-1),
+    query: Tensor, key: Tensor, value: Tensor, axes: tuple[int, ...] = (-1,), dim: int = -1
 ) -> Tensor:
-    """Return attention in every head."""
-    return weigh(query @ key.transpose(-2, -1) / divisor(query)) @ value
+    """Return attention in every head, its scores divided by the root of a product of sizes."""
+    divisor = math.sqrt(math.prod(query.shape[axis] for axis in axes))
+    return (query @ key.mT / divisor).softmax(dim) @ value
 
 
 def transposed(x: Tensor) -> Tensor:
@@ -100,14 +87,14 @@ def cut_anew(x: Tensor) -> Tensor:
 
 
 def by_letters(
-    split: Merge = transposed, merge: Merge = transposed, **steps: Callable
+    split: Merge = transposed, merge: Merge = transposed, **steps: object
 ) -> Callable[..., Tensor]:
     """Return attention in the layout (N, L, H, head_dim)."""
     return lambda *inputs: merge(attend(*map(split, inputs), **steps))
 
 
 def in_heads(
-    split: Split = split_heads, merge: Merge = merge_heads, **steps: Callable
+    split: Split = split_heads, merge: Merge = merge_heads, **steps: object
 ) -> Callable[[Tensor, int], Tensor]:
     """Return self-attention without projections."""
 
@@ -120,8 +107,7 @@ def in_heads(
 
 def split_by_reshape(x: Tensor, num_heads: int) -> Tensor:
     """Cut the order of memory into heads."""
-    n, length, width = x.shape
-    return x.reshape(n, num_heads, length, width // num_heads)
+    return x.reshape(len(x), num_heads, x.shape[1], -1)
 
 
 def merge_by_reshape(heads: Tensor) -> Tensor:
@@ -143,9 +129,11 @@ def wrong_scores(make: Callable[..., Callable]) -> dict[str, Either]:
     """Return mistakes of the division and of the softmax, made by one of the two functions."""
     return {
         "The scores must be divided by the square root of head_dim, the number of terms in a dot "
-        "product inside a head.": Either(*(make(divisor=divisor) for divisor in WRONG_DIVISORS)),
+        "product inside a head.": Either(
+            *(make(axes=axes) for axes in ((), (1,), (2,), (-1, -1)))  # by 1, √H, √L or head_dim
+        ),
         "The softmax must run over the keys, the last axis of the scores.": Either(
-            *(make(weigh=lambda scores, dim=dim: scores.softmax(dim)) for dim in (1, 2))
+            make(dim=1), make(dim=2)
         ),
     }
 
@@ -160,9 +148,6 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
     slips={
         "The heads come before the tokens. End the letters of the output with lhd.": by_letters(
             merge=lambda heads: heads
-        ),
-        "These are the weights. Use them to average the values.": lambda query, key, _value: attend(
-            transposed(query), transposed(key), torch.eye(key.shape[1])
         ),
         **wrong_scores(by_letters),
         "`reshape` and `view` cannot exchange two axes, because they cut the numbers anew in the "
@@ -206,7 +191,7 @@ BUGS = {
         "split": split_by_reshape
     },
     "the scores are divided by the square root of E, but a dot product inside a head has only "
-    "head_dim terms.": {"divisor": HEADS_AND_DIM},
+    "head_dim terms.": {"axes": (1, -1)},
     "the merge joins the heads without transposing back.": {"merge": merge_by_reshape},
 }
 
@@ -221,9 +206,7 @@ BUGS = {
         ),
         **wrong_scores(in_heads),
         "The features are dealt out like cards. Head h must get the features h * head_dim to "
-        "(h + 1) * head_dim - 1.": Either(
-            in_heads(dealt_split, dealt_merge), in_heads(dealt_split), in_heads(merge=dealt_merge)
-        ),
+        "(h + 1) * head_dim - 1.": in_heads(dealt_split, dealt_merge),
     },
     otherwise=lambda _got, _right, _x, num_heads: (
         "The shape is correct. Compare the split, the scores, the softmax and the merge with those "
