@@ -80,10 +80,6 @@ def as_equal(sizes: tuple[int, ...], others: tuple[int, ...]) -> bool:
         "You made N and E equal. N is axis 0 of the key, because axes are counted from 0.": (
             (5, 4, 7, 5, 3)
         ),
-        "You made E and Ev equal. Ev is the width of a value, and no score depends on it.": (
-            (2, 5, 7, 3, 3)
-        ),
-        "You made L and S equal, but no score depends on the number of queries.": (2, 7, 7, 5, 3),
     },
     verified="With random inputs of these sizes, `patient_x` gives the same numbers as attention.",
     otherwise="By which number does `patient_x` divide at these sizes, and by which number should "
@@ -134,20 +130,16 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
 
 @Examined(
     slips={
-        "The mask is read the wrong way round. True must mean that a query may attend.": (
-            lambda query, key, value, mask: F.scaled_dot_product_attention(
-                query, key, value, attn_mask=~mask
-            )
+        "The mask is read the wrong way round. True must mean that a query may attend.": masked_by(
+            lambda scores, mask: scores.masked_fill(mask, -torch.inf)
         ),
         ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
         "to -inf before the softmax.": lambda query, key, value, mask: (
             weights_of(query, key) * mask @ value
         ),
-        "The scores are divided by E, not by its square root.": lambda query, key, value, mask: (
-            F.scaled_dot_product_attention(
-                query, key, value, attn_mask=mask, scale=1 / query.shape[-1]
-            )
+        "The scores are divided by E, not by its square root.": masked_by(
+            lambda scores, mask: scores.masked_fill(~mask, -torch.inf), root=1.0
         ),
         f"{ZERO_COUNTS} Besides, the scores are divided by E, not by its square root.": masked_by(
             torch.mul, root=1.0
@@ -314,11 +306,6 @@ def check_learning_probe() -> Iterator[Case]:
 # --- a wrong function that passes -----------------------------------------------------------------
 
 
-def patient_c(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Divide by 8 at every size; the lesson shows this function."""
-    return (query @ key.mT / 8).softmax(dim=-1) @ value
-
-
 def patient_g(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Join the sequences of a batch; the lesson shows this function."""
     joined = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
@@ -326,26 +313,6 @@ def patient_g(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 NOT_NEW = "Write a function with a bug that none of our patients has."
-PATIENTS = {  # the two that pass weak_check
-    f"This is patient C, which divides by 8 at every size. {NOT_NEW}": patient_c,
-    f"This is patient G, which joins the sequences of a batch. {NOT_NEW}": patient_g,
-}
-
-
-def patient_like(answer: Answer) -> str | None:
-    """Return what to say if an answer gives the same numbers as one of the patients."""
-    cases = (
-        randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
-        randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
-    )
-    try:
-        given = [asked(answer, case, "", tensor) for case in cases]
-    except Wrong:  # it does not run at these sizes, but the patients do
-        return None
-    for sentence, patient in PATIENTS.items():
-        if all(same(one, patient(*case)) for one, case in zip(given, cases, strict=True)):
-            return sentence
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,7 +327,7 @@ class Disguise(Compared):
             if wrong.message != _voice.NOT_A_FUNCTION:
                 wrong.message = f"weak_check catches your function. {wrong.message}"
             raise
-        if told := patient_like(answer):
+        if told := self._patient(answer):
             raise Wrong(told)
         report = diagnosed(answer)
         if report.ok:
@@ -378,9 +345,29 @@ class Disguise(Compared):
             )
         return replace(right, report=report)
 
+    def _patient(self, answer: Answer) -> str | None:
+        """Return what to say if an answer gives the same numbers as one of the patients."""
+        cases = (
+            randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
+            randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
+        )
+        try:
+            given = [asked(answer, case, "", tensor) for case in cases]
+        except Wrong:  # it does not run at these sizes, but the patients do
+            return None
+        return answer.slip(
+            lambda patient: all(map(same, given, [patient(*case) for case in cases]))
+        )
+
 
 @Disguise(
     right=F.scaled_dot_product_attention,
+    slips={  # the two patients that pass weak_check; the lesson shows them
+        f"This is patient C, which divides by 8 at every size. {NOT_NEW}": (
+            lambda query, key, value: (query @ key.mT / 8).softmax(dim=-1) @ value
+        ),
+        f"This is patient G, which joins the sequences of a batch. {NOT_NEW}": patient_g,
+    },
     otherwise="Make your function correct at exactly these sizes, and wrong at others.",
     axes=("sequence", "query", "feature"),
     atol=1e-4,
