@@ -78,12 +78,9 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
         ),
         "These means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
             lambda weights, n: n * of_words(weights, slice(1, -1)),
-            lambda weights, n: n * of_words(weights, slice(1, None)),
             lambda weights, n: n * of_words(weights, slice(None)),
-            lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(n)),
             lambda weights, n: n * of_words(weights, slice(1, n)),
-            lambda weights, n: n * of_words(weights, slice(n - 1)),
         ),
         "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
         "keys.": (lambda weights, n: n * of_words(weights.mT, slice(1, n - 1))),
