@@ -19,14 +19,9 @@ POSITION, PAIR, SIZE, BASE = 40, 1, 8, 10_000.0
 ANGLE = POSITION * BASE ** (-2 * PAIR / SIZE)
 
 
-def close(one: float, other: float) -> bool:
-    """Return whether two angles are the same up to rounding."""
-    return math.isclose(one, other, rel_tol=1e-3)
-
-
 @Value(
     right=ANGLE,
-    near=close,
+    near=partial(math.isclose, rel_tol=1e-3),  # up to rounding
     slips={
         "Pair 0 turns by 1 radian a step. Pairs are counted from 0, so pair 1 is the second.": 40.0,
         "The exponent is wrong. Pair 1 has i = 1 and d = 8, so −2i / d is −1/4.": Either(
@@ -58,57 +53,48 @@ def check_angle_of_pair(_angle: float) -> None:
 # --- a rotation at given positions ----------------------------------------------------------------
 
 
-def rotation(
-    *,
-    given: Callable[[Tensor, Tensor], Tensor] = lambda _x, positions: positions,
-    halves: bool = False,
-    speed: Callable[[Tensor, int], Tensor] = lambda pair, size: -2 * pair / size,
-    fixed: float | None = None,
-    signs: tuple[int, int] = (1, 1),
-) -> Callable[..., Tensor]:
-    """Return a rotation at given positions, perhaps with a mistake."""
-
-    def rotated(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
-        size = x.shape[-1]
-        pair = torch.arange(size // 2)
-        speeds = (fixed or base) ** speed(pair.double(), size)
-        angle = given(x, positions).double()[:, None] * speeds
-        cos, sin = angle.cos().float(), angle.sin().float()
-        a, b = x.chunk(2, dim=-1) if halves else (x[..., ::2], x[..., 1::2])
-        turned = (a * cos - b * sin * signs[0], a * sin * signs[1] + b * cos)
-        return torch.cat(turned, dim=-1) if halves else torch.stack(turned, dim=-1).flatten(-2)
-
-    return rotated
+def turned(x: Tensor, positions: Tensor, base: float = BASE, layout: str = "pairs") -> Tensor:
+    """Return the rows, turned by their positions."""
+    return rotate(x, positions, base=base, layout=layout)
 
 
-def split_pairs(x: Tensor) -> Tensor:
-    """Put all first coordinates before all second ones."""
-    return torch.cat([x[..., ::2], x[..., 1::2]], dim=-1)
+def with_signs(first: int, second: int) -> Callable[..., Tensor]:
+    """Return a rotation that turns the first and the second number of a pair in some direction."""
+    return lambda x, positions, base=BASE: torch.where(
+        torch.arange(x.shape[-1]) % 2 == 0,
+        turned(x, first * positions, base),
+        turned(x, second * positions, base),
+    )
 
 
 @Compared(
-    right=rotation(),
+    right=turned,
     what="result",
     slips={
         "Your function turns by the positions 0, 1, 2, ..., whatever positions it is given.": (
-            rotation(given=lambda x, _positions: torch.arange(x.shape[-2]))
+            lambda x, _positions, base=BASE: rotate(x, base=base)
         ),
         "Your function pairs features of the two halves, i and i + d / 2, but it should pair "
-        "neighbouring features.": rotation(halves=True),
+        "neighbouring features.": partial(turned, layout="halves"),
         "A sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
-            rotation(signs=(-1, -1)), rotation(signs=(-1, 1)), rotation(signs=(1, -1))
+            with_signs(-1, -1), with_signs(-1, 1), with_signs(1, -1)
         ),
         "The angle has the wrong exponent. A step turns pair i by base^(−2i / d), where d is the "
         "number of features, not of pairs.": Either(
-            rotation(speed=lambda pair, size: 2 * pair / size),
-            rotation(speed=lambda pair, size: -pair / size),
-            rotation(speed=lambda pair, size: -4 * pair / size),
+            # the exponents 2i / d, −i / d and −4i / d
+            lambda x, positions, base=BASE: turned(x, positions, 1 / base),
+            lambda x, positions, base=BASE: turned(x, positions, base**0.5),
+            lambda x, positions, base=BASE: turned(x, positions, base**2),
         ),
         "The pairs are turned correctly, but they are not put back as neighbours. Feature 2i and "
         "feature 2i + 1 of the result belong to pair i.": (
-            lambda x, positions, base=BASE: split_pairs(rotation()(x, positions, base))
+            lambda x, positions, base=BASE: (
+                turned(x, positions, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
+            )
         ),
-        "Your function always uses the base 10,000, whatever the base is.": rotation(fixed=BASE),
+        "Your function always uses the base 10,000, whatever the base is.": (
+            lambda x, positions, base=BASE: turned(x, positions)
+        ),
     },
     verified="Your function turns each pair of neighbours by the correct angle in every case we "
     "tried: positions with gaps, a single row, several heads, and another base.",
@@ -190,9 +176,6 @@ BUGS = {
         "Query and key are rotated in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),
-        "Only one of query and key is rotated. Rotate both.": Either(
-            rotary(torch.clone, rotate), rotary(rotate, torch.clone)
-        ),
     },
     verified="All three bugs are gone.",
     otherwise="Follow one tensor at a time. Is it rotated, along which axis, and in which layout?",
@@ -219,36 +202,24 @@ def check_mended_rotary() -> Iterator[tuple[str, tuple]]:
 # --- rows in another layout -----------------------------------------------------------------------
 
 
-def reordered(order: Callable[[Tensor], Tensor]) -> Callable[[Tensor, int], Tensor]:
-    """Return a function that puts the rows of each head into an order: (H, head_dim, E) twice."""
-    return lambda weight, num_heads: order(weight.unflatten(0, (num_heads, -1))).flatten(0, 1)
-
-
-def in_pairs(heads: Tensor) -> Tensor:
-    """Return the even rows of each head, and then the odd ones."""
-    return torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1)
-
-
-def of_columns(weight: Tensor, num_heads: int) -> Tensor:
-    """Reorder the columns."""
-    return reordered(in_pairs)(weight.T, num_heads).T
+def to_halves(weight: Tensor, num_heads: int) -> Tensor:
+    """Return the even rows of each head, and then its odd ones."""
+    heads = weight.unflatten(0, (num_heads, -1))  # (H, head_dim, E)
+    return torch.cat([heads[:, ::2], heads[:, 1::2]], dim=1).flatten(0, 1)
 
 
 @Compared(
-    right=reordered(in_pairs),
+    right=to_halves,
     what="result",
     slips={
         "All rows are reordered at once. Reorder them within each head.": (
-            lambda weight, num_heads: reordered(in_pairs)(weight, 1)
+            lambda weight, num_heads: to_halves(weight, 1)
         ),
-        "The odd rows come first. Put the even rows, the first of each pair, before them.": (
-            reordered(lambda heads: torch.cat([heads[:, 1::2], heads[:, ::2]], dim=1))
-        ),
-        "That order leads back from halves to pairs.": reordered(
-            lambda heads: torch.stack(heads.chunk(2, dim=1), dim=2).flatten(1, 2)
+        "That order leads back from halves to pairs.": lambda weight, num_heads: (
+            weight.unflatten(0, (num_heads, 2, -1)).transpose(1, 2).flatten(0, 2)
         ),
         "The columns are reordered, but nn.Linear has a row for each feature of its output.": (
-            Either(of_columns, lambda weight, num_heads: of_columns(weight, 1))
+            lambda weight, num_heads: to_halves(weight.T, num_heads).T
         ),
     },
     verified="With a rotation in halves, a layer without biases now gives the same scores as it "

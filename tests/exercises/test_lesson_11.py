@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import rotate
-from tests.exercises.verdicts import accepts, names
+from tests.exercises.verdicts import accepts
 
 
 def as_points(x, positions, base=10_000.0):
@@ -43,23 +43,4 @@ test_accepts = accepts({
     "check_rotate_at": [as_points, lambda x, places, base=1e4: rotate(x, places, base=base)],
     "check_mended_rotary": [both_by_the_same_angle_more],
     "check_to_halves": [by_index],
-})  # fmt: skip
-
-test_names_the_mistake = names({
-    "check_mended_rotary": {
-        "rotated by the index of their head": lambda q, k, v: F.scaled_dot_product_attention(
-            *(rotate(one.transpose(1, 2)).transpose(1, 2) for one in (q, k)), v, is_causal=True
-        ),
-    },
-    "check_rotate_at": {
-        ("the base 100", "Your function always uses the base 10,000"): (
-            lambda x, places, base=1e4: as_points(x, places)
-        ),
-        "not put back as neighbours": lambda x, places, base=1e4: (
-            as_points(x, places, base).unflatten(-1, (-1, 2)).mT.flatten(-2)
-        ),
-        "d is the number of features, not of pairs": lambda x, places, base=1e4: (
-            as_points(x, places, base**2)
-        ),
-    },
 })  # fmt: skip
