@@ -46,7 +46,6 @@ GOLF = ("he hit the golf ball with a club", "golf", 10)
 DANCED = ("they danced in the club", "danced", 10)
 
 test_accepts = accepts({
-    "check_third_word": [0.06],
     "check_sink_share": [lambda weights, n: share(weights, n).tolist()],
     "check_mended_ablation": [
         on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
