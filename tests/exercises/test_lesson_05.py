@@ -1,7 +1,5 @@
 """The checks of lesson 5: what they accept, and what they say of answers that are not slips."""
 
-import math
-
 import torch.nn.functional as F
 
 from tests.exercises.verdicts import accepts, names
@@ -31,9 +29,9 @@ def bank(end, begin="the bank"):
 
 
 test_accepts = accepts({
-    "check_needed_strength": [math.log(8), 2.08],
+    "check_needed_strength": [2.08],
     "check_plain_average": [by_zero_query, lambda v, mask: divided(v, mask, least=0).nan_to_num()],
-    "check_tested_head": [report, lambda k, f: [one.item() for one in report(k, f)]],
+    "check_tested_head": [lambda k, f: [one.item() for one in report(k, f)]],
     "check_minimal_pair": [
         lambda: SAILED,
         ["She sat at the bank by the river.", "She works at the bank by the river."],

@@ -48,7 +48,6 @@ def by_length(q, k, other_q, other_k):
 # --- all ------------------------------------------------------------------------------------------
 
 test_accepts = accepts({
-    "check_parameter_count": [12 * (7 + 7 + 5) + 7 + 7 + 5],
     "check_linear_from": [linear_with, lambda m: with_weight(m.T.clone(), m)],
     "check_fitting_keys": [
         by_product,
