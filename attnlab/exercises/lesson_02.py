@@ -25,7 +25,8 @@ from attnlab.exercises._forms import Compared, Either, Value, randoms
         "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
         "division.": "A",
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true. A model can learn without it, because training can change the size "
+        "D is not always true. A model can learn without the division, because training can change "
+        "the size "
         "of the scores.": "D",
     },
     verified="The lesson contains a counterexample to each of the other three sentences. This one "

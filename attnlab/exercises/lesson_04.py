@@ -166,8 +166,8 @@ def check_contributions() -> Iterator[tuple[str, tuple]]:
     read=lambda value: numbers(value, (2,), "two numbers, the lower and the upper bound"),
     right=lambda shades: (1 / shades.shape[-1], 1 / shades[0].sum()),  # all rows have this sum
     slips={
-        "You can see the shades, so you know more than that a weight is at most 1. How dark would "
-        "the darkest weight be if the palest were exactly 0?": lambda shades: (
+        "An upper bound of 1 is true of every weight, but the shades tell you more. How large "
+        "would the darkest weight be if the palest were exactly 0?": lambda shades: (
             1 / shades.shape[-1],
             1,
         ),

@@ -110,7 +110,8 @@ def weight_of(layer: object) -> Tensor:
     axes=("output", "input"),
     keeps_inputs="The layer shares its memory with the matrix, so training it changes the matrix. "
     "Copy the numbers.",
-    verified="The layer returns x @ matrix, even for a square matrix, and it trains a copy.",
+    verified="The layer returns x @ matrix, even for a square matrix. Its weight is a copy, so "
+    "training the layer does not change the matrix.",
 )
 def check_linear_from() -> Iterator[tuple[str, tuple]]:
     """Check a function that makes an ``nn.Linear`` of a matrix (d_in, d_out).

@@ -36,8 +36,8 @@ def tokens(value: object) -> frozenset[int]:
     read=tokens,
     right=TOKENS,
     slips={
-        "That is what a correct split gives. Here `view` hands the numbers out in the order of "
-        "memory, and head 2 gets twelve of them.": {0, 1, 2, 3, 4, 5},
+        "That is what a correct split gives. Here `view` hands out the numbers in the order in "
+        "which they lie in memory, and head 2 gets twelve of them.": {0, 1, 2, 3, 4, 5},
         "Those are the tokens of another head. Heads are counted from 0, so head 2 is the third.": (
             Either({0, 1}, {1, 2}, {4, 5})
         ),
@@ -47,7 +47,8 @@ def tokens(value: object) -> frozenset[int]:
         "Heads 0 and 1 take the first 24 numbers, 0 to 23. Token 2 ends at number 23.": {2, 3},
     },
     verified="These are the tokens whose numbers head 2 holds.",
-    otherwise="Number the 48 numbers of x in the order of memory. Which of them go to head 2?",
+    otherwise="Number the 48 numbers of x in the order in which they lie in memory. Which of them "
+    "go to head 2?",
 )
 def check_tokens_in_head(_said: frozenset[int]) -> None:
     """Check which tokens have numbers in head 2 of ``x.view(4, 6, 2)``, with x of shape (6, 8).
@@ -260,7 +261,7 @@ def swapped_in_the_last_head(axis: int) -> tuple[Split, Merge]:
 
 
 ROUND_TRIP = "A round trip catches this pair."
-IDENTITY = "Its round trip gives x again"
+IDENTITY = "The round trip of this pair gives x again"
 EVERY_TOKEN = f"{IDENTITY}, and most rows are correct. Compare every row of every head."
 CORRECT_PAIRS: dict[str, tuple[Split, Merge]] = {
     "reshape and transpose": (
@@ -306,7 +307,7 @@ WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
         f"{IDENTITY}. After attention, the numbers lie in memory head by head, so test "
         "merge(heads.contiguous()) too.",
     ),
-    "merge correct only in the order of memory": (
+    "merge correct only after contiguous()": (
         split_heads,
         merge_by_strides(contiguous=False),
         "Test the merge right after the split too, without contiguous().",
@@ -336,7 +337,7 @@ def check_pair_test() -> Iterator[Case]:
     attnlab.clinic.diagnose : names what is wrong with such a pair.
     """
     for name, pair in CORRECT_PAIRS.items():
-        hint = "This pair is correct. Compare numbers and shapes, not strides or names."
+        hint = "Compare numbers and shapes, not strides or names."
         yield Case(f"the correct pair “{name}”", pair, True, hint)
     for name, (split, merge, why) in WRONG_PAIRS.items():
         yield Case(f"the wrong pair “{name}”", (split, merge), False, why)

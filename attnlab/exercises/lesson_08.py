@@ -38,8 +38,9 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
     },
     verified="There are 3 texts and 16 heads, with one weight for every pair of tokens, and each "
     "weight takes 2 bytes.",
-    otherwise="Multiply the number of texts by the number of heads, of queries and of keys, and by "
-    "the number of bytes that a weight takes. Then divide by the number of bytes in a MiB.",
+    otherwise="Multiply the number of texts by the number of heads, the number of queries, the "
+    "number of keys and the number of bytes that a weight takes. Then divide by the number of "
+    "bytes in a MiB.",
 )
 def check_weight_memory(_said: float) -> None:
     """Check how many MiB the attention weights of a batch of 3 texts take.

@@ -263,7 +263,8 @@ def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     slips={
         "It gives the same answer for every function that we tried. Call backward(), and look at "
         "the gradients of all three inputs.": Either(lambda attend: True, lambda attend: False),
-        "It seems to look only at some of the inputs. Look at all three.": Either(
+        "Your function seems to look only at some of the gradients. Look at the gradients of all "
+        "three inputs.": Either(
             *(probe_of(*parts) for count in (1, 2) for parts in combinations(SIZES, count))
         ),
     },

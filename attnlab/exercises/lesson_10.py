@@ -76,14 +76,16 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
             lambda weights, n: of_words(weights, slice(1, n - 1)),
             lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1)),
         ),
-        "These means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
+        "Your means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
             lambda weights, n: n * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(None)),
             lambda weights, n: n * of_words(weights, slice(n)),
             lambda weights, n: n * of_words(weights, slice(1, n)),
         ),
-        "This is a row, but the task asks for a column. Axis 1 holds the queries, axis 2 the "
-        "keys.": (lambda weights, n: n * of_words(weights.mT, slice(1, n - 1))),
+        "Your function reads a row of the weights, but the task asks for a column. Axis 1 holds "
+        "the queries, and axis 2 holds the keys.": (
+            lambda weights, n: n * of_words(weights.mT, slice(1, n - 1))
+        ),
     },
     what="uniform shares",
     read=lambda value: numbers(value, (HEADS,), "12 numbers, one for each head"),

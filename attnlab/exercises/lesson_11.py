@@ -224,7 +224,8 @@ def to_halves(weight: Tensor, num_heads: int) -> Tensor:
     },
     verified="With a rotation in halves, a layer without biases now gives the same scores as it "
     "gave before with pairs of neighbours.",
-    otherwise="Within each head, rows 0, 2, 4, ... come first, and rows 1, 3, 5, ... follow.",
+    otherwise="Within each head, rows 0, 2, 4, ... must come first, and rows 1, 3, 5, ... must "
+    "follow.",
     axes=("row", "column"),
     keeps_inputs=True,
 )

@@ -77,16 +77,15 @@ test_names_the_mistake = names({
         "size?": lambda x, num_heads: mended(x, 3),
     },
     "check_pair_test": {
-        "the wrong pair “reshaped split, reshaped merge”. Its round trip gives x": round_trip,
+        "the wrong pair “reshaped split, reshaped merge”. The round trip of": round_trip,
         "Test a batch of two": same_in(..., x=NUMBERED[:1]),
-        "“merge correct only after a split”. Its round trip": same_in(...),
+        "“merge correct only after a split”. The round trip": same_in(...),
         "Test the merge right after the split": lambda split, merge: (
             merges_anew(split, merge) and same_split(split, ...)
         ),
         "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
         "“last two features swapped in the last head”": same_in(..., 0),
-        "False for the correct pair “chunk and cat”. This pair is "
-        "correct": lambda split, merge: (
+        "False for the correct pair “chunk and cat”": lambda split, merge: (
             is_right(split, merge) and not split(NUMBERED, 3).is_contiguous()
         ),
         ("“reshaped split, correct merge”, your function raises", "AssertionError"): by_assert,
