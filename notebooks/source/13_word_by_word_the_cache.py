@@ -14,6 +14,8 @@
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 10.
 
 # %% setup
+from functools import partial
+
 import pandas as pd
 import torch
 import torch.nn.functional as F
@@ -397,93 +399,6 @@ print(f"the first 19 and itself: {share_correct((j < 19) | (i == j)):.2f}")
 # For this model, the oldest tokens are the ones to keep: with them and nothing else, it is as good as with all tokens. Its notes are in the first half of the text. What can be
 # dropped depends on what a model has learned, and one that is trained with a window can learn to do without the rest.
 #
-# ## The first token
-#
-# Large language models have another reason to keep the beginning. Many heads give much of their weight to the very
-# first token, the [attention sink](glossary.ipynb#attention-sink) of lesson 10. Xiao et al. (2023) found that language
-# models become much worse as soon as the first tokens leave the window, and nearly as good as before if the first four
-# are kept. Why?
-#
-# We have no large language model here, so we look at the same effect in the encoder of lesson 10. (It has no causal
-# mask: its first token, `[CLS]`, can see the whole sentence.) We hide `[CLS]` from all other tokens, in all layers, and
-# ask how far the words move. For comparison, we hide the marker at the end.
-
-# %% hide-marker
-encoder = load_encoder()
-sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence  # 35
-
-
-def weight_of(place):
-    weights = [encoder.read(sentence).weights for sentence in sentences]
-    return torch.stack([w[:, :, 1:-1, place].mean() for w in weights]).mean()
-
-
-def hidden(place):
-    def edit(layer, weights):
-        rest = weights.clone()
-        rest[..., place] = 0
-        rest[..., place, place] = weights[..., place, place]  # it still sees itself
-        return rest / rest.sum(dim=-1, keepdim=True)  # the others share its weight
-
-    return edit
-
-
-# %% words-move
-def words_move(edit):
-    far = []
-    for sentence in sentences:
-        before = encoder.read(sentence).vectors[-1, 1:-1]
-        after = encoder.read(sentence, edit=edit).vectors[-1, 1:-1]
-        far.append(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
-    return torch.stack(far)
-
-
-for name, place in {"[CLS]": 0, "[SEP]": -1}.items():
-    far = words_move(hidden(place))
-    print(
-        f"{name} gets {weight_of(place):.2f}; hidden, the words move by {far.mean():.2f}"
-    )
-
-# %% ask-cls [markdown]
-# Without `[CLS]` the words move by most of their length. It also gets far more weight than `[SEP]`. Hiding it does three
-# things at once: the words lose what `[CLS]` may know of the sentence, its weight is taken away, and other tokens share
-# this weight. We test the first two by themselves.
-
-# %% ask-sink
-predict("13/why-cls")
-
-
-# %% see-sink
-# %%answer 13/why-cls
-def cls_sees_only_itself(layer, weights):
-    new = weights.clone()
-    new[:, :, 0] = 0
-    new[:, :, 0, 0] = 1
-    return new
-
-
-def weight_is_lost(place):
-    def edit(layer, weights):
-        new = weights.clone()
-        new[:, :, 1:-1, place] = 0  # and nobody gets this weight
-        return new
-
-    return edit
-
-
-edits = {
-    "[CLS] looks only at itself": cls_sees_only_itself,
-    "weight of [CLS] is lost": weight_is_lost(0),
-    "weight of [SEP] is lost": weight_is_lost(-1),
-}
-for name, edit in edits.items():
-    print(f"{name}: {words_move(edit).mean():.2f}")
-
-# %% sink-read [markdown]
-# In neither edit do the words move far, so what matters is that other tokens get the weight. That it is lost matters
-# little: with `[CLS]` the words lose a large weight and move less than with the small weight of `[SEP]`. The value of
-# `[CLS]` adds next to nothing, which makes it a sink.
-#
 # ## Why one more word is cheap
 #
 # When a chatbot writes the last word of a long answer, it does not read the conversation again. Under a causal mask, in
@@ -537,6 +452,48 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # `repeat_interleave` gives this order, and `repeat` gives another. With `repeat`, all shapes, the causal mask and the sums of the weights are correct, and yet two of the four heads get the wrong keys and values. It
 # is the same trap as the two layouts of rotary positions in lesson 11: only a comparison finds it.
 
+# %% further-sink [markdown]
+# ### The first token
+#
+# Many heads of large language models give much of their weight to the very first token, the [attention
+# sink](glossary.ipynb#attention-sink) of lesson 10. Xiao et al. (2023) found that such models become much worse as soon
+# as the first tokens leave a window, but stay nearly as good if the first four are kept. Do they need what these tokens
+# know, or the weight that these tokens take?
+#
+# The encoder of lesson 10 shows a related effect. We hide its first token, `[CLS]`, from all others, in all layers, and
+# measure how far the vectors of the words move, compared with their length. There are two controls. In the first,
+# `[CLS]` looks only at itself, so it cannot know the sentence. In the second, its weight is lost: nobody sees `[CLS]`,
+# and the other weights stay as they are.
+
+
+# %% see-sink
+encoder = load_encoder()
+sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence  # 35
+
+
+def edited(way, layer, weights):  # (1, H, L, L), in every layer
+    new = weights.clone()
+    if way == "looks only at itself":
+        new[:, :, 0, 1:] = 0
+    else:
+        new[:, :, 1:, 0] = 0
+    return new if way == "loses its weight" else new / new.sum(dim=-1, keepdim=True)
+
+
+for way in ("is hidden", "looks only at itself", "loses its weight"):
+    moves = []
+    for sentence in sentences:
+        before = encoder.read(sentence).vectors[-1, 1:-1]  # without [CLS] and [SEP]
+        after = encoder.read(sentence, edit=partial(edited, way)).vectors[-1, 1:-1]
+        moves.append(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
+    print(f"[CLS] {way}: the vectors move by {torch.stack(moves).mean():.2f}")
+
+# %% sink-read [markdown]
+# Only in the first line do the vectors move far. So these words need neither what `[CLS]` knows nor, for the most part,
+# what it adds. What moves them is that other tokens get its weight. A window could do the same to a language model:
+# when the first token leaves, the softmax gives its weight to the tokens that stay. Xiao et al. explain the loss in
+# this way. Our encoder, which has no causal mask, cannot prove it.
+
 # %% remember [markdown]
 # ## What to remember
 #
@@ -548,8 +505,7 @@ print(heads.repeat_interleave(2).tolist(), heads.repeat(2).tolist())
 # - To test a cache, compare all new rows with those of a whole pass over each text on its own. Start from a cache that
 #   is not empty, once with one new token and once with several. No leak test finds wrong positions.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token. Grouped heads and windows make it smaller;
-#   which tokens can be dropped depends on the training. In the encoder that we tested, the first token
-#   matters because its weight would otherwise go to others.
+#   which tokens can be dropped depends on the training.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -740,7 +696,7 @@ check_mended_decoding(mended_solution)
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** Writing, counting and the masks of both layers: 9. Keys and values, explorer and times: 13. The three bugs: 12. Bytes, groups and
-# the window: 8. The first token and the answer: 8. Set “Further” as homework.
+# the window: 8. The answer: 2. Set “Further” as homework.
 #
 # **Where a class stalls.** *“Why not keep the queries too?”* Ask who would read them: a query is used once, by its own
 # token. *“But the meaning of a word depends on what follows”:* in a causal model it does not; the later word reads the
