@@ -81,9 +81,9 @@ from attnlab.exercises.lesson_12 import (
 )
 from attnlab.exercises.lesson_13 import (
     check_bytes_of_a_token,
+    check_cache_test,
     check_mended_decoding,
     check_window_with_sinks,
-    check_windowed_keys,
 )
 from attnlab.exercises.lesson_14 import (
     check_fooling_sentence,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
+from attnlab.cache import KeyValueCache
+from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.looking_back import LookingBack, load_looking_back, to_tokens
 from attnlab.masks import causal_mask
 
 # --- bytes of a token -----------------------------------------------------------------------------
@@ -29,6 +32,7 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
         "That is for a single layer, but each of the 80 layers has its own keys and values.": (
             KIB / LAYERS
         ),
+        "That is the number of bytes. Divide it by 1,024.": KIB * 1024,
         "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
     verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads, which "
@@ -53,61 +57,63 @@ def check_bytes_of_a_token(_kib: float) -> None:
     """
 
 
-# --- a cache with a window ------------------------------------------------------------------------
+# --- a test of a cache ----------------------------------------------------------------------------
+
+CORNER, OPEN = "a mask at the upper left corner", "no mask after the first call"
+FROM_0, LOW = "positions that start at 0 in every call", "positions that are one too low"
+HINTS = {
+    "no bug": "Call `start()` once, and allow for rounding: `torch.allclose(..., atol=1e-4)`.",
+    CORNER: "Its rows are right in the first call. Let it read the tokens in several pieces.",
+    FROM_0: "Compare all logits, and not which of them is the largest.",
+    LOW: "Compare all logits, and not which of them is the largest.",
+    OPEN: "Its rows are wrong only if several tokens come at once. Then compare all logits.",
+}
 
 
-def joined(kept: Tensor, new: Tensor) -> Tensor:
-    """Return the kept tokens and the new ones behind them."""
-    return torch.cat([kept, new], dim=-2)
+@cache
+def model() -> LookingBack:
+    """Return the model of the lesson."""
+    return load_looking_back()
 
 
-@Compared(
-    right=lambda kept, new, window: joined(kept, new)[..., -window:, :],
-    what="keys",
-    slips={
-        "The window is off by one. It should contain `window` tokens.": Either(
-            lambda kept, new, window: joined(kept, new)[..., 1:, :][..., 1 - window :, :],
-            lambda kept, new, window: joined(kept, new)[..., -window - 1 :, :],
-        ),
-        "Your function keeps the first tokens, but the window must move on. Keep the last ones.": (
-            lambda kept, new, window: joined(kept, new)[..., :window, :]
-        ),
-        "Too many tokens stay. Append the new tokens first, and then keep only the last "
-        "`window` tokens.": (lambda kept, new, window: joined(kept, new)),
-        "Your function cuts the features. The tokens are on the axis before the last.": (
-            lambda kept, new, window: joined(kept, new)[..., -window:]
-        ),
-    },
-    otherwise="Append the new keys, and keep the last `window` tokens.",
-    verified="The new tokens come last, and no more than `window` tokens stay.",
-    axes=("sequence", "head", "token", "feature"),
-    keeps_inputs=True,
-)
-def check_windowed_keys() -> Iterator[tuple[str, tuple]]:
-    """Check which keys are kept under a window.
+def started(bug: str) -> Callable[[Tensor], Tensor]:
+    """Return a function that reads tokens with a cache of its own, with a bug or with none."""
+    caches = [KeyValueCache() for _ in model().layers]
 
-    Verified: shape and numbers, for a cache that is filling, one that is full, and a long prompt.
+    def read(tokens: Tensor) -> Tensor:
+        L, old = tokens.shape[1], caches[0].length
+        corner = "upper_left" if bug == CORNER else "lower_right"
+        mask = None if bug == OPEN and old else causal_mask(L, old + L, align=corner)
+        first = {FROM_0: 0, LOW: max(old - 1, 0)}.get(bug, old)
+        x = model().symbol(tokens) + model().position(first + torch.arange(L))
+        for norm, layer, kept in zip(model().norms, model().layers, caches, strict=True):
+            q, k, v = (one(norm(x)) for one in (layer.q_proj, layer.k_proj, layer.v_proj))
+            seen = kept.append(k, v)
+            x = x + layer.out_proj(F.scaled_dot_product_attention(q, *seen, attn_mask=mask))
+        return model().guess(model().last_norm(x))
+
+    return read
+
+
+@Opinion(verified="Your test accepts a correct cache and finds all four bugs.", keeps_inputs=True)
+def check_cache_test() -> Iterator[Case]:
+    """Check a test that says whether a cache is correct.
+
+    Verified: True for a correct cache, False for caches with a wrong mask or wrong positions.
 
     Parameters
     ----------
     answer
-        A function of (kept, new, window) that returns the keys that are kept now.
+        A function of (start, whole, tokens) that returns True or False.
 
     See Also
     --------
-    attnlab.KeyValueCache : does this with keys and values.
+    attnlab.KeyValueCache : a correct cache.
     """
-    cases = {
-        "a cache that overflows its window": (5, 4, 7),
-        "a full cache": (5, 1, 5),
-        "a cache that fills": (2, 1, 7),
-        "an empty cache": (0, 3, 5),
-        "a prompt longer than the window": (0, 11, 4),
-        "more new tokens than the window": (3, 7, 3),
-    }
-    for seed, (name, (old, count, window)) in enumerate(cases.items()):
-        kept, new = randoms((2, 3, old, 13), (2, 3, count, 13), seed=seed)
-        yield name, (kept, new, window)
+    tokens = torch.stack([to_tokens(loop * 3) for loop in ("KQZBMTAR", "MILKSHOE")])
+    for bug, hint in HINTS.items():
+        given = partial(started, bug), lambda new: model()(new).logits, tokens
+        yield Case(f"a cache with {bug}", given, bug == "no bug", hint)
 
 
 # --- the first tokens and the last ----------------------------------------------------------------
