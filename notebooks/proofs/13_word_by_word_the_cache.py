@@ -256,14 +256,14 @@ for how in ((False, True), (True, False), (False, False)):
 # %% after: see-sink
 def moved_by(way):
     far = []
-    for sentence in sentences:
+    for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:
         before = encoder.read(sentence).vectors[-1, 1:-1]
         after = encoder.read(sentence, edit=partial(edited, way)).vectors[-1, 1:-1]
         far.append(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
     return torch.stack(far)
 
 
-assert len(sentences) == 35 and moved_by("is hidden").min() > 0.65  # in every sentence
+assert len(moves) == 35 and moved_by("is hidden").min() > 0.65  # in every sentence
 assert moved_by("looks only at itself").max() < 0.03
 assert moved_by("loses its weight").max() < 0.2
 

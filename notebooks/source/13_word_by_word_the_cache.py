@@ -115,7 +115,7 @@ changed_rows([causal, see_all]), changed_rows([see_all, causal])
 from attnlab.palette import BLUE, ORANGE
 
 letters = "KQZBMTARKQ"
-_, ax = plt.subplots(figsize=(5.2, 4.2), layout="constrained")
+_, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
 for i in range(len(letters)):
     for j in range(i + 1):
         last = i == len(letters) - 1
@@ -501,7 +501,6 @@ print(alone, continue_batch(pair) == alone)
 
 # %% see-sink
 encoder = load_encoder()
-sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence  # 35
 
 
 def edited(way, layer, weights):  # (1, H, L, L), in every layer
@@ -515,7 +514,7 @@ def edited(way, layer, weights):  # (1, H, L, L), in every layer
 
 for way in ("is hidden", "looks only at itself", "loses its weight"):
     moves = []
-    for sentence in sentences:
+    for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:  # 35
         before = encoder.read(sentence).vectors[-1, 1:-1]  # without [CLS] and [SEP]
         after = encoder.read(sentence, edit=partial(edited, way)).vectors[-1, 1:-1]
         moves.append(((after - before).norm(dim=-1) / before.norm(dim=-1)).mean())
@@ -562,20 +561,20 @@ from attnlab.exercises import check_mended_decoding, check_window_with_sinks
 
 
 # %% tags=["exercise"]
-def bytes_of_a_token():
+def kib_of_a_token():
     """Return the number of KiB."""
 
 
 # %%
-check_bytes_of_a_token(bytes_of_a_token)
+check_bytes_of_a_token(kib_of_a_token)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def bytes_of_a_token_solution():
+def kib_of_a_token_solution():
     return 2 * 80 * 8 * 128 * 2 / 1024
 
 
-check_bytes_of_a_token(bytes_of_a_token_solution)
+check_bytes_of_a_token(kib_of_a_token_solution)
 
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (8 minutes)
