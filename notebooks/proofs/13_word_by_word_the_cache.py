@@ -59,7 +59,7 @@ assert 9 + 22 == 31
 
 # %% after: time-text  numbers: 4, 32, 256
 
-# %% after: time-figure
+# %% after: time-figure  numbers: 190
 means = times.groupby("tokens").mean() / 1000  # milliseconds
 assert 1 < means.pass_us[32] < 1.5 and 180 < means.pass_us[2048] < 200
 assert (means.step_us[[32, 64, 128, 256]] < 0.9).all() and 3.5 < means.step_us[2048] < 4.1
@@ -192,7 +192,7 @@ sizes = [sum(p.numel() for one in small for p in one.parameters())]
 sizes += [124_439_808, 6_738_415_616, 8_030_261_248, 7_241_732_096]  # as their authors publish them
 assert [2 * size // 2**20 for size in sizes] == models["MiB of parameters"].tolist()
 
-# %% after: bytes-read  numbers: 2, 6, 4, 7, 13.2, 2022, 8
+# %% after: bytes-read  numbers: 2, 6, 4, 7, 13.2, 2022, 2023, 8
 share = models["MiB of a full cache"] / models["MiB of parameters"]
 assert share["Llama 2 7B"] < 1 / 6 and 7 * share["Llama 2 7B"] > 1 > 6 * share["Llama 2 7B"]
 assert share["Figure 13.2"] == 4
@@ -211,6 +211,8 @@ for way, fits in (
 
 # %% after: window
 assert all_tokens.min() > 0.97
+
+# %% after: ask-window  numbers: 20, 31, 19
 
 # %% after: see-window
 for mask_ in (sliding_window_mask(32, window=20), (j < 19) | (i == j)):
@@ -246,6 +248,9 @@ def continue_wrongly(prompts, masked, counted, count=14):
 
 
 assert continue_wrongly(pair, True, True) == alone
+x_ = torch.randn(2, 3, 64)
+nothing = torch.zeros(3, 3, dtype=torch.bool)  # what a query of the padding may see
+assert (F.scaled_dot_product_attention(x_, x_, x_, attn_mask=nothing) == 0).all()
 for how in ((False, True), (True, False), (False, False)):
     short, long = continue_wrongly(pair, *how)
     assert short != alone[0] and long == alone[1]
@@ -267,7 +272,11 @@ assert len(moves) == 35 and moved_by("is hidden").min() > 0.65  # in every sente
 assert moved_by("looks only at itself").max() < 0.03
 assert moved_by("loses its weight").max() < 0.2
 
+# %% after: exercise-2  numbers: 2, 24, 27
+
 # %% after: exercise-4  numbers: 0
+
+# %% after: exercise-5  numbers: 0
 
 # %% after: exercise-1  numbers: 70, 80, 64, 128
 

@@ -326,8 +326,8 @@ least = [[differences(bug, lengths).min() for lengths in ways.values()] for bug 
 Table(bugs, list(ways), torch.tensor(least))
 
 # %% test-read [markdown]
-# &ZeroWidthSpace;<!--above-->The prompt alone shows none of the four bugs, one new letter shows three, and three new
-# letters at once show all of them. So here is the rule: **compare all new rows with those of a whole pass. Begin with a
+# &ZeroWidthSpace;<!--above-->The prompt alone shows none of the four bugs, one new letter shows three, and three at once
+# show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a
 # cache that is not empty, once with several new tokens and once with one.** (Many programs have code of their own for a
 # single token.)
 #
@@ -497,7 +497,6 @@ print(alone, continue_batch(pair) == alone)
 # measure how far the vectors of the words move, compared with their length. There are two controls. In the first,
 # `[CLS]` looks only at itself, so it cannot know the sentence. In the second, its weight is lost: nobody sees `[CLS]`,
 # and the other weights stay as they are.
-
 
 # %% see-sink
 encoder = load_encoder()
