@@ -214,7 +214,7 @@ assert all_tokens.min() > 0.97
 
 # %% after: ask-window  numbers: 20, 31, 19
 
-# %% after: see-window
+# %% after: see-window  numbers: 31
 for mask_ in (sliding_window_mask(32, window=20), (j < 19) | (i == j)):
     assert (mask_ & causal).sum(dim=-1).max() == 20
 for seed in range(4):
