@@ -75,9 +75,9 @@ from attnlab.exercises.lesson_11 import (
 )
 from attnlab.exercises.lesson_12 import (
     check_best_key,
-    check_followers,
     check_mended_stream,
     check_position_to_look_at,
+    check_same_letter_score,
 )
 from attnlab.exercises.lesson_13 import (
     check_bytes_of_a_token,

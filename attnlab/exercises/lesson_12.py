@@ -43,70 +43,67 @@ def check_position_to_look_at(_position: float) -> None:
     """
 
 
-# --- letters that followed ------------------------------------------------------------------------
+# --- a third score --------------------------------------------------------------------------------
 
 
-def before(tokens: Tensor) -> Tensor:
-    """Return the token before each token, -1 for the first one."""
-    return torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+def copies(tokens: Tensor, diagonal: int = -1) -> Tensor:
+    """Return where a token equals an earlier one: (N, L, L)."""
+    return (tokens[:, :, None] == tokens[:, None]).tril(diagonal)
 
 
-def equal(rows: Tensor, columns: Tensor) -> Tensor:
-    """Return where a token of the rows equals one of the columns: (N, L, L)."""
-    return rows[:, :, None] == columns[:, None]
+def askers(marked: Tensor) -> Tensor:
+    """Return for how many tokens something is marked."""
+    return marked.any(dim=-1).sum()
+
+
+def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
+    """Return the weight of each head on what is marked, divided by a count: (H,)."""
+    return (weights * marked[:, None]).sum(dim=(0, 2, 3)) / count
 
 
 @Compared(
-    right=lambda tokens: equal(tokens, before(tokens)).tril(),
-    what="mask",
+    right=lambda weights, tokens: score(weights, copies(tokens), askers(copies(tokens))),
+    what="score",
     slips={
-        "It marks the copies of the letter. Mark what came directly after them.": Either(
-            lambda tokens: equal(tokens, tokens).tril(),
-            lambda tokens: equal(tokens, tokens).tril(-1),
-            lambda tokens: equal(tokens, tokens),
+        "It averages over all tokens. Where a letter is new, there is no copy to look at. Leave "
+        "these tokens out.": lambda weights, tokens: score(weights, copies(tokens), tokens.numel()),
+        "It divides by the number of copies. Divide by the number of tokens that have one.": (
+            lambda weights, tokens: score(weights, copies(tokens), copies(tokens).sum())
         ),
-        "It marks later tokens as well. A token can only look back, or at itself.": (
-            lambda tokens: equal(tokens, before(tokens))
+        "It also adds the weight that a token gives itself. Mark earlier copies only.": (
+            lambda weights, tokens: score(weights, copies(tokens, 0), tokens.numel())
         ),
-        "No token comes before the first one, but `roll` moves the last token to the front of the "
-        "text.": lambda tokens: equal(tokens, tokens.roll(1, 1)).tril(),
-        "In front of the first token you have put a 0, but 0 is the letter A. Put a number there "
-        "that stands for no token.": (
-            lambda tokens: equal(tokens, F.pad(tokens, (1, 0))[:, :-1]).tril()
-        ),
-        "It leaves out the diagonal. If a letter is repeated at once, the second copy comes "
-        "directly after the first, so j may be i.": lambda tokens: equal(
-            tokens, before(tokens)
-        ).tril(-1),
-        "Rows and columns are swapped. A row belongs to the token that looks.": Either(
-            lambda tokens: equal(before(tokens), tokens).triu(),
-            lambda tokens: equal(before(tokens), tokens),
+        "It also counts tokens whose only copies come later.": lambda weights, tokens: score(
+            weights, copies(tokens), askers(copies(tokens) | copies(tokens).mT)
         ),
     },
-    otherwise="For row i and column j, compare token i with the token just before token j.",
-    verified="Every row marks the tokens that came directly after an earlier copy.",
-    axes=("sequence", "row", "column"),
-    keeps_dtype=True,
+    otherwise="For each head, add up the weight of each token on earlier copies of it, and take "
+    "the mean over the tokens that have one.",
+    misshapen="Return one number for each head.",
+    verified="This is the mean weight on earlier copies of the letter, for each head.",
+    axes=("head",),
     keeps_inputs=True,
 )
-def check_followers() -> Iterator[tuple[str, tuple]]:
-    """Check a mask of the tokens that came after an earlier copy of each token.
+def check_same_letter_score() -> Iterator[tuple[str, tuple]]:
+    """Check a score of heads that look at earlier copies of the same letter.
 
-    Verified: shape, dtype and every entry, for three batches in which letters repeat.
+    Verified: the scores, for three batches of texts and causal weights.
 
     Parameters
     ----------
     answer
-        A function of tokens (N, L) that returns a bool tensor (N, L, L).
+        A function of weights (N, H, L, L) and tokens (N, L) that returns the scores (H,).
 
     See Also
     --------
-    attnlab.looking_back.followers : the same for texts with bars.
+    attnlab.looking_back.followers : marks what came after such a copy.
     """
-    for count, length in ((1, 7), (3, 12), (2, 5)):
-        generator = torch.Generator().manual_seed(length)
-        tokens = torch.randint(4, (count, length), generator=generator)
-        yield f"tokens {(count, length)}", (tokens,)
+    for N, H, L in ((2, 3, 7), (1, 2, 12), (3, 1, 5)):
+        tokens = torch.randint(4, (N, L), generator=torch.Generator().manual_seed(L))
+        (scores,) = randoms((N, H, L, L), seed=L)
+        weights = scores.exp().tril()
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        yield f"weights {(N, H, L, L)} and tokens {(N, L)}", (weights, tokens)
 
 
 # --- the key that fits best -----------------------------------------------------------------------
@@ -172,7 +169,7 @@ def check_best_key() -> Iterator[tuple[str, tuple]]:
         yield f"query and key {size}", randoms(size, size, seed=seed)
 
 
-# --- a residual stream ----------------------------------------------------------------------------
+# --- a layer taken out of a residual stream -------------------------------------------------------
 
 
 def norm(x: Tensor) -> Tensor:
@@ -181,21 +178,23 @@ def norm(x: Tensor) -> Tensor:
 
 
 def stream(
-    *, replaced: bool = False, parallel: bool = False
-) -> Callable[[Tensor, Callable, Callable], Tensor]:
-    """Return a function that runs two layers on a stream, with some bugs."""
+    *, replaced: bool = False, stops: bool = False, reads: Callable = norm
+) -> Callable[[Tensor, tuple[Callable, ...], int], Tensor]:
+    """Return a function that runs all layers but one on a stream, with some bugs."""
 
-    def run(x: Tensor, first: Callable, second: Callable) -> Tensor:
-        found = first(norm(x))
-        return (found if replaced else x + found) + second(norm(x if parallel else x + found))
+    def run(x: Tensor, layers: tuple[Callable, ...], removed: int) -> Tensor:
+        for layer in layers[:removed] if stops else layers[:removed] + layers[removed + 1 :]:
+            x = layer(reads(x)) + (0 if replaced else x)
+        return x
 
     return run
 
 
 BUGS = {
-    "the output of the first layer replaces the stream. Add it to the stream.": {"replaced": True},
-    "the second layer reads the same input as the first. It must read the sum of that input and "
-    "the output of the first.": {"parallel": True},
+    "the output of a layer replaces the stream. Add it to the stream.": {"replaced": True},
+    "the layers after the removed one do not run either. Leave out that layer alone.": {
+        "stops": True
+    },
 }
 
 
@@ -209,38 +208,40 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
     right=stream(),
     slips={
         **bugs_left(stream, BUGS),
-        "The second layer reads only the output of the first. It must read the sum of that output "
-        "and x.": Either(
-            lambda x, first, second: x + (found := first(norm(x))) + second(norm(found)),
-            lambda x, first, second: (found := first(norm(x))) + second(norm(found)),
+        "All layers run. The layer with the number `removed` must add nothing.": (
+            lambda x, layers, removed: stream()(x, layers, len(layers))
         ),
-        "What a layer reads is not normalised. Normalise it for both layers.": Either(
-            lambda x, first, second: x + first(x) + second(x + first(x)),
-            lambda x, first, second: (x := x + first(norm(x))) + second(x),
+        "All layers read the same input. Each must read what the layers before it have added to.": (
+            lambda x, layers, removed: (
+                x + sum(layer(norm(x)) for layer in layers[:removed] + layers[removed + 1 :])
+            )
+        ),
+        "What a layer reads is not normalised. Normalise a copy of the stream for it.": (
+            stream(reads=lambda x: x)
         ),
     },
-    otherwise="Each layer reads a normalised copy of the stream, and its output is added to the "
-    "stream.",
-    verified="Each layer reads a normalised copy of the stream and adds its output to the stream.",
+    otherwise="Each layer but one reads a normalised copy of the stream, and its output is added "
+    "to the stream.",
+    verified="The layers read normalised copies of the stream and add to it, and one is left out.",
     axes=("sequence", "token", "feature"),
     atol=1e-4,
     keeps_inputs=True,
 )
 def check_mended_stream() -> Iterator[tuple[str, tuple]]:
-    """Check two layers on a residual stream.
+    """Check the layers on a residual stream, without one of them.
 
-    Verified: shape and numbers of the stream, for two sizes and other layers.
+    Verified: shape and numbers of the stream, for two numbers of layers.
 
     Parameters
     ----------
     answer
-        A function of (x, first, second) that returns the stream after both layers.
+        A function of (x, layers, removed) that returns the stream after the layers.
 
     See Also
     --------
     torch.nn.TransformerEncoderLayer : norm_first=True is this order.
     """
-    for seed, size in enumerate(((2, 5, 12), (1, 7, 6))):
-        (x,) = randoms(size, seed=seed)
-        layers = mixing(seed + 10, size[-1]), mixing(seed + 20, size[-1])
-        yield f"x {size}", (3 * x + 1, *layers)
+    for size, count, removed in (((2, 5, 12), 3, 1), ((1, 7, 6), 2, 0)):
+        (x,) = randoms(size, seed=count)
+        layers = tuple(mixing(number, size[-1]) for number in range(10, 10 + count))
+        yield f"x {size}, {count} layers and removed {removed}", (3 * x + 1, layers, removed)

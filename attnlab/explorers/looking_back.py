@@ -182,11 +182,11 @@ class LookingBackExplorer(Explorer):
         marked = {2: self.position, 1: result.target, 0: result.source}
         for row, text in zip((2, 1, 0), ROWS, strict=True):
             x, side = (-0.5, "left") if row == 2 else (len(TEXT) - 0.5, "right")
-            ax.text(x, row + 0.17, text, ha=side, fontsize=8.5, color=palette.INK)
+            ax.text(x, row + 0.17, text, ha=side, fontsize=10, color=palette.INK)
             for position, letter in enumerate(TEXT):
                 look = {"edgecolor": palette.ORANGE, "facecolor": "none", "pad": 2.5}
                 box = look if marked[row] == position else None
-                ax.text(position, row, letter, ha="center", va="center", fontsize=11, bbox=box)
+                ax.text(position, row, letter, ha="center", va="center", fontsize=12.5, bbox=box)
         ax.set(xlim=(-1, len(TEXT)), ylim=(-0.3, 2.45))
         ax.set_axis_off()
 

@@ -2,22 +2,23 @@
 # # 12 · Two layers that look back
 #
 # A novel introduces a certain Mr Tolliver. A hundred pages later we read “and then Mr”, and a language model guesses
-# that *Tolliver* comes next. It never met this name in training, so nothing that it learned in training can tell it
-# what follows “Mr” in this book. It has to look it up in the text: where did I see “Mr” before, and what came after it?
+# that *Tolliver* comes next. It never met this name in training, so it has to look it up in the text: where did I see
+# “Mr” before, and what came after it?
 #
-# This sounds like a task made for attention. What can two layers do here that one cannot?
+# This sounds like a task made for attention. <!--above-->What can two layers of attention do that one cannot?
 #
-# **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb), multi-head attention from
-# [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb), and positions from [lesson 11](11_order.ipynb). You
-# should know what a loss and an optimizer are.
+# **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb), multi-head attention from [lesson
+# 7](07_multi_head_reshaping_without_scrambling.ipynb), and positions from [lesson 11](11_order.ipynb). You should know
+# what a loss and an optimizer are.
 #
-# **You will be able to:** write a model of several layers around a residual stream, and explain what a second layer adds
-# to the first. You can find a head by a score, read from the weights what it searches for, and take it out. And you
-# can test whether it looks up what followed or takes a shortcut.
+# **You will be able to:** write a model of several layers around a residual stream, and explain what a second layer
+# adds to the first; find a head by a score, read from its parameters what it searches for, and take it out; and tell a
+# lookup from a shortcut.
 #
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 5.
 
 # %% setup
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -34,15 +35,14 @@ lesson_setup()
 # %% the-task [markdown]
 # ## A record with a scratch
 #
-# To train in seconds, we use texts in which many tokens can be guessed in this way. Imagine a record with a scratch. It
-# plays a loop of 8 to 15 different letters, once from beginning to end and then again and again. From the second round
-# on, the needle jumps at random, about once in four letters. We write each jump as a bar, `|`, after which the loop
-# goes on from a random letter.
+# To train in seconds, we use texts in which many tokens can be guessed in this way. A record with a scratch plays a
+# loop of 8 to 15 different letters over and over. From the second round on, the needle jumps at random, about once in
+# four letters. We write each jump as a bar, `|`, after which the loop goes on from a random letter.
 #
-# Each text has a loop of its own, so there is nothing to learn by heart. A text has 33 tokens. The model reads the first
-# 32 and guesses, at each of them, which token comes next. We count a guess if the text itself contains the answer: the
-# current letter has been played before, and the letter that is about to come has followed it before. (Nobody can foresee
-# a bar, so the guess directly before one is left out.) Below, a `^` under a letter means that the guess made there is
+# Each text has a loop of its own, so there is nothing to learn by heart. A text has 33 tokens. The model reads the
+# first 32 and guesses, at each of them, which token comes next. We count a guess only if the text already contains the
+# answer: the letter that comes next has followed an earlier copy of the current letter. (Nobody can foresee a bar, so
+# the guess directly before one is left out.) <!--below-->A `^` under a letter means that the guess made there is
 # counted.
 
 # %% three-texts
@@ -55,13 +55,13 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
 # %% the-model [markdown]
 # ## The model
 #
-# The model gives every token a vector of 64 features: the sum of one vector for the symbol and one for its position
-# (learned positions, as in lesson 11). Attention layers follow, and at the end a linear layer turns each vector into 27
-# logits, one for each letter and one for the bar.
+# The model gives every token a vector of 64 features, the sum of one for the symbol and one for its position. Attention
+# layers follow, and at the end a linear layer turns each vector into 27 logits, one for each letter and one for the
+# bar.
 #
 # What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them. So each token has one vector that runs from the embedding to the guess and collects what the layers
-# find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# **added** to them. <!--below-->So each token has one vector that runs from the embedding to the guess and collects
+# what the layers find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -70,8 +70,8 @@ show_figure(draw_residual_stream(), "12.1")
 
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
-# each vector and scales it to a common length before a layer reads it. The MLPs that stand between the attention layers
-# of a Transformer are left out.
+# each vector and scales it to a common length before a layer reads it; a learned factor and shift for each feature
+# follow. The MLPs between the attention layers of a Transformer are left out.
 
 
 # %% looking-back
@@ -100,8 +100,7 @@ class LookingBack(nn.Module):
 
 
 # %% training [markdown]
-# We train it as a language model is trained, except that only the counted guesses enter the loss, because nobody can
-# know the other answers.
+# We train it as a language model is trained, except that only the counted guesses enter the loss.
 
 
 # %% train
@@ -119,10 +118,9 @@ def train(num_layers, embed_dim, num_heads, **kind_of_text):
 
 
 # %% one-or-two [markdown]
-# We train one layer and then two. To make the comparison fair, the single layer gets 88 features and four heads, so that
-# it has about as many parameters as two layers with 64 features and one head each. Both are tested on 1,000 new texts, in
-# which `share_correct` returns the share of the counted guesses that are correct. For comparison, a guesser names any
-# letter that has been played, except the current one.
+# We train one layer and then two. To make the comparison fair, the single layer gets 88 features, so that it has about
+# as many parameters as two layers with 64. It also gets four heads instead of one. On 1,000 new texts, `share_correct`
+# returns the share of the counted guesses that are correct.
 
 # %% see-one-layer
 torch.manual_seed(0)
@@ -131,22 +129,33 @@ torch.manual_seed(0)
 two_layers = train(num_layers=2, embed_dim=64, num_heads=1)
 torch.manual_seed(1)
 new_texts = make_texts(1000)
-played = F.one_hot(new_texts.tokens[:, :-1], 27)[:, :, :26].cumsum(dim=1) > 0
-others = played.sum(dim=-1) - 1  # letters played so far, without the current one
-guesser = (1 / others)[new_texts.known].mean()
-print(f"guesser:     {guesser:.2f} correct")
 for name, trained in (("one layer: ", one_layer), ("two layers:", two_layers)):
     size = sum(parameter.numel() for parameter in trained.parameters())
-    print(
-        f"{name}  {share_correct(trained, new_texts):.2f} correct, {size:,} parameters"
-    )
+    share = share_correct(trained, new_texts)
+    print(f"{name}  {size:,} parameters, {share:.2f} correct")
+
+# %% baseline [markdown]
+# &ZeroWidthSpace;<!--above-->Two layers get nearly every guess right, and a single layer misses most. Is it better than
+# chance? As a baseline, we pick at random one of the letters played so far, other than the current one.
+
+# %% see-baseline
+tokens, known = new_texts
+logits, _ = one_layer(tokens[:, :-1])
+correct = (logits.argmax(dim=-1) == tokens[:, 1:]).float()  # (N, L)
+played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0
+random_pick = 1 / (played.sum(dim=-1) - 1)  # (N, L), without the current letter
+late = torch.arange(32) >= 16
+parts = {"all": known, "before 16": known & ~late, "from 16 on": known & late}
+for name, part in parts.items():
+    one, pick = correct[part].mean(), random_pick[part].mean()
+    print(f"{name:10}  one layer {one:.2f}, random pick {pick:.2f}")
 
 # %% one-layer-fails [markdown]
-# The two layers get nearly every guess right. The single layer does somewhat better than the guesser and misses most. Does
-# it need more heads, or more time?
+# &ZeroWidthSpace;<!--above-->The single layer is clearly better than a random pick only before position 16. There the
+# second round has just begun, and the answer often stands at position 1 or 2, so it can be guessed without looking up
+# the letter. Does the layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 
@@ -158,6 +167,9 @@ jumping = runs[(runs["task"] == "jumps") & (~single | (runs["step"] > 0))].copy(
 named = {1: "one layer, 1 head", 4: "one layer, 4 heads", 22: "one layer, 22 heads"}
 stopped = "two layers, 1 head each\n(stopped at step 300)"
 jumping["model"] = jumping["num_heads"].map(named).where(single, stopped)
+jumping["run"] = (
+    jumping["model"] + jumping["rate"].astype(str) + jumping["seed"].astype(str)
+)
 _, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 sns.lineplot(
     jumping,
@@ -167,21 +179,24 @@ sns.lineplot(
     style="model",
     hue_order=[stopped, *reversed(named.values())],
     style_order=[stopped, *reversed(named.values())],
-    errorbar=("pi", 100),
+    units="run",
+    estimator=None,
+    linewidth=1.2,
     ax=ax,
 )
 ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="More heads help a single layer, but it stays far behind",
+    title="Even with 22 heads, a single layer stays far behind",
 )
-ax.axhline(guesser, color="0.55", linewidth=1, label="guesser")
+ax.axhline(random_pick[known].mean(), color="0.55", linewidth=1, label="random pick")
 ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# More heads help: with 22 of them, a single layer reaches 0.28. But within 1,000 steps, no single layer comes near two.
+# With 22 heads, a single layer reaches about 0.28. <!--above-->Even after 1,000 steps, no single layer comes near the
+# model with two.
 #
 # ## Why one look is not enough
 #
@@ -189,16 +204,15 @@ show_figure(ax, "12.2")
 # should Z look at?
 #
 # - It can find the earlier Z: its query asks for the letter Z. The value of that token says “I am Z, at position 2”.
-#   Neither Z nor 2 is the answer. The layer would now have to look at position 3, but it has already looked: its queries
-#   were made before it knew about position 2. (A second layer could take this step. The weights will show whether ours
-#   does.)
+#   Neither Z nor 2 is the answer. The layer would now have to look at position 3, but it has already looked: its
+#   queries were made before it knew about position 2. (A second layer could go on from position 2 to 3. Exercise 2
+#   tests whether ours does so.)
 # - The token that it needs is B. But the key of B is made from B and its position alone. That key does not say that Z
 #   comes before B, so the query of Z cannot recognise it.
 #
-# What is missing is a note on B: *“the letter before me is Z”*. Layer 0 can write this note. The query of a token at
-# position 3 can ask for position 2, and the token can add the letter that it finds there to its own vector. The letter
-# passes through the value and output projections first, so the note “Z is before me” can be a different vector from the
-# letter Z. Layer 1 can then search for the note.
+# What is missing is a note on B: *“the letter before me is Z”*. Layer 0 can write this note: the query of the token at
+# position 3 can ask for position 2, and the letter found there is added to its vector. <!--below-->Layer 1 can then
+# search for the note that layer 0 has written.
 
 # %% two-looks jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_two_looks
@@ -206,19 +220,19 @@ from attnlab.diagrams import draw_two_looks
 show_figure(draw_two_looks(), "12.3")
 
 # %% find-heads [markdown]
-# These are two steps, and the second needs the result of the first. A head that searches by letter cannot take both in one
-# look, and other heads of its layer cannot pass it the result, because they all work at the same time.
+# These are two steps, and the second needs the result of the first. A head that searches by letter cannot take both in
+# one look, and other heads of its layer cannot pass it the result, because they all work at the same time.
 #
 # ## Find the heads with a score
 #
-# Does the trained model really work like this? If so, we should find two kinds of heads. For each kind we define a number,
-# also called a *score* (but not the kind that goes into a softmax): the average weight that a head puts where a head of
-# this kind should look.
+# Does the trained model really work like this? If so, we should find two kinds of heads. For each kind we define a
+# *score* (not the kind that goes into a softmax): the average weight that a head puts where a head of this kind should
+# look.
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* (also called *prefix-matching score*) is the weight on letters that came directly after an
-#   earlier copy of the current letter. It is averaged over the tokens whose next letter can be known. `followers`
-#   marks them in a boolean tensor (N, L, L), with one row for each token that looks.
+#   earlier copy of the current letter. It is averaged over the tokens whose next letter can be known. `followers` marks
+#   these letters in a boolean tensor (N, L, L).
 
 
 # %% scores
@@ -235,8 +249,8 @@ def follower_score(weights, texts):  # (N, H, L, L) -> (H,)
 
 
 # %% stored-model [markdown]
-# From here on we use a stored model, trained in the same way but for 300 steps instead of 200, so that you see the numbers
-# that the text names on any computer.
+# From here on we use a stored model, trained in the same way for 300 steps, so that you see the same numbers on any
+# computer.
 
 # %% score-table
 model = load_looking_back()
@@ -244,56 +258,64 @@ torch.manual_seed(2)
 texts = make_texts(1000)
 
 
-def scores_of(model):
-    weights = model(texts.tokens[:, :-1])[1]  # (layers, N, 1, L, L)
+def scores_of(weights):  # (layers, N, 1, L, L) -> (layers, 2)
     previous = torch.cat([previous_score(layer) for layer in weights])
     follower = torch.cat([follower_score(layer, texts) for layer in weights])
-    return previous, follower  # one number per layer, as each has one head
+    return torch.stack([previous, follower], dim=-1)
 
 
-scores = torch.stack(scores_of(model), dim=-1)  # (layers, 2)
-Table(["layer 0", "layer 1"], ["previous", "follower"], scores)
+_, weights = model(texts.tokens[:, :-1])  # (2, 1000, 1, 32, 32)
+average = torch.ones(32, 32).tril() / torch.arange(1, 33)[:, None]  # equal weights
+scores = torch.cat([scores_of(weights), scores_of(average.expand(1, 1000, 1, 32, 32))])
+Table(["layer 0", "layer 1", "plain average"], ["previous", "follower"], scores)
 
 # %% half [markdown]
-# For layer 1 the result is clear: where the next letter can be known, it gives nearly all of its weight to letters that
-# came after an earlier copy of the current letter. Layer 0 has by far the larger previous-token score of the two, but
-# it is only about one half. Why?
+# &ZeroWidthSpace;<!--above-->Where the next letter can be known, layer 1 looks almost only at letters that followed the
+# current one before. Layer 0 has by far the largest previous-token score, but it is only about one half. Why?
 
 # %% ask-half
 predict("12/half-a-score")
 
 # %% see-half
 # %%answer 12/half-a-score
-layer_0 = model(texts.tokens[:, :-1])[1][0]  # (N, H, L, L)
-by_position = layer_0.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 1))  # (L - 1,)
-by_position.round(decimals=1)  # positions 1 to 31
+_, weights = model(texts.tokens[:, :-1])
+before = weights[0].diagonal(-1, dim1=-2, dim2=-1)  # layer 0: (N, H, L - 1)
+by_position = before.mean(dim=(0, 1))  # (L - 1,)
+_, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
+ax.bar(range(1, 32), by_position)
+ax.set(xlabel="position", ylabel="weight on\nthe token before")
+ax.set_title("Layer 0 looks at the token before, but only up to position 15")
+show_figure(ax, "12.4")
 
 # %% average-hides [markdown]
-# Layer 0 gives nearly all of its weight to the token before, but only up to position 15. Later it hardly does so anywhere,
-# except at position 18. It can behave differently at each position because each position has its own vector.
+# &ZeroWidthSpace;<!--above-->Layer 0 looks at the token before up to position 15, and hardly ever later. (Position 18
+# is an exception in this model, but not in five others.) Exercise 3 shows that the position vectors alone lead it
+# there.
 #
-# The longest loop has 15 letters. By position 15, therefore, nearly every letter of the loop has its note, and a second
-# note about the same letter would add little. The score did not lie, but
-# an average over all positions hid what mattered.
+# Why does it stop there? In the longest loops, of 15 letters, the last letter is noted at position 15, and nearly all
+# later notes would be repetitions. If we train with loops of at most 11 letters, the notes end at position 11, and with
+# loops of at most 20, near position 20.
 #
-# Now follow the two steps. The upper lines show where layer 1 looks from a letter, and the lower lines where layer 0
-# looked from the position that got the largest weight. Take the training slider back to step 0 and forward again.
+# The score did not lie, but an average over all positions hid what mattered.
+#
+# Now follow the two steps. Then take the training slider back to step 0 and forward again. Which layer is the first to
+# look where it should?
 
 # %% explorer
 LookingBackExplorer()
 
 # %% weights [markdown]
-# In the chart on the right, the mean of six models, both scores rise together after step 30. A likely reason is that notes
-# are useful only if they are searched for, and a search only if there are notes.
+# &ZeroWidthSpace;<!--above-->Both scores, averaged over six models, begin to rise together after step 30. A likely
+# reason is that notes are useful only if something searches for them, and a search only if there are notes.
 #
-# ## Read it from the weights
+# ## Read it from the parameters
 #
 # A head that looks at what came after an earlier copy, and makes the model repeat it, is called an [**induction
 # head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for?
 #
-# We take the queries that layer 1 makes from the 26 letters, and two sets of keys: one is made from the notes that layer 0
-# writes about the letters, and the other from the letters themselves. (We leave out the positions and the rest of the
-# stream. At the positions that we tried, putting them back does not change which key fits best.)
+# We take the queries that layer 1 makes from the 26 letters, and two sets of keys: one is made from the notes that
+# layer 0 writes about the letters, and the other from the letters themselves. (We leave out the positions and the rest
+# of the stream. Where we tried it, they do not change which key fits best.)
 
 # %% ask-note
 predict("12/note-or-letter")
@@ -312,8 +334,8 @@ for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
     print(f"{name:7}  own letter fits best: {own} of 26")
 
 # %% note-read [markdown]
-# Every query fits the note about its own letter best, and none fits the letter itself. So layer 1 searches by what layer 0
-# wrote.
+# &ZeroWidthSpace;<!--above-->Every query fits the note about its own letter best, and none fits the key of its own
+# letter best. So layer 1 searches for what layer 0 wrote.
 #
 # The second half of the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a
 # letter and adds what it finds?
@@ -325,14 +347,15 @@ repeated = (guess == torch.arange(26)).sum()
 print(f"repeats the letter that it looked at: {repeated} of 26")
 
 # %% remove [markdown]
-# It repeats the letter every time. Four more models, trained from other initialisations, give the same three results.
+# &ZeroWidthSpace;<!--above-->The model repeats the letter that layer 1 looked at, every time. Four more models, trained
+# from other initialisations, give the same three results.
 #
 # ## Take one out
 #
-# These tests say where a head looks, what it searches for and what it adds, but not what the model needs it for. To find
-# that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set its output
-# projection to zero, so that it still looks but adds nothing to the stream. Layer 1 makes its keys from what layer 0
-# wrote. Does the follower score of layer 1 fall without layer 0? And does the score of layer 0 fall without layer 1?
+# These tests say where a head looks, what it searches for and what it adds, but not what the model needs it for. To
+# find that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set
+# its output projection to zero, so that it still looks but adds nothing to the stream. Does the follower score of layer
+# 1 fall without layer 0? And does the score of layer 0 fall without layer 1?
 
 
 # %% see-without
@@ -344,22 +367,24 @@ def without_layer(layer):
 
 rows = []
 for tested in (model, without_layer(0), without_layer(1)):
-    previous, follower = scores_of(tested)
-    rows.append([previous[0], follower[1], share_correct(tested, texts)])
+    _, weights = tested(texts.tokens[:, :-1])
+    scores = scores_of(weights)
+    rows.append([scores[0, 0], scores[1, 1], share_correct(tested, texts)])
 names = ["whole model", "without layer 0", "without layer 1"]
 columns = ["previous, layer 0", "follower, layer 1", "correct"]
 Table(names, columns, torch.tensor(rows))
 
 # %% counting [markdown]
-# Without layer 0, the follower score of layer 1 falls to 0.09 and the correct guesses to 0.10, which is what the guesser
-# gets. Yet not one parameter of layer 1 has changed: it searches for notes that nobody has written. Without layer 1, the score
-# of layer 0 stays as it was, because layer 0 has finished before layer 1 begins. A correct guess needs both. (If we replace
-# a layer’s output by its average instead of zero, the results are nearly the same.)
+# Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average, and the model does no
+# better than a random pick. Yet not one parameter of layer 1 has changed: it searches for notes that nobody has
+# written. Without layer 1, the score of layer 0 stays as it was, because layer 0 has finished before layer 1 begins.
+# (Half of the guesses then go to the letter just before, or to letters that have not been played.) <!--above-->A
+# correct guess needs both layers.
 #
 # ## The record without a scratch
 #
-# Suppose that the record has no scratch and that every loop has 12 letters, so each text repeats every 12 tokens. We
-# train a single layer with one head on such texts.
+# Now every loop has 12 letters and the record has no scratch, so each text repeats every 12 tokens. We train a single
+# layer with one head on such texts.
 
 # %% ask-counting
 predict("12/no-scratch")
@@ -371,74 +396,84 @@ torch.manual_seed(0)
 regular_model = train(num_layers=1, embed_dim=64, num_heads=1, **regular)
 torch.manual_seed(3)
 twelves = make_texts(1000, **regular)
-score = follower_score(regular_model(twelves.tokens[:, :-1])[1][0], twelves)
+_, weights = regular_model(twelves.tokens[:, :-1])
+score = follower_score(weights[0], twelves)
 print(f"correct {share_correct(regular_model, twelves):.2f}, score {score[0]:.2f}")
 
 # %% other-loops [markdown]
-# Nearly all guesses are correct, and the score is nearly 1. Does this layer look up what followed last time? We test it, and the
-# stored model with two layers, on loops of other lengths, again without jumps.
+# &ZeroWidthSpace;<!--above-->The single layer gets nearly all guesses right, and its follower score is nearly 1. Does
+# it look up what followed? We test it, and the stored model with two layers, on loops of other lengths, again without
+# jumps.
 
 # %% see-other-loops
-table = []
+shares = []
 for length in (5, 11, 12, 15):
     torch.manual_seed(4)
     loops = make_texts(1000, jump=0.0, shortest=length, longest=length)
-    table.append([share_correct(tested, loops) for tested in (regular_model, model)])
-row_names = [f"loops of {length}" for length in (5, 11, 12, 15)]
+    shares.append([share_correct(regular_model, loops), share_correct(model, loops)])
+lengths = ["loops of 5", "loops of 11", "loops of 12", "loops of 15"]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
-Table(row_names, names, torch.tensor(table))
+Table(lengths, names, torch.tensor(shares))
 
 # %% counting-read [markdown]
-# The single layer has learned to look 11 or 23 positions back, whichever letter is there. In loops of 12 that letter is
-# always the follower, so the score cannot tell counting from looking up. In loops of 11, the token 11 positions back is the
-# current letter itself. *If a task can be solved in another way, a good result says nothing about the way you had in
-# mind.* That is why our loops differ in length, and why the needle jumps.
+# &ZeroWidthSpace;<!--above-->In loops of any other length, the single layer fails, so it does not look up letters. It
+# counts: in loops of 12, the follower always stands 11 or 23 positions back. The score cannot tell counting from
+# looking up. *If a task can be solved in another way, a good result says nothing about the way you had in mind.* That
+# is why our loops differ in length, and why the needle jumps.
 #
 # The two layers have never seen loops of 5, and yet they guess correctly, because layer 1 goes by the letters. But they
-# deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15. In loops of 20 letters, with jumps, the
-# follower may stand later.
+# deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15. In loops of 20 letters, with jumps,
+# the follower may stand later.
 
 # %% see-limit
 torch.manual_seed(4)
 longer = make_texts(1000, shortest=20, longest=20)
-early = followers(longer.tokens[:, :-1])[:, :, 1:16].any(dim=-1)  # with a note
-for name, part in (("at positions 1 to 15", early), ("only later", ~early)):
-    share = share_correct(model, longer._replace(known=longer.known & part))
-    print(f"follower {name}: {share:.2f} correct")
+logits, _ = model(longer.tokens[:, :-1])
+correct = logits.argmax(dim=-1) == longer.tokens[:, 1:]  # (N, L)
+marked = followers(longer.tokens[:, :-1])  # (N, L, L)
+early, at_18 = marked[:, :, 1:16].any(dim=-1), marked[:, :, 18]
+parts = {"1 to 15": early, "18": ~early & at_18, "others": ~early & ~at_18}
+for name, part in parts.items():
+    share = correct[longer.known & part].float().mean()
+    print(f"follower at position {name}: {share:.2f} correct")
 
 # %% what-two-add [markdown]
-# Where there is a note, nearly every guess is correct. Where there is none, most guesses are wrong. So the model has learned
-# to look up what followed, but only in the part of the text where its training needed notes.
+# &ZeroWidthSpace;<!--above-->Where there is a note, nearly every guess is correct, and where there is none, hardly any
+# is. So the model has learned to look up what followed, but only in the part of the text where its training needed
+# notes.
 #
 # ## What a second layer adds
 #
-# One layer of this size is not enough: the second “Mr” can find the first, but not the name after it. A second layer can
-# search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and the second “Mr”
-# searches for this note and repeats the word that carries it.
+# One layer of this size is not enough: the second “Mr” can find the first, but not the name after it. <!--above-->A
+# second layer can search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and
+# the second “Mr” searches for this note and repeats the word that carries it.
 #
-# Olsson et al. (2022) found such pairs of heads in language models with two or more attention layers, and none in
-# models with a single one. For large models the authors call their evidence correlational. Our model shows that the mechanism is possible, that gradient descent can find it, and how to
-# test for it. It does not show that a large model repeats “Tolliver” for this reason.
+# Olsson et al. (2022) found induction heads in language models with two or more attention layers, and none in models
+# with a single one. For large models the authors call their evidence correlational. Our model shows that the mechanism
+# is possible, that gradient descent can find it, and how to test for it. It does not show that a large model repeats
+# “Tolliver” for this reason.
 
 # %% further-oldest [markdown]
 # ## Further
 #
 # ### The letter that has not been played for the longest time
 #
-# Even if the loops differ in length, a record without a scratch allows a shortcut. In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back. Without jumps this is so from the second
-# round on, in loops of any length. So a program can follow this rule: guess the letter that has not been played for the
-# longest time. It need not look up what followed B.
+# Even if the loops differ in length, a record without a scratch allows a shortcut. In `ABCDEFGHAB`, the next letter is
+# C, whose last appearance is furthest back. Without jumps this is so from the second round on, in loops of any length.
+# So a model could follow a simple rule: guess the letter that has not been played for the longest time. It need not look
+# up what followed B.
 
 
 # %% oldest
 def oldest(text):
     """Return the letter whose last appearance in the text is furthest back."""
-    return min(set(text) - {"|"}, key=text.rindex)
+    letters = set(text) - {"|"}
+    return min(letters, key=text.rindex)
 
 
 def share_of_rule(texts):
     correct = []
-    for tokens, known in zip(*texts, strict=True):
+    for tokens, known in zip(texts.tokens, texts.known, strict=True):
         text = to_text(tokens)
         for i in known.nonzero().flatten().tolist():
             correct.append(oldest(text[: i + 1]) == text[i + 1])
@@ -446,12 +481,12 @@ def share_of_rule(texts):
 
 
 torch.manual_seed(6)
-smooth, scratched = make_texts(200, jump=0.0), make_texts(200)
-[round(share_of_rule(kind), 2) for kind in (smooth, scratched)]
+print(f"without jumps: {share_of_rule(make_texts(200, jump=0.0)):.2f} correct")
+print(f"with jumps:    {share_of_rule(make_texts(200)):.2f} correct")
 
 # %% further-two-heads [markdown]
 # Without jumps the rule is always right, so even a perfect result would not prove a lookup. With jumps it is right in
-# fewer than half of the cases. (After a jump the oldest letter can be any letter of the loop but the current one. Where
+# less than half of the cases. (After a jump the oldest letter can be any letter of the loop but the current one. Where
 # no jump has happened yet, the rule still works.)
 #
 # ### Two heads share the work
@@ -484,10 +519,10 @@ for removed in ([], [0], [0, 1], [1]):
 # - Looking up what followed takes two steps. Layer 0 copies the previous letter to each token as a note, and layer 1
 #   searches for the note about the current letter and repeats the token that carries it. The head of the second step is
 #   called an induction head.
-# - A score says where a head looks, the weights say what it searches for and what it adds, and an ablation says what it is
-#   needed for. If removing a head changes nothing, another head may be doing the same job.
-# - A mean over all positions can hide that a head does its work at some of them only. Where ours writes no notes, the
-#   model fails.
+# - A score says where a head looks, the parameters say what it searches for and what it adds, and an ablation says what
+#   it is needed for. If removing a head changes nothing, another head may be doing the same job.
+# - A mean over all positions can hide that a head does its work at some of them only. Where our layer 0 writes no notes,
+#   the model fails.
 # - A task has to rule out other solutions, and a score has to be tested on texts in which different solutions give
 #   different scores.
 
@@ -507,8 +542,8 @@ for removed in ([], [0], [0, 1], [1]):
 # </details>
 
 # %%
-from attnlab.exercises import check_followers, check_mended_stream
-from attnlab.exercises import check_best_key, check_position_to_look_at
+from attnlab.exercises import check_best_key, check_mended_stream
+from attnlab.exercises import check_position_to_look_at, check_same_letter_score
 
 
 # %% tags=["exercise"]
@@ -530,40 +565,53 @@ check_position_to_look_at(position_to_look_at_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
 #
-# Write `followers` for texts without bars. Row $i$, column $j$ is True if $j \le i$ and the token directly before $j$
-# equals token $i$. Do not use a Python loop.
+# Two layers could also solve the task in another way: layer 0 finds the earlier copy of the letter, and layer 1 looks one
+# position further. Write a score that would find such a layer 0: for each head, the weight that a token gives to
+# earlier copies of itself, averaged over the tokens that have such a copy. Do not use a Python loop. Then score both
+# layers of `model` on `texts.tokens[:, :-1]`.
 #
 # <details><summary>Hint</summary>
 #
-# First make a tensor that holds, at each position, the token before it; at position 0, put a number that is no token. Then
-# compare rows with columns, and keep the lower triangle.
+# First make a boolean tensor (N, L, L) that marks the earlier copies of each token, and give it an axis for the heads.
+# Then add up the weights that it marks. By how many tokens do you divide?
 # </details>
 
 
 # %% tags=["exercise"]
-def followers_of(tokens):
-    """(N, L) -> bool (N, L, L)."""
+def same_letter_score(weights, tokens):
+    """(N, H, L, L), (N, L) -> (H,)."""
 
 
 # %%
-check_followers(followers_of)
+check_same_letter_score(same_letter_score)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
-def followers_of_solution(tokens):
-    before = torch.full_like(tokens, -1)
-    before[:, 1:] = tokens[:, :-1]
-    return (tokens[:, :, None] == before[:, None]).tril()
+# %% score-solution tags=["solution"] jupyter={"source_hidden": true}
+def same_letter_score_solution(weights, tokens):
+    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # (N, L, L)
+    on_copies = (weights * copies[:, None]).sum(dim=(0, 2, 3))  # (H,)
+    return on_copies / copies.any(dim=-1).sum()
 
 
-check_followers(followers_of_solution)
+_, weights = model(texts.tokens[:, :-1])
+for number, layer in enumerate(weights):
+    score = same_letter_score_solution(layer, texts.tokens[:, :-1])
+    print(f"layer {number}: {score[0]:.2f}")
+check_same_letter_score(same_letter_score_solution)
+
+# %% score-reading [markdown] tags=["solution"]
+# <details><summary>What the scores mean</summary>
+#
+# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00. With uniform weights the score would be
+# 0.07. So our model does not go this way.
+# </details>
 
 # %% exercise-3 [markdown]
-# ### 3 · Read from the weights ★★ (6 minutes)
+# ### 3 · Read from the parameters ★★ (6 minutes)
 #
 # How does layer 0 find the token before? Write `best_key`: for each query, return the position of the key that fits it
-# best, among the keys that a causal mask leaves. The cell with the solution then gives it the queries and keys that
-# layer 0 makes from the position vectors alone, without any letter.
+# best, among the keys that a causal mask allows. Then give it the queries and keys that layer 0 makes from the position
+# vectors alone, `model.norms[0](model.position.weight)`, without any letter.
 #
 # <details><summary>Hint</summary>
 #
@@ -580,26 +628,33 @@ def best_key(query, key):
 check_best_key(best_key)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% key-solution tags=["solution"] jupyter={"source_hidden": true}
 def best_key_solution(query, key):
     later = torch.ones(len(query), len(key), dtype=torch.bool).triu(1)
     return (query @ key.T).masked_fill(later, float("-inf")).argmax(dim=-1)
 
 
 positions = model.norms[0](model.position.weight)  # (32, E)
-fitting = best_key_solution(first.q_proj(positions), first.k_proj(positions))
-print(fitting[:16])  # from position 1 to 15, the position before: no letter is needed
+print(best_key_solution(first.q_proj(positions), first.k_proj(positions)))
 check_best_key(best_key_solution)
+
+# %% key-reading [markdown] tags=["solution"]
+# <details><summary>What the positions mean</summary>
+#
+# From position 1 to 15, the key that fits best is that of the position before. Layer 0 finds the token before by its
+# position, whatever letter stands there. From position 16 on, other keys fit better.
+# </details>
 
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
 #
-# `broken` runs two layers, but its residual stream is broken in two places. Write `mended`. The layers are functions
-# that take and return tensors of the shape (N, L, E).
+# `broken` should run all layers on a residual stream except one, the layer with the number `removed`: an ablation. It
+# is broken in two places. Write `mended`. Each layer is a function that takes and returns a tensor of the shape
+# (N, L, E).
 #
 # <details><summary>Hint</summary>
 #
-# Follow the drawing of the stream. What does the second layer read? What arrives at the end?
+# Follow the drawing of the stream. What arrives at the end if a layer adds nothing? Which layers still run?
 # </details>
 
 
@@ -608,13 +663,16 @@ def norm(x):
     return F.layer_norm(x, x.shape[-1:])
 
 
-def broken(x, first, second):
-    found = first(norm(x))
-    return found + second(norm(x))
+def broken(x, layers, removed):
+    for number, layer in enumerate(layers):
+        if number == removed:
+            break
+        x = layer(norm(x))
+    return x
 
 
-def mended(x, first, second):
-    """The stream after both layers: (N, L, E)."""
+def mended(x, layers, removed):
+    """The stream (N, L, E) after all layers but one."""
 
 
 # %%
@@ -622,9 +680,11 @@ check_mended_stream(mended)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-def mended_solution(x, first, second):
-    x = x + first(norm(x))
-    return x + second(norm(x))
+def mended_solution(x, layers, removed):
+    for number, layer in enumerate(layers):
+        if number != removed:
+            x = x + layer(norm(x))
+    return x
 
 
 check_mended_stream(mended_solution)
@@ -664,7 +724,7 @@ check_mended_stream(mended_solution)
 #   task](https://arxiv.org/abs/2408.14332), 2024: how a single layer has to grow with the length of the text.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
 #   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
-#   scores in this lesson follow theirs, and so does the test of copying.
+#   scores in this lesson follow theirs, which they measure on repeated random tokens, and so does the test of copying.
 # - The scratched record and its numbers are our own.
 
 # %% next [markdown]
@@ -675,8 +735,8 @@ check_mended_stream(mended_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The record and the model: 9. One layer and two: 4. Why one look is not enough: 5. The scores and the
-# explorer: 14. The weights: 6. Ablations: 5. The record without a scratch and the answer: 7. Set “Further” as homework.
+# **50 minutes.** The record and the model: 9. One layer and two: 5. Why one look is not enough: 5. The scores and the
+# explorer: 13. The parameters: 6. Ablations: 5. The record without a scratch and the answer: 7. Set “Further” as homework.
 #
 # **Where a class stalls.** *“The head could look at Z and then move one position further”:* let eleven students stand in a
 # row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
@@ -695,7 +755,7 @@ check_mended_stream(mended_solution)
 # same vectors.** *It has too few parameters:* the wide layer had about as many as the two together (though a much larger one
 # could solve it). *It was trained too briefly:* a thousand steps did not close the gap.
 #
-# **3.** You remove layer 1. What happens to the weights of layer 0? **Nothing.** *They get worse:* nothing flows back
+# **3.** You remove layer 1. What happens to the attention weights of layer 0? **Nothing.** *They get worse:* nothing flows back
 # from a later layer when the model is used. A later layer influences an earlier one only during training.
 #
 # **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
