@@ -126,8 +126,8 @@ class LookingBackExplorer(Explorer):
         return (
             Curves(
                 "scores",
-                "what it has learned",
-                under="both scores; mean of six models, 500 texts",
+                "mean of six models",
+                under="both scores and the share correct, 500 texts",
                 over="step",
                 stops=STOPS,
                 labels=[f"{stop}" if stop in (0, 40, 80, 150, 300) else "" for stop in STOPS],
@@ -175,14 +175,15 @@ class LookingBackExplorer(Explorer):
     def _draw_looks(self, ax: Axes) -> None:
         result = self.result
         looks = ((2, self.position, result.second), (1, result.target, result.first))
+        line = {"color": palette.BLUE, "alpha": 0.55, "solid_capstyle": "butt"}
         for row, start, weights in looks:
             for position, weight in enumerate(weights.tolist()):
-                ends = [start, position], [row - 0.13, row - 0.87]
-                ax.plot(*ends, color=palette.BLUE, linewidth=WIDEST * weight, alpha=0.55)
+                ends = [start, position], [row - 0.16, row - 0.84]
+                ax.plot(*ends, linewidth=WIDEST * weight, **line)
         marked = {2: self.position, 1: result.target, 0: result.source}
         for row, text in zip((2, 1, 0), ROWS, strict=True):
             x, side = (-0.5, "left") if row == 2 else (len(TEXT) - 0.5, "right")
-            ax.text(x, row + 0.17, text, ha=side, fontsize=10, color=palette.INK)
+            ax.text(x, row + 0.2, text, ha=side, fontsize=10, color=palette.INK)
             for position, letter in enumerate(TEXT):
                 look = {"edgecolor": palette.ORANGE, "facecolor": "none", "pad": 2.5}
                 box = look if marked[row] == position else None

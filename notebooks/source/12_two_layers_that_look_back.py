@@ -284,17 +284,17 @@ by_position = before.mean(dim=(0, 1))  # (L - 1,)
 _, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
 ax.bar(range(1, 32), by_position)
 ax.set(xlabel="position", ylabel="weight on\nthe token before")
-ax.set_title("Layer 0 looks at the token before, but only up to position 15")
+ax.set_title("Up to position 15, layer 0 looks at the token before")
 show_figure(ax, "12.4")
 
 # %% average-hides [markdown]
 # &ZeroWidthSpace;<!--above-->Layer 0 looks at the token before up to position 15, and hardly ever later. (Position 18
-# is an exception in this model, but not in five others.) Exercise 3 shows that the position vectors alone lead it
-# there.
+# is an exception in this model, but not in five others.) Exercise 3 shows that the position vectors alone lead it to
+# the token before.
 #
-# Why does it stop there? In the longest loops, of 15 letters, the last letter is noted at position 15, and nearly all
-# later notes would be repetitions. If we train with loops of at most 11 letters, the notes end at position 11, and with
-# loops of at most 20, near position 20.
+# Why does it stop there? In the longest loops, of 15 letters, the note about the last letter is due at position 15, and
+# nearly all later ones would be repetitions. If we train with loops of at most 11 letters, the notes end at position
+# 11, and with loops of at most 20, near position 20.
 #
 # The score did not lie, but an average over all positions hid what mattered.
 #
@@ -378,8 +378,8 @@ Table(names, columns, torch.tensor(rows))
 # Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average, and the model does no
 # better than a random pick. Yet not one parameter of layer 1 has changed: it searches for notes that nobody has
 # written. Without layer 1, the score of layer 0 stays as it was, because layer 0 has finished before layer 1 begins.
-# (Half of the guesses then go to the letter just before, or to letters that have not been played.) <!--above-->A
-# correct guess needs both layers.
+# (The model then does worse than a random pick: half of its guesses go to the letter just before, or to letters never
+# played.) <!--above-->A correct guess needs both layers.
 #
 # ## The record without a scratch
 #
@@ -416,7 +416,7 @@ names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table(lengths, names, torch.tensor(shares))
 
 # %% counting-read [markdown]
-# &ZeroWidthSpace;<!--above-->In loops of any other length, the single layer fails, so it does not look up letters. It
+# &ZeroWidthSpace;<!--above-->In loops of other lengths, the single layer fails, so it does not look up letters. It
 # counts: in loops of 12, the follower always stands 11 or 23 positions back. The score cannot tell counting from
 # looking up. *If a task can be solved in another way, a good result says nothing about the way you had in mind.* That
 # is why our loops differ in length, and why the needle jumps.
@@ -432,10 +432,14 @@ logits, _ = model(longer.tokens[:, :-1])
 correct = logits.argmax(dim=-1) == longer.tokens[:, 1:]  # (N, L)
 marked = followers(longer.tokens[:, :-1])  # (N, L, L)
 early, at_18 = marked[:, :, 1:16].any(dim=-1), marked[:, :, 18]
-parts = {"1 to 15": early, "18": ~early & at_18, "others": ~early & ~at_18}
+parts = {
+    "at positions 1 to 15": early,
+    "at position 18": ~early & at_18,
+    "elsewhere": ~early & ~at_18,
+}
 for name, part in parts.items():
     share = correct[longer.known & part].float().mean()
-    print(f"follower at position {name}: {share:.2f} correct")
+    print(f"follower {name}: {share:.2f} correct")
 
 # %% what-two-add [markdown]
 # &ZeroWidthSpace;<!--above-->Where there is a note, nearly every guess is correct, and where there is none, hardly any
@@ -444,9 +448,9 @@ for name, part in parts.items():
 #
 # ## What a second layer adds
 #
-# One layer of this size is not enough: the second “Mr” can find the first, but not the name after it. <!--above-->A
-# second layer can search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and
-# the second “Mr” searches for this note and repeats the word that carries it.
+# One layer of this size is not enough: the second “Mr” can find the first, but not the name after it. A second layer
+# can search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and the second
+# “Mr” searches for this note and repeats the word that carries it.
 #
 # Olsson et al. (2022) found induction heads in language models with two or more attention layers, and none in models
 # with a single one. For large models the authors call their evidence correlational. Our model shows that the mechanism
@@ -602,8 +606,10 @@ check_same_letter_score(same_letter_score_solution)
 # %% score-reading [markdown] tags=["solution"]
 # <details><summary>What the scores mean</summary>
 #
-# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00. With uniform weights the score would be
-# 0.07. So our model does not go this way.
+# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00. A plain average would give them 0.07.
+# So our model does not go this way. An ablation agrees: if only the queries of layer 1 are made without what layer 0
+# wrote, nearly every guess stays correct. If only its keys are made without it, the model does no better than a random
+# pick.
 # </details>
 
 # %% exercise-3 [markdown]
@@ -641,8 +647,8 @@ check_best_key(best_key_solution)
 # %% key-reading [markdown] tags=["solution"]
 # <details><summary>What the positions mean</summary>
 #
-# From position 1 to 15, the key that fits best is that of the position before. Layer 0 finds the token before by its
-# position, whatever letter stands there. From position 16 on, other keys fit better.
+# At positions 1 to 15, the key that fits best is that of the position before. So layer 0 finds the token before by its
+# position and needs no letter for it. From position 16 on, other keys fit better.
 # </details>
 
 # %% exercise-4 [markdown]
