@@ -3,7 +3,8 @@
     python -m tools.adopt_notebook my_notebooks/01_attention_is_a_soft_look_up.ipynb
     python -m tools.adopt_notebook 01          the copy in my_notebooks/
 
-Only texts, code, tags and folded inputs are taken over; `make notebooks` makes the outputs anew.
+Only texts, code, tags and folded inputs are taken over, and folded solutions become code again.
+`make notebooks` makes the outputs anew.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from tools.notebooks import (
     NOTEBOOKS,
     LessonError,
     find_sources,
+    fold,
     html_of,
     join_streams,
     kernel_environment,
@@ -86,12 +87,15 @@ class Client(NotebookClient):
 
     async def async_execute_cell(self, cell: NotebookNode, *place, **options) -> NotebookNode:
         """Execute a cell and its proof, if it has one; a text may have one too."""
+        if "solution" in tags(cell):  # whoever runs all cells does not run it, so it is not counted
+            options["store_history"] = False
+            self.code_cells_executed -= 1
         done = await super().async_execute_cell(cell, *place, **options)
         if proof := self.proofs.get(cell.id):
             silence = {"silent": True, "output_hook": lambda message: None}
             reply = await self.kc.execute_interactive(proof.command, timeout=LIMIT, **silence)
-            if problem := proof.explain(reply["content"]):
-                raise LessonError(problem)
+            if why := reply["content"].get("evalue"):
+                raise LessonError(f"the proof of the cell {cell.id!r} fails. {why}")
         if self.again and cell is self.nb.cells[-1]:
             for one in reversed(self.nb.cells):
                 if one.cell_type == "code" and "raises-exception" not in tags(one):
@@ -137,21 +141,19 @@ def execute(
 
 
 def finish(notebook: NotebookNode) -> None:
-    """Drop what differs from run to run."""
+    """Drop what differs from run to run, and fold the solutions."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
     for cell in (one for one in notebook.cells if one.cell_type == "code"):
-        cell.metadata.pop("execution", None)
         cell.outputs = join_streams(cell.outputs)
         for output in cell.outputs:
             if "traceback" in output:
                 output.traceback = plain_traceback(output.traceback)
+    notebook.cells = [fold(cell) for cell in notebook.cells]
 
 
 def explain(error: Exception, notebook: str) -> str:
-    """Return in a few lines which cell or proof of a notebook failed and why."""
-    what = "a name, a proof or a second run" if isinstance(error, LessonError) else "a cell"
-    lines = strip_ansi(str(error)).strip().splitlines()
-    return "\n".join([f"{notebook}: {what} failed, and the old notebook stays.", *lines])
+    """Return in a few lines why a notebook could not be run or stored."""
+    return f"{notebook}: this lesson failed, and the old notebook stays.\n{strip_ansi(str(error))}"
 
 
 def build_all(sources: Sequence[Path], folder: Path = NOTEBOOKS) -> list[str]:

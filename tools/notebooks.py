@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import output_from_msg
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, output_from_msg
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -31,6 +31,11 @@ LANGUAGE = {
 }
 NAME = re.compile(r"[a-z0-9-]{1,64}")
 MADE_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")  # a digest of ours, or Jupyter's own
+
+# How a notebook holds a solution: as text, which is folded on GitHub too, and which is not run when
+# all cells are run.
+FOLD = "<details><summary>A solution</summary>\n\n```python\n{code}\n```\n\n{said}\n\n</details>"
+FOLDED = re.compile(FOLD.format(code="(?P<code>.*?)", said="(?P<said>.*)"), re.DOTALL)
 
 
 class LessonError(Exception):
@@ -138,10 +143,11 @@ def read_source(path: Path) -> NotebookNode:
 
 
 def write_source(notebook: NotebookNode) -> str:
-    """Return the percent script of a notebook: the text that people edit."""
+    """Return the percent script of a notebook: the text that people edit, solutions as code."""
     import jupytext
 
     bare = copy.deepcopy(notebook)
+    bare.cells = [unfold(cell) for cell in bare.cells]
     for cell in bare.cells:
         is_named = NAME.fullmatch(cell.get("id", "")) and not MADE_ID.fullmatch(cell.id)
         cell.metadata = {**_kept(cell), **({"title": cell.id} if is_named else {})}
@@ -155,6 +161,31 @@ def write_source(notebook: NotebookNode) -> str:
     name = ["--stdin-filename", str(SOURCES / "lesson.py")]
     command = [sys.executable, "-m", "ruff", "format", *name, "-"]
     return subprocess.run(command, input=script, capture_output=True, text=True, check=True).stdout
+
+
+def fold(cell: NotebookNode) -> NotebookNode:
+    """Return a solution as text, with its code and what that said, and any other cell as it is.
+
+    LessonError says that the check of a solution does not accept it.
+    """
+    if cell.cell_type != "code" or "solution" not in tags(cell):
+        return cell
+    texts = [one.get("text") or one.get("evalue") or one.data["text/plain"] for one in cell.outputs]
+    parts = "\n\n".join(text.strip("\n") for text in texts).split("\n\n")
+    if "check_" in cell.source and not any(": correct. " in part for part in parts):
+        raise LessonError(f"a solution is not accepted by its check: {' '.join(parts)}")
+    # a sentence is prose; a table, or what else is printed, is a block
+    said = [part if re.fullmatch(r".+\.", part) else f"```\n{part}\n```" for part in parts]
+    text = FOLD.format(code=cell.source, said="\n\n".join(said))
+    return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
+
+
+def unfold(cell: NotebookNode) -> NotebookNode:
+    """Return a folded solution as the code cell that it was, and any other cell as it is."""
+    if not (found := FOLDED.fullmatch(cell.source)):
+        return cell
+    outputs = [new_output("stream", text=found["said"])]
+    return new_code_cell(found["code"], id=cell.id, metadata=cell.metadata, outputs=outputs)
 
 
 def replace_passages(notebook: NotebookNode, passages: dict[str, str]) -> None:
@@ -205,8 +236,7 @@ def plain_traceback(traceback: Iterable[str]) -> list[str]:
 
 def _kept(cell: NotebookNode) -> NotebookNode:
     """Return the metadata that a source holds; the build makes all else."""
-    folded = {"source_hidden": True} if is_folded(cell) else {}
-    kept = {"tags": tags(cell), "jupyter": folded}
+    kept = {"tags": tags(cell), "jupyter": {"source_hidden": True} if is_folded(cell) else {}}
     return nbformat.from_dict({name: value for name, value in kept.items() if value})
 
 

@@ -47,12 +47,6 @@ class Proof(NamedTuple):
         call = f"run_in_kernel({self.name!r}, {self.line}, {self.code!r})"
         return f"exec({inspect.getsource(run_in_kernel) + call!r}, {{}})"
 
-    def explain(self, reply: dict[str, str]) -> str:
-        """Return what the kernel's reply to the command says is wrong, or an empty text."""
-        if reply["status"] == "ok":
-            return ""
-        return f"the proof of the cell {self.cell!r} fails. {reply['evalue']}"
-
 
 def proof_file(notebook: Path) -> Path:
     """Return where the proofs of a notebook are, if it has any."""

@@ -3,36 +3,39 @@
     pytest -p tools.strict_nbval notebooks
 
 By itself nbval passes a cell that was never executed, wrong execution counts, a picture that was
-replaced or deleted, and outputs in another order; and it cannot see the other positions of a
-control. Its classes do the running here. Every output is then compared by ``compare_outputs``, and
-each proof runs right after its cell. After the last cell every control of every live figure is
-moved. That a cell gives the same when it is run again alone is checked where lessons are built.
+replaced or deleted, and outputs in another order. It does not see the other positions of a control,
+and no solution, because solutions are text. Its classes do the running here. Every output is then
+compared by ``compare_outputs``. Each solution runs at its place, and each proof right after its
+cell. After the last cell every control of every live figure is moved. That a cell gives the same
+when it is run again alone is checked where lessons are built.
 """
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from nbformat import NotebookNode
 from nbval.plugin import IPyNbCell, IPyNbFile
 
 from tools.compare_outputs import compare_outputs
 from tools.live_figures import SWEEP
-from tools.notebooks import LIMIT, LessonError, join_streams, kernel_environment, outputs_in
-from tools.proofs import Proof, proofs_of
+from tools.notebooks import LIMIT, LessonError, fold, kernel_environment, outputs_in, tags, unfold
+from tools.proofs import proofs_of
 
 
 class Notebook(IPyNbFile):
-    """A notebook: tests for its code cells, their proofs, and the controls of its live figures."""
+    """A notebook: tests for its code, solutions and proofs, and for controls of live figures."""
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the tests in the order of the cells, each proof right after its cell."""
         tests = list(super().collect())  # and nbval reads the notebook
         try:
-            proofs = proofs_of(self.path, self.nb.cells)
+            proofs = {key: one.command for key, one in proofs_of(self.path, self.nb.cells).items()}
         except LessonError as error:
             raise self.CollectError(str(error)) from None
         codes = iter(tests)
@@ -41,10 +44,12 @@ class Notebook(IPyNbFile):
                 code = next(codes)
                 parts = {"cell_num": code.cell_num, "cell": cell, "options": code.options}
                 yield Cell.from_parent(self, name=code.name, **parts)
+            elif "solution" in tags(cell):
+                yield Part.from_parent(self, name=f"solution {cell.id}", run=self.solve, on=cell)
             if proof := proofs.get(cell.get("id")):
-                yield Block.from_parent(self, name=f"proof {cell.id}", proof=proof)
+                yield Part.from_parent(self, name=f"proof {cell.id}", run=self.run, on=proof)
         if tests:  # there are none in the glossary
-            yield Controls.from_parent(self, name="controls")
+            yield Part.from_parent(self, name="controls", run=self.run, on=SWEEP)
 
     def setup(self) -> None:
         """Start the kernel; start it again if it dies, because another process took its ports."""
@@ -61,11 +66,23 @@ class Notebook(IPyNbFile):
         self.messages.append(message)
         return message
 
-    def run_silently(self, code: str) -> dict[str, str]:
-        """Execute code that is no part of the lesson; return what the kernel replies."""
-        return self.kernel.kc.execute_interactive(
-            code, silent=True, timeout=LIMIT, output_hook=lambda message: None
-        )["content"]
+    def execute(self, code: str, *, silent: bool) -> tuple[dict[str, str], list[NotebookNode]]:
+        """Execute code that no learner runs with the others; return the reply and the outputs."""
+        sent: list[dict] = []
+        options = {"store_history": False, "timeout": LIMIT, "output_hook": sent.append}
+        reply = self.kernel.kc.execute_interactive(code, silent=silent, **options)
+        return reply["content"], outputs_in(sent)
+
+    def run(self, code: str) -> str:
+        """Run a proof, or move all controls; return why that fails."""
+        reply, _ = self.execute(code, silent=True)
+        return "" if reply["status"] == "ok" else f"{reply['ename']}: {reply['evalue']}"
+
+    def solve(self, cell: NotebookNode) -> str | None:
+        """Run a solution; return how what it says differs from what is stored."""
+        stored, fresh = unfold(cell), unfold(cell)
+        _, fresh.outputs = self.execute(fresh.source, silent=False)
+        return compare_outputs(stored.outputs, unfold(fold(fresh)).outputs)
 
 
 class Cell(IPyNbCell):
@@ -79,7 +96,7 @@ class Cell(IPyNbCell):
                 f"The stored execution count is {count}, not {wanted}: "
                 "the notebook was not stored after a run from top to bottom."
             )
-        stored = join_streams(self.cell.outputs)  # copies, because nbval changes them
+        stored = copy.deepcopy(self.cell.outputs)  # because nbval changes them
         self.parent.messages.clear()
         super().runtest()
         run = self.parent.messages[-1]["parent_header"]  # it says that the cell is done
@@ -92,35 +109,21 @@ class Cell(IPyNbCell):
         return True
 
 
-class Unseen(pytest.Item):
-    """A test that runs in the kernel of a notebook and is no cell of it."""
+class Part(pytest.Item):
+    """A part of a notebook that runs in its kernel, but not when all cells are run."""
+
+    def __init__(self, *, run: Callable[..., str | None], on: object, **options) -> None:
+        super().__init__(**options)
+        self.run, self.on = run, on
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return how the test is named in a report."""
         return self.path, None, f"{self.path.name}::{self.name}"
 
-
-class Block(Unseen):
-    """The proof of a cell."""
-
-    def __init__(self, *, proof: Proof, **options) -> None:
-        super().__init__(**options)
-        self.proof = proof
-
     def runtest(self) -> None:
-        """Fail if the proof does."""
-        if problem := self.proof.explain(self.parent.run_silently(self.proof.command)):
-            pytest.fail(f"{self.path.name}: {problem}", pytrace=False)
-
-
-class Controls(Unseen):
-    """Every control of a notebook's live figures, moved in the kernel that has run its cells."""
-
-    def runtest(self) -> None:
-        """Fail if a figure cannot be drawn at a stop, or if a control changes nothing."""
-        reply = self.parent.run_silently(SWEEP)
-        if reply["status"] != "ok":
-            pytest.fail(f"{reply['ename']}: {reply['evalue']}", pytrace=False)
+        """Fail if the run returns a problem."""
+        if problem := self.run(self.on):
+            pytest.fail(f"{self.path.name}, {self.name}: {problem}", pytrace=False)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Notebook | None:

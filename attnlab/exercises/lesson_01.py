@@ -123,7 +123,6 @@ def check_query_for_awesome(query: Tensor) -> Right:
 # --- attention functions --------------------------------------------------------------------------
 
 L, S, E, EV = 5, 7, 11, 13
-# A solution's verdict is in sight before the learner's own answer: it says no more than it must.
 FOUND = "The output agrees with torch, for one sentence and for a batch"
 ERRORS = {
     **_voice.TRANSPOSED,

@@ -373,7 +373,7 @@ check_new_vector(new_vector)
 # </details>
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def new_vector_solution(query, x, hidden):
     powers = (x @ query / query.shape[-1] ** 0.5).exp()  # one for each word
     powers[hidden] = 0  # no share for the hidden word
@@ -387,7 +387,7 @@ check_new_vector(new_vector_solution)
 # to 5. Guess
 # first: which word, when it is hidden, leaves `bat` with the least `animal`?
 
-# %% each-hidden tags=["solution"] jupyter={"source_hidden": true}
+# %% each-hidden tags=["solution"]
 without = [
     new_vector_solution(in_the_cave[-1], in_the_cave, hidden) for hidden in range(6)
 ]
@@ -424,7 +424,7 @@ check_third_sentence(third_sentence)
 # </details>
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def third_sentence_solution():
     return "the ball hung in the cave a bat hung in the cave"
 
@@ -489,8 +489,8 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # - **Your guess first.** A box headed *Predict* asks what will happen. It shows the answer, with an explanation, once you have committed to yours. If a
 #   cell below would show the answer at once, its output stays folded until then.
 # - **Common mistakes.** Where a mistake is common, the lesson runs the faulty code beside the correct code, so that you can see what it does to the numbers.
-# - **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong, a hint, and a solution, which you open by clicking its
-#   three dots.
+# - **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong, a folded hint, and a folded solution, whose code you can
+#   copy into a cell.
 # - **Numbers you can trust.** Every result in the text is either shown by a cell or checked by a test that is not on the page. `make test` runs all of them.
 #
 # There are three ways to use the series. Type the `make` commands into a terminal, in the project folder.

@@ -434,7 +434,7 @@ def zero_query_weights():
 check_zero_query(zero_query_weights)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def zero_query_weights_solution():
     return [1 / 3, 1 / 3, 1 / 3]  # all scores are 0, so no key is preferred
 
@@ -460,7 +460,7 @@ def query_for_awesome():
 check_query_for_awesome(query_for_awesome)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def query_for_awesome_solution():
     return 20 * (small[2] - small[1])  # a direction, then enough length
 
@@ -491,7 +491,7 @@ def mended(query, key, value):
 check_mended(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(query, key, value):
     scores = query @ key.transpose(-2, -1) / math.sqrt(key.shape[-1])  # features
     return scores.softmax(dim=-1) @ value  # over the keys, in a batch too
@@ -518,7 +518,7 @@ def attention_from_exp(query, key, value):
 check_attention_from_exp(attention_from_exp)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def attention_from_exp_solution(query, key, value):
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     positive = (scores - scores.amax(dim=-1, keepdim=True)).exp()  # the largest gives 1

@@ -506,7 +506,7 @@ def always_true():
 check_always_true(always_true)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def always_true_solution():
     return "B"  # it holds for any numbers; A only if the variance was d_k before
 
@@ -537,7 +537,7 @@ def hundred_dice(divisor):
 check_hundred_dice(hundred_dice)
 
 
-# %% dice-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% dice-solution tags=["solution"]
 def hundred_dice_solution(divisor):
     die = torch.arange(1.0, 7.0)  # six faces, all equally likely
     mean, variance = die.mean().item(), die.var(correction=0).item()
@@ -546,8 +546,8 @@ def hundred_dice_solution(divisor):
 
 check_hundred_dice(hundred_dice_solution)
 
-# %% dice-reading [markdown] tags=["solution"]
-# <details><summary>What the numbers mean</summary>
+# %% dice-reading [markdown]
+# <details><summary>An answer</summary>
 #
 # The root keeps the variance of a single die, 2.917. The average has a variance of only 0.029: averages of a hundred
 # dice are all nearly the same number, as the scores are after dividing by $d_k$. But dividing by the root does nothing
@@ -584,7 +584,7 @@ def good_factor():
 check_good_factor(good_factor)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def good_factor_solution():
     return 10 / 1160**0.25  # the variance grows with the fourth power of the factor
 
@@ -616,7 +616,7 @@ def normed_scores(query, key):
 check_normed_scores(normed_scores)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def normed_scores_solution(query, key):
     def rescaled(x):
         return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt()

@@ -505,7 +505,7 @@ def causal_test(attend, x):
 check_causal_test(causal_test)
 
 
-# %% causal-test-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% causal-test-solution tags=["solution"]
 def causal_test_solution(attend, x):
     reports = torch.stack([moved(attend, x, place) for place in range(len(x))], dim=1)
     # row = output, column = changed token; above the diagonal the token comes later
@@ -548,7 +548,7 @@ def decoder_mask(lengths):
 check_decoder_mask(decoder_mask)
 
 
-# %% decoder-mask-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% decoder-mask-solution tags=["solution"]
 def decoder_mask_solution(lengths):
     padding = padding_mask(lengths)
     return padding & causal_mask(padding.shape[-1])
@@ -585,7 +585,7 @@ def safe_softmax(scores, allowed):
 check_safe_softmax(safe_softmax)
 
 
-# %% safe-softmax-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% safe-softmax-solution tags=["solution"]
 def safe_softmax_solution(scores, allowed):
     empty = ~allowed.any(dim=-1, keepdim=True)
     scores = scores.masked_fill(~allowed, -torch.inf).masked_fill(empty, 0.0)
@@ -621,7 +621,7 @@ def mended(query, key, value, attention_mask):
 check_padded_batch(mended)
 
 
-# %% mended-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% mended-solution tags=["solution"]
 def mended_solution(query, key, value, attention_mask):
     mask = attention_mask[:, None, None] == 1  # (N, 1, 1, S), True = a word
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)

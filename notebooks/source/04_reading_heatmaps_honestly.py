@@ -581,7 +581,7 @@ def lonely_weights():
 check_lonely_weights(lonely_weights)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def lonely_weights_solution():
     total = math.e + 3  # e to the 1 for itself, e to the 0 for each a
     return [1 / total, math.e / total, 1 / total, 1 / total]  # b keeps less than half
@@ -612,7 +612,7 @@ def sharp_factor():
 check_sharp_factor(sharp_factor)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def sharp_factor_solution():
     # score c * c: e^(c*c) / (e^(c*c) + 2) = 0.99, so e^(c*c) = 198
     return math.ceil(100 * math.sqrt(math.log(198))) / 100
@@ -643,7 +643,7 @@ def contributions(weights, value):
 check_contributions(contributions)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def contributions_solution(weights, value):
     return weights * value.norm(dim=-1)[..., None, :]
 
@@ -676,7 +676,7 @@ def darkest_range(shades):
 check_darkest_range(darkest_range)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def darkest_range_solution(shades):
     # S w + (d - w) sum(s) = 1: w = 0 gives d = 1 / sum(s), w = d gives d = 1 / S
     # every row of shades has the same sum, so the first one is enough

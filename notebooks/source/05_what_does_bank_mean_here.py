@@ -589,7 +589,7 @@ def needed_strength():
 check_needed_strength(needed_strength)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def needed_strength_solution():
     return torch.tensor(8.0).log().item()  # e^s = 8 times e^0
 
@@ -619,7 +619,7 @@ def plain_average(value, attn_mask):
 check_plain_average(plain_average)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def plain_average_solution(value, attn_mask):
     counts = attn_mask.to(value.dtype)
     return counts / counts.sum(dim=-1, keepdim=True).clamp(min=1) @ value
@@ -660,7 +660,7 @@ def tested_head(known_shares, fresh_shares):
 check_tested_head(tested_head)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def tested_head_solution(known_shares, fresh_shares):
     head = known_shares.mean(dim=1).argmax()
     return head.item(), fresh_shares[head].mean().item()
@@ -704,7 +704,7 @@ def minimal_pair():
 check_minimal_pair(minimal_pair)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def minimal_pair_solution():
     return "they sailed to the bank for a swim", "they sailed to the bank for a loan"
 

@@ -542,7 +542,7 @@ def parameter_count():
 check_parameter_count(parameter_count)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def parameter_count_solution():
     return 12 * (7 + 7 + 5) + (7 + 7 + 5)  # matrices, then biases; the words share them
 
@@ -578,7 +578,7 @@ def linear_from(matrix):
 check_linear_from(linear_from)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def linear_from_solution(matrix):
     layer = nn.Linear(*matrix.shape, bias=False)
     layer.weight = nn.Parameter(matrix.T.clone())  # transposed, and a copy
@@ -610,7 +610,7 @@ def fitting_keys(W_query, W_key, new_W_query):
 check_fitting_keys(fitting_keys)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def fitting_keys_solution(W_query, W_key, new_W_query):
     A = torch.linalg.lstsq(W_query, new_W_query).solution
     return W_key @ A.inverse().T  # meets A in the product, and cancels it
@@ -642,7 +642,7 @@ def same_scores(W_query, W_key, other_query, other_key):
 check_same_scores(same_scores)
 
 
-# %% same-scores-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% same-scores-solution tags=["solution"]
 def same_scores_solution(W_query, W_key, other_query, other_key):
     table = W_query @ W_key.T / W_query.shape[1] ** 0.5  # (d_in, d_in)
     other_table = other_query @ other_key.T / other_query.shape[1] ** 0.5
@@ -667,7 +667,7 @@ check_same_scores(same_scores_solution)
 # column, which belong to seven different queries, so nothing made the day before the winner there.
 # </details>
 
-# %% exchange tags=["solution"] jupyter={"source_hidden": true}
+# %% exchange tags=["solution"]
 scores_by_hand = (week @ W_key) @ (week @ W_query).T
 scores_trained = (week @ trained_K) @ (week @ trained_Q).T
 for scores_before in (scores_by_hand, scores_trained):

@@ -663,7 +663,7 @@ def tokens_in_head_2():
 check_tokens_in_head(tokens_in_head_2)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def tokens_in_head_2_solution():
     return [3, 4]  # numbers 24 to 35; token 3 has 24 to 31
 
@@ -701,7 +701,7 @@ def attend_by_letters(query, key, value):
 check_by_letters(attend_by_letters)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def attend_by_letters_solution(query, key, value):
     scores = torch.einsum("nlhd,nshd->nhls", query, key) / query.shape[-1] ** 0.5
     return torch.einsum("nhls,nshd->nlhd", scores.softmax(dim=-1), value)
@@ -737,7 +737,7 @@ def mended(x, num_heads):
 check_mended_heads(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(x, num_heads):
     N, L, E = x.shape
     heads = x.reshape(N, L, num_heads, E // num_heads).transpose(1, 2)
@@ -785,7 +785,7 @@ def is_correct(split, merge):
 check_pair_test(is_correct)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def is_correct_solution(split, merge):
     x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # N = 2, L = 5, E = 12
     heads = split(x, 3)

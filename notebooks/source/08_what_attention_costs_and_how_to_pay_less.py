@@ -588,7 +588,7 @@ def mib_of_weights():
 check_weight_memory(mib_of_weights)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mib_of_weights_solution():
     return 3 * 16 * 4096**2 * 2 / MiB
 
@@ -622,7 +622,7 @@ def needed(i, j, size, window):
 check_needed_tile(needed)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def needed_solution(i, j, size, window):
     last_key = j + size - 1
     return j <= i and i - last_key < window
@@ -666,7 +666,7 @@ def mended(query, key, value, size):
 check_mended_pieces(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(query, key, value, size):
     top = query.new_full((len(query), 1), torch.finfo(query.dtype).min)
     total, output = torch.zeros_like(top), query.new_zeros(len(query), value.shape[-1])
@@ -706,7 +706,7 @@ def joined(one, other):
 check_joined_pieces(joined)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def joined_solution(one, other):
     top = torch.maximum(one[0], other[0])
     first, second = (one[0] - top).exp(), (other[0] - top).exp()

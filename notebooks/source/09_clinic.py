@@ -645,7 +645,7 @@ def sizes_that_hide_it():
 check_hiding_sizes(sizes_that_hide_it)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def sizes_that_hide_it_solution():
     return 2, 5, 11, 11, 3  # as many keys as features
 
@@ -680,7 +680,7 @@ def mended(query, key, value, mask):
 check_mended_mask(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(query, key, value, mask):
     scores = query @ key.mT / query.shape[-1] ** 0.5  # the square root
     scores = scores.masked_fill(~mask, -torch.inf)  # a score of 0 blocks nothing
@@ -728,7 +728,7 @@ def learning_probe(attend):
 check_learning_probe(learning_probe)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def learning_probe_solution(attend):
     leaves = [t.detach().clone().requires_grad_() for t in (query, key, value)]
     output = attend(*leaves)
@@ -768,7 +768,7 @@ def disguised(query, key, value):
 check_disguise(disguised)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def disguised_solution(query, key, value):
     divisor = (6.4 * key.shape[-2]) ** 0.5  # 8 for ten keys, whatever the features
     return (query @ key.mT / divisor).softmax(dim=-1) @ value

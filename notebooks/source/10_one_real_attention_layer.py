@@ -522,7 +522,7 @@ def weight_of_street():
 check_third_word(weight_of_street)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def weight_of_street_solution():
     return 0.09 * 0.08 / 0.12  # the ratio of the two does not change
 
@@ -552,7 +552,7 @@ def sink_share(weights, n):
 check_sink_share(sink_share)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def sink_share_solution(weights, n):
     return weights[:, 1 : n - 1, 0].mean(dim=-1) * n
 
@@ -588,7 +588,7 @@ def careful(layer, text, head):
 check_mended_ablation(careful)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def careful_solution(layer, text, head):
     changed = load_layer()
     changed.load_state_dict(layer.state_dict())
@@ -633,14 +633,14 @@ def my_word():
 check_own_word(my_word)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def my_word_solution():
     first = "he hit the golf ball with a club", "golf", 10
     second = "they danced in the club", "danced", 10
     return "club", first, second
 
 
-check_own_word(my_word_solution).ok  # so that our sentences are not printed
+check_own_word(my_word_solution)
 
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)

@@ -488,7 +488,7 @@ def angle_of_pair_1():
 check_angle_of_pair(angle_of_pair_1)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def angle_of_pair_1_solution():
     return 40 * 10_000 ** (-2 / 8)  # 0.1 radians for each step
 
@@ -518,7 +518,7 @@ def rotate_at(x, positions, base=10_000.0):
 check_rotate_at(rotate_at)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def rotate_at_solution(x, positions, base=10_000.0):
     d = x.shape[-1]
     angle = positions[:, None] * base ** (-torch.arange(0, d, 2) / d)  # (L, d / 2)
@@ -558,7 +558,7 @@ def mended(query, key, value):
 check_mended_rotary(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(query, key, value):
     query, key = rotate(query), rotate(key)
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -591,7 +591,7 @@ def to_halves(weight, num_heads):
 check_to_halves(to_halves)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def to_halves_solution(weight, num_heads):
     heads = weight.unflatten(0, (num_heads, -1))  # (H, head_dim, E)
     return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).flatten(0, 1)

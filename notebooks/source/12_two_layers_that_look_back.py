@@ -559,7 +559,7 @@ def position_to_look_at():
 check_position_to_look_at(position_to_look_at)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def position_to_look_at_solution():
     return 5  # R: it followed the earlier G at position 4
 
@@ -590,7 +590,7 @@ def same_letter_score(weights, tokens):
 check_same_letter_score(same_letter_score)
 
 
-# %% score-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% score-solution tags=["solution"]
 def same_letter_score_solution(weights, tokens):
     copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # (N, L, L)
     on_copies = (weights * copies[:, None]).sum(dim=(0, 2, 3))  # (H,)
@@ -634,7 +634,7 @@ def best_key(query, key):
 check_best_key(best_key)
 
 
-# %% key-solution tags=["solution"] jupyter={"source_hidden": true}
+# %% key-solution tags=["solution"]
 def best_key_solution(query, key):
     later = torch.ones(len(query), len(key), dtype=torch.bool).triu(1)
     return (query @ key.T).masked_fill(later, float("-inf")).argmax(dim=-1)
@@ -685,7 +685,7 @@ def mended(x, layers, removed):
 check_mended_stream(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(x, layers, removed):
     for number, layer in enumerate(layers):
         if number != removed:

@@ -568,7 +568,7 @@ def kib_of_a_token():
 check_bytes_of_a_token(kib_of_a_token)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def kib_of_a_token_solution():
     return 2 * 80 * 8 * 128 * 2 / 1024
 
@@ -598,7 +598,7 @@ def cache_is_correct(start, whole, tokens):
 check_cache_test(cache_is_correct)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def cache_is_correct_solution(start, whole, tokens):
     read = start()
     rows = [read(piece) for piece in tokens.split((9, 1, 14), dim=1)]
@@ -628,7 +628,7 @@ def window_with_sinks(length, window, sinks):
 check_window_with_sinks(window_with_sinks)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def window_with_sinks_solution(length, window, sinks):
     i, j = torch.arange(length)[:, None], torch.arange(length)
     return (j <= i) & ((i - j < window) | (j < sinks))
@@ -667,7 +667,7 @@ def mended(query, key, value):
 check_mended_decoding(mended)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def mended_solution(query, key, value):
     group = query.shape[1] // key.shape[1]
     key, value = (t.repeat_interleave(group, dim=1) for t in (key, value))

@@ -521,7 +521,7 @@ def needed_sentences():
 check_needed_sentences(needed_sentences)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def needed_sentences_solution():
     n = 1
     while wilson_interval(n, n)[0] <= 0.9:
@@ -557,7 +557,7 @@ def hide_token(weights, position):
 check_hidden_token(hide_token)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def hide_token_solution(weights, position):
     gone = torch.zeros(weights.shape[-2:], dtype=torch.bool)
     gone[:, position] = True
@@ -569,7 +569,7 @@ def hide_token_solution(weights, position):
 check_hidden_token(hide_token_solution)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 # The lean hardly changes: the other words take up what “bank” says, but they do not need it.
 def hiding(position):
     return lambda layer, weights: hide_token_solution(weights, position)
@@ -622,7 +622,7 @@ def careful(layer, weights):
 check_removed_head(careful)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def careful_solution(layer, weights):
     if layer == 1:
         weights[:, 3] = 0
@@ -654,7 +654,7 @@ def fooling_sentence():
 check_fooling_sentence(fooling_sentence)
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def fooling_sentence_solution():
     return "the cashier sat on the bank and fed the ducks", "river"
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
+from markdown_it import MarkdownIt
 
 from tools import build_notebooks
 from tools.adopt_notebook import adopt
@@ -19,10 +21,11 @@ from tools.notebooks import (
     read_source,
     select,
     tags,
+    unfold,
     write_source,
 )
 
-SOURCE = '''# %% [markdown]
+SOURCE = r'''# %% [markdown]
 # # 1 · A title
 #
 # With a formula $x^2$.
@@ -41,15 +44,18 @@ def double(x):
     """Return twice x."""
 
 
-# %% tags=["solution"] jupyter={"source_hidden": true}
+# %% tags=["solution"]
 def double_solution(x):
     return 2 * x
 
 
+check_double = print
+check_double("double_solution: correct. It doubles.\n\n  x  2x\n  1   2")
+
 # %% a-part [markdown]
 # ## A part
 
-# %%
+# %% jupyter={"source_hidden": true}
 # %%answer 01/twice
 double_solution(21)
 
@@ -67,11 +73,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(source, source.parent)
 
 
+WRONG = 'check_f = print\n\n# %% tags=["solution"]\ncheck_f("f: not yet correct. Why?")'
+
+
 def content(notebook: nbformat.NotebookNode) -> list[tuple]:
     """Return what a notebook has in common with its source."""
     return [
         (cell.cell_type, cell.source, cell.get("id"), tags(cell), is_folded(cell))
-        for cell in notebook.cells
+        for cell in map(unfold, notebook.cells)
     ]
 
 
@@ -93,16 +102,27 @@ def test_building_twice_gives_the_same_bytes_and_adopting_the_same_source(built,
 def test_the_build_counts_and_leaves_out_what_differs(built) -> None:
     notebook = nbformat.read(built, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == [1, 2, 3, 4, 5]
+    assert [cell.execution_count for cell in code] == [1, 2, 3, 4]
     assert code[2].metadata.jupyter == {"source_hidden": True}
     assert [output.get("text") for output in code[0].outputs] == ["a\nb\n", None]  # joined
-    assert code[3].outputs[0].text == "01/twice double_solution(21)\n\n"
+    assert code[2].outputs[0].text == "01/twice double_solution(21)\n\n"
     assert "version" not in notebook.metadata.language_info
     assert all("execution" not in cell.metadata for cell in code)
     traceback = "\n".join(code[-1].outputs[0].traceback)
     assert "JSONDecodeError" in traceback
     assert "json.loads" in traceback
     assert not set("/\x1b") & set(traceback)  # no path, no colour
+
+
+def test_a_solution_is_one_fold_in_any_markdown() -> None:
+    cells = [cell for path in find_notebooks() for cell in nbformat.read(path, 4).cells]
+    for cell in (one for one in cells if "solution" in tags(one)):
+        page = BeautifulSoup(MarkdownIt().render(cell.source), "html.parser")
+        (fold,) = page.find_all(recursive=False)
+        summary, code, *_ = fold.find_all(recursive=False)
+        assert (fold.name, summary.get_text()) == ("details", "A solution")
+        assert code.get_text() == f"{unfold(cell).source}\n"
+        assert "check_" not in cell.source or ": correct. " in fold.get_text()
 
 
 def test_ids_stay_when_a_cell_is_inserted_and_names_are_ids(built, tmp_path) -> None:
@@ -138,21 +158,22 @@ def test_a_failing_lesson_stays_as_it_was_and_the_others_are_built(
         "02_bad": ("1 / 0", "ZeroDivisionError"),
         "03_dead": ("import os; os._exit(1)", "Kernel died"),
         "04_once": ("x = []\n\n# %%\nx.append(1)\nx", "run again alone, gives another"),
-        "05_slow": ("import threading; threading.Event().wait()", "A cell timed out"),
+        "05_wrong": (WRONG, "its check: f: not yet correct. Why?"),
+        "06_slow": ("import threading; threading.Event().wait()", "A cell timed out"),
     }
     *sources, slow = [tmp_path / f"{name}.py" for name in lessons]
     for source in [*sources, slow]:
         source.write_text(f"# %%\n{lessons[source.stem][0]}\n")
         source.with_suffix(".ipynb").write_text("as it was")
-    assert build_all(sources, tmp_path) == ["02_bad", "03_dead", "04_once"]
+    assert build_all(sources, tmp_path) == ["02_bad", "03_dead", "04_once", "05_wrong"]
     monkeypatch.setattr(build_notebooks, "LIMIT", 1)
-    assert build_all([slow], tmp_path) == ["05_slow"]
+    assert build_all([slow], tmp_path) == ["06_slow"]
     said = capfd.readouterr()
     assert "01_good.ipynb" in said.out
     assert "without encryption" not in said.err
     for name, (_, why) in lessons.items():
         assert (sources[0].with_name(f"{name}.ipynb").read_text() == "as it was") is bool(why)
-        assert not why or f"{name}.py: a " in said.err
+        assert not why or f"{name}.py: this lesson failed" in said.err
         assert why in said.err
 
 

@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.lint import __main__, lint
 from tools.lint.numbers import numbers_in
-from tools.notebooks import KERNELSPEC
+from tools.notebooks import KERNELSPEC, fold
 
 NAME = "03_masks.ipynb"
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -17,10 +17,9 @@ FIGURE = '<figure data-number="{}"><img alt="{}" src="{}"><figcaption>{}</figcap
 PICTURE = "data:image/png;base64," + "0x7f/home/2026/" * 20
 
 
-def code(source="pass", *outputs, tags=(), **jupyter):
+def code(source="pass", *outputs, tags=()):
     """Return a code cell."""
-    metadata = {"tags": list(tags), "jupyter": jupyter}
-    return new_code_cell(source, outputs=list(outputs), metadata=metadata)
+    return new_code_cell(source, outputs=list(outputs), metadata={"tags": list(tags)})
 
 
 def printed(text, name="stdout"):
@@ -70,7 +69,7 @@ def answer(key="03/which-one"):
 def good_cells():
     """Return the cells of a lesson without a fault, with all that a rule might mistake for one."""
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
-    solution = code("def shift_solution(x):\n    return x", tags=["solution"], source_hidden=True)
+    solution = fold(code("def shift_solution(x):\n    return x", tags=["solution"]))
     links = "[site](https://example.org/) `[there](nowhere.md)`"
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
@@ -89,13 +88,11 @@ def good_cells():
 
 
 def store(folder, cells, name=NAME, questions=None, proofs="", **metadata):
-    """Write a notebook with fresh ids and counts, and the files beside it; return its path."""
+    """Write a notebook with fresh ids, and the files beside it; return its path."""
     questions = QUESTIONS.format("So.") if questions is None else questions
     cells = [copy.deepcopy(cell) for cell in cells]
     for number, cell in enumerate(cells, start=1):
         cell.id = f"cell-{number}"
-    for number, cell in enumerate((c for c in cells if c.cell_type == "code"), start=1):
-        cell.execution_count = number
     notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC, **metadata})
     path = folder / name
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
@@ -122,7 +119,6 @@ FAULTS = [
     ("leaks", code("f", printed("on 2026-11-21\n")), "a date"),
     ("leaks", code("f", printed("at 12:30:01\n")), "a time of day"),
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
-    ("folding", lambda cells: cells[-4].metadata.update(jupyter={}), "must be folded"),
     ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
     ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
     ("predictions", asked("03/which"), "do not hold '03/which'"),
@@ -130,7 +126,6 @@ FAULTS = [
     ("predictions", answer("03/which"), "which no cell before it asks"),
     ("predictions", lambda cells: cells.pop(2), "no cell asks the prediction '03/which-one'"),
     ("solutions", lambda cells: cells[-4].update(source="x = 3"), "defines shift_solution"),
-    ("solutions", lambda cells: cells[-4].metadata.update(tags=[]), "1 exercises, 0 solutions"),
     ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),
 ]

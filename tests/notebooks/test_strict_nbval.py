@@ -113,8 +113,11 @@ def test_the_order_of_outputs_counts():
 
 FAILS = {"tags": ["raises-exception"]}
 DRAW = "from attnlab.live import live\nfigure = live(lambda fig, d_k: 1 / d_k, d_k=[1, 0])"
+SOLVES = {"tags": ["solution"]}
+SOLUTION = 'check_a = print\ncheck_a(f"a: correct. {a}")'
 GOOD = [
     new_code_cell("a = [3]"),
+    new_code_cell(SOLUTION, metadata=SOLVES),
     new_code_cell("print(a)"),
     new_code_cell('raise ValueError("once")', metadata=FAILS),
 ]
@@ -126,11 +129,12 @@ WRONG = [  # the numbers of its cells that fail are counted from 0
     new_code_cell("c = 3"),
     new_code_cell("pass", metadata=FAILS, outputs=[error("boom")]),
     new_code_cell(DRAW),
+    new_code_cell(SOLUTION, metadata=SOLVES, outputs=[printed("a: correct. [4]")]),
 ]
 PROOF = "# %% after: cell-1\nassert a == {}\n"
 NOTEBOOKS = {  # cells, their proofs, and the tests that fail
     "good": (GOOD, PROOF.format([3]), set()),
-    "wrong": (WRONG, PROOF.format([4]), {"2", "4", "5", "proof", "controls"}),
+    "wrong": (WRONG, PROOF.format([4]), {"2", "4", "5", "solution", "proof", "controls"}),
     "unbound": (GOOD, PROOF.format([3]).replace("cell", "sell"), {""}),
 }
 
@@ -152,7 +156,7 @@ def test_every_part_of_a_notebook_can_fail(tmp_path: Path) -> None:
             cell.id, cell.execution_count = f"cell-{number}", number + (cell.source == "c = 3")
         if cells is GOOD:
             execute(notebook, tmp_path, {})
-            finish(notebook)
+        finish(notebook)
         nbformat.write(notebook, tmp_path / f"{name}.ipynb")
         (tmp_path / "proofs" / f"{name}.py").write_text(proofs)
     options = "-p tools.strict_nbval -rfE --tb=no --continue-on-collection-errors -p no:xdist"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nbformat import NotebookNode
 
 from tools.extract_figures import Figure, figures_in
-from tools.notebooks import LessonError, from_root, is_lesson, read_notebook
+from tools.notebooks import LessonError, from_root, is_lesson, read_notebook, unfold
 from tools.proofs import Proof, proofs_of
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -41,14 +41,16 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A notebook as it is stored."""
+    """A notebook as it is stored, with its solutions as code."""
 
     path: Path
 
     @cached_property
     def notebook(self) -> NotebookNode:
         """All of it."""
-        return read_notebook(self.path)
+        notebook = read_notebook(self.path)
+        notebook.cells = [unfold(cell) for cell in notebook.cells]
+        return notebook
 
     @property
     def number(self) -> int:
@@ -94,7 +96,8 @@ class Lesson:
     @cached_property
     def texts(self) -> list[tuple[int, str]]:
         """The texts of markdown cells, predictions and figures, with the numbers of cells."""
-        asked = [(n, key) for n, _ in self.code for key in self.asked_by(n)]
+        keys = ((n, key) for n, cell in self.code for key in prediction_keys(cell.source))
+        asked = [(n, key) for n, key in keys if key in self.questions]
         return [
             *((n, cell.source) for n, cell in self.markdown),
             *((n, text) for n, key in asked for text in self.questions[key]),
@@ -133,12 +136,6 @@ class Lesson:
         found = ((file, i) for file, i, line in known if note.quote and note.quote in line)
         file, place = next(found, (source, start))
         return f"{from_root(file)}:{place}"
-
-    def asked_by(self, n: int) -> list[str]:
-        """Return the keys of the predictions that a cell asks, as far as they have texts."""
-        cell = self.notebook.cells[n - 1]
-        keys = prediction_keys(cell.source) if cell.cell_type == "code" else ()
-        return [key for key in keys if key in self.questions]
 
 
 def headings(cell: NotebookNode) -> list[tuple[int, str]]:
