@@ -15,7 +15,7 @@ from PIL import Image
 from tools import site
 from tools._site_html import FORMULA, Prose, SiteError, rewrite, to_mathml
 from tools._site_search import sections_of
-from tools.notebooks import find_notebooks, read_notebook
+from tools.notebooks import find_notebooks, fold, read_notebook
 from tools.student import student_copy
 
 FIRST, SECOND, WORDS = "00_start_here", "01_attention_is_a_soft_look_up", "glossary"
@@ -86,7 +86,7 @@ LESSONS = {
         new_markdown_cell(TITLE),
         new_markdown_cell(PROSE),
         code("a = 1\n\n\nb < 2", *OUTPUTS),
-        code("SOLVED()", printed("praise"), hidden=True, tags=["solution"]),
+        fold(code("SOLVED()", printed("praise"), tags=["solution"])),
         code('predict("00/key")', shown(text_html="<p>QUESTION</p>"), hidden=True),
         code("plot()", figure("0.2", "one &lt;"), figure("0.1", "two")),
         new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
@@ -189,8 +189,8 @@ def test_what_a_notebook_folds_is_folded(first):
     folds = {one.summary.get_text(): one.get_text() for one in first.main.select("details")}
     folds.pop("All lessons and the contents of this page")
     words = {"SOLVED": "A solution", "praise": "A solution", "REPLY": "An answer", "Why": "Hint"}
-    for word, fold in {**words, "predict": "The code of this cell"}.items():
-        assert [name for name, text in folds.items() if word in text] == [fold]
+    for word, name in {**words, "predict": "The code of this cell"}.items():
+        assert [one for one, text in folds.items() if word in text] == [name]
     assert not any(word in text for text in folds.values() for word in ("QUESTION", "a = 1", "two"))
     page = str(first.main)
     assert page.index("QUESTION") < page.index("00/key")  # a prediction comes before its code

@@ -38,7 +38,6 @@ INSTEAD = {
     '<p style="font-size:14px">Run this cell to answer here.</p>': "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
-    "which you open by clicking its\nthree dots": "which is folded, if these pages hold it",
     "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
@@ -46,6 +45,7 @@ INSTEAD = {
 }
 # What the prose says to a reader who runs cells, and what a page says instead.
 TOLD = {
+    r", whose code you can copy into a cell\.": ", if these pages hold it.",
     r"Run the cells one after another, with.*?fails, read \[[^]]*\]\([^)]*\)\. ": "",
     r"Run the next cell and choose an answer\.": "Choose an answer.",
     r"Write your answer in the [^.]*?below.*?(next cell|check that follows)\.": "In JupyterLab you "

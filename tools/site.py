@@ -106,12 +106,6 @@ def page_name(stem: str) -> str:
     return f"{stem}.html"
 
 
-def fold_of(cell: NotebookNode) -> str:
-    """Return the words on a folded source; nothing if it is not folded."""
-    words = "A solution" if "solution" in tags(cell) else "The code of this cell"
-    return words if is_folded(cell) else ""
-
-
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
     cells = read_notebook(path).cells
@@ -211,8 +205,7 @@ class PageExporter(TemplateExporter):
             script="\n".join(asset(f"{name}.js") for name in ("site", "search")),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
-        self.register_filter("fold", fold_of)
-        self.environment.tests["reading"] = reads_sentences
+        self.environment.tests.update(folded=is_folded, reading=reads_sentences)
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson, among those of all ``cards``."""

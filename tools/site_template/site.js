@@ -344,7 +344,7 @@ const predictions = [...document.querySelectorAll(".attnlab-predict-stored")];
 offerAnswersOnPaper(predictions);
 predictions.forEach(ask);
 showProgress();
-document.querySelectorAll(".cell .highlight").forEach(offerCopy);
+document.querySelectorAll(":is(.cell, details) > .highlight").forEach(offerCopy);
 explorers.forEach(offerLink);
 const words = [...document.querySelectorAll("main a[href^='glossary.html#']")];
 words.forEach(noteWay);

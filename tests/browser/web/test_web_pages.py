@@ -128,7 +128,7 @@ LARGE = """() => [document.body, document.querySelector('.attnlab-explorer').sha
 
 
 def test_theme_size_and_hidden_code_stay_on_the_next_page_and_explorers_follow(lesson, open_named):
-    code = lesson.locator(".cell > :is(.highlight, .source, .solution)").filter(visible=True)
+    code = lesson.locator(".cell > :is(.highlight, .source)").filter(visible=True)
     small, seen = lesson.evaluate(LARGE), code.count()
     lesson.get_by_label("Theme").select_option("dark")
     lesson.get_by_role("button", name="Projector").first.click()
