@@ -51,12 +51,9 @@ def test_prose_is_said_and_its_marked_sentences_stand_over_slides():
 
 
 def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
-    def solved(name):
-        return code(name, "<p>solved</p>", tags=["solution"])
-
     found = slides_of(
         code("import torch\n\nlesson_setup()", "<style></style>"),
-        solved("first"),
+        text("```python\n# A heading?\n```\n\n$$x$$", "solution"),
         *(
             text(f"## {name}\n\n$$x$$")
             for name in ("Sources", "Next", "Further: more", "Exercises")

@@ -23,7 +23,6 @@ from tools.notebooks import (
     find_notebooks,
     read_notebook,
     replace_passages,
-    tags,
     write_copies,
 )
 
@@ -61,9 +60,6 @@ def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
     if any(cell.cell_type == "code" for cell in copy.cells):
         first = FIRST_CELL.format(address=address, needed=" ".join(requirements()))
         copy.cells.insert(0, nbformat.v4.new_code_cell(first, id="install-attnlab"))
-    for cell in copy.cells:
-        if "solution" in tags(cell):
-            cell.metadata["cellView"] = "form"  # Colab's own way to fold the code of a cell
     replace_passages(copy, PASSAGES)
     return copy
 

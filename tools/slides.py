@@ -75,12 +75,12 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.code = page, [], "", []
         self.section = ""
-        for cell in lesson.cells:
+        for cell in (one for one in lesson.cells if "solution" not in tags(one)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
                 self.read(cell.source)
-            elif self.is_shown and "solution" not in tags(cell):
+            elif self.is_shown:
                 self.run(cell)
 
     @property

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tools import slides
-from tools.notebooks import find_notebooks, is_lesson, read_notebook, tags
+from tools.notebooks import find_notebooks, is_lesson
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 SIZE = {"width": 1280, "height": 720}
@@ -80,9 +80,7 @@ def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder,
     notes = re.findall('<aside class="notes">.*?</aside>', page, re.DOTALL)
     assert "<summary>For teachers: a plan" in notes[0]
     assert "For teachers:" not in "".join([page.replace(note, "") for note in notes[:1]])
-    solved = [cell.source for cell in read_notebook(path).cells if "solution" in tags(cell)]
-    names = {name for source in solved for name in re.findall(r"def (\w*solution\w*)", source)}
-    assert [name for name in names if name in page] == []
+    assert not re.search(r"_solution\b", page)
     for part in ("MIT licensed", "Hakim El Hattab", "default-src 'none'"):  # reveal.js, no requests
         assert part in page
 

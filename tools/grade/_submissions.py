@@ -112,12 +112,11 @@ def exercises_of(path: Path) -> tuple[Exercise, ...]:
     found, heading, stubs = [], "", set()
     for cell in read_notebook(path).cells:
         heading = next((text for level, text in headings(cell) if level == 3), heading)
-        if cell.cell_type != "code" or "solution" in tags(cell):
-            continue
         if "exercise" in tags(cell):
             stubs.update(defined_names(cell.source))
-        asked = [(check, name) for check, name in calls_of_checks(cell.source) if name in stubs]
-        found += [Exercise(check, name, heading.partition(" ★")[0]) for check, name in asked]
+        title = heading.partition(" ★")[0]
+        asked = calls_of_checks(cell.source)
+        found += [Exercise(check, name, title) for check, name in asked if name in stubs]
     return tuple(found)
 
 
