@@ -107,6 +107,8 @@ better = [
 ]
 assert better[0].any() and better[1].any() and not (better[0] & better[1]).any()
 
+# %% after: why-first  numbers: 384, 5,000
+
 # %% after: favourite-keys
 named = "lakes harbor account commerce grade restaurants".split()
 liked = []
@@ -169,6 +171,8 @@ assert abs(difference[0] + 10) <= 1 and abs(difference[1] - 11) <= 1
 # %% after: shuffled-layers
 assert abs(by_chance.mean() - 2.0) < 0.05 and len(by_chance) == 300
 assert (by_chance >= best_share(layer.attention)).sum() == 1
+
+# %% after: shuffled-reading  numbers: 4
 
 # %% after: remember
 assert len(query_words) - 1 == 4999
