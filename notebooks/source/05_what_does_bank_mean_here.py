@@ -120,9 +120,11 @@ def new_vector(context, factor):
 
 def cosines(factor):
     """Return the cosines of both new vectors with the correct bank."""
-    by_river = cosine(new_vector(["river", "water"], factor), x[3])
-    by_money = cosine(new_vector(["money", "loan"], factor), x[2])
-    return torch.stack([by_river, by_money])
+    new = [
+        new_vector(["river", "water"], factor),
+        new_vector(["money", "loan"], factor),
+    ]
+    return cosine(torch.stack(new), x[[3, 2]])
 
 
 before = cosine(vectors(["bank"])[:, :4], x[[3, 2]])
@@ -365,7 +367,7 @@ for meaning, of_meaning in (("river", is_river), ("money", ~is_river)):
     print(f"{meaning} sentences: “bank” ranks number {rank}")
 
 # %% why-first [markdown]
-# &ZeroWidthSpace;<!--above-->“Bank” finds the clues of both meanings: of 5,000 words, it is number 8 in the river sentences and number 3 in the money sentences. A few words beat it on
+# &ZeroWidthSpace;<!--above-->“Bank” finds the clues of both meanings. Of 5,000 words, it is number 8 in the river sentences and number 3 in the money sentences. A few words beat it on
 # one meaning, but none on both.
 #
 # Which keys does “bank” prefer, then? The matrix `q_proj` of the layer makes the queries of all twelve heads, and `k_proj` makes the keys. Both give 384
