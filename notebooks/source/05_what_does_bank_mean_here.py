@@ -120,18 +120,15 @@ def new_vector(context, factor):
 
 def cosines(factor):
     """Return the cosines of both new vectors with the correct bank."""
-    new = [
-        new_vector(["river", "water"], factor),
-        new_vector(["money", "loan"], factor),
-    ]
-    return cosine(torch.stack(new), x[[3, 2]])
+    by_river = new_vector(["river", "water"], factor)
+    by_money = new_vector(["money", "loan"], factor)
+    return cosine(torch.stack([by_river, by_money]), x[[3, 2]])
 
 
 before = cosine(vectors(["bank"])[:, :4], x[[3, 2]])
 measured = torch.stack([before, cosines(0), cosines(1), cosines(4), cosines(16)])
 lines = ["before", "plain average", "attention", "scores times 4", "scores times 16"]
-pairs = ["river, water: with the river bank", "money, loan: with the money bank"]
-Table(lines, pairs, measured)
+Table(lines, ["with river and water", "with money and loan"], measured)
 
 # %% draw-average jupyter={"source_hidden": true}
 # %%answer 05/the-plain-average

@@ -265,8 +265,8 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.5")
 
 # %% two-reasons [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, an ambiguous word gives its clues about twice as much as the others do, on average. In
-# head 8 this is still only half a uniform share. Head 7 does the opposite: there the clues get less from their own word.
+# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as others do. This is an average
+# over the sentences, and in head 8 it is still only half a uniform share. Head 7 does the opposite: there the clues get less from their own word.
 #
 # The clues get most in head 3, about two uniform shares, but they get as much from the other ambiguous words. **A large
 # share alone does not show that a head has found a clue.**
@@ -277,7 +277,6 @@ show_figure(ax, "10.5")
 # the 5,000 common words of lesson 5 now ask in the place of the ambiguous word, and we call them **askers**. <!--below-->How
 # many askers are ahead of the ambiguous word, that is, give the clues more than it does? Counting them takes half a
 # minute.
-
 
 # %% luck
 common = layer.common_words(5000)
@@ -354,7 +353,7 @@ rows = ["u of a word / u of [CLS]"]
 draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
 
 # %% sink [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 6, 7, 8, 9 and 11, $u$ of a word is 8 to 12 times as long as $u$ of `[CLS]`.
+# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as `[CLS]`’s.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
 # weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05, on a word. What is such a
