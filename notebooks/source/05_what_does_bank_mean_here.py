@@ -52,13 +52,12 @@ ax = plot_attention(
 show_figure(ax, "5.1")
 
 # %% read-map [markdown]
-# The bottom row belongs to the river bank. <!--above-->Apart from itself, the river bank attends most to “river”. But [uniform
-# attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four tokens, and 0.28 is hardly more than that. (“River” gives more to the
-# river bank, 0.30, than to itself, 0.28.)
+# &ZeroWidthSpace;<!--above-->Only one weight stands out: the money bank gives 0.53 to itself. In the bottom row, the river bank attends most to itself and to “river”. But
+# [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four tokens, and “river” gets 0.28, which is hardly more.
 #
 # What does that do to the vectors? We compare the two banks by the **cosine** of the angle between them. It is 1 for two vectors that point in the same
-# direction, and 0 for two at right angles. The last column is the cosine before attention. The others are for the outputs of attention, with all scores
-# multiplied by a factor; our heatmap has the factor 1.
+# direction, and 0 for two at right angles. <!--below-->The table shows the cosine of the two banks before attention, and then after it. There, all scores are
+# multiplied by a factor, which is 1 in our heatmap.
 
 
 # %% factors
@@ -66,21 +65,19 @@ def cosine(a, b):
     return torch.nn.functional.cosine_similarity(a, b, dim=-1)
 
 
-factors, alike = [0, 1, 8], []
-for factor in factors:
+stages, alike = ["before attention"], [cosine(x[2], x[3])]
+for factor in (0, 1, 8):
     output = (factor * x @ x.T / 4**0.5).softmax(dim=-1) @ x
+    stages.append(f"factor {factor}")
     alike.append(cosine(output[2], output[3]))
-alike.append(cosine(x[2], x[3]))
-stages = [*(f"factor {factor}" for factor in factors), "before attention"]
 Table(["cosine of the banks"], stages, torch.stack(alike)[None])
 
 # %% fair-test [markdown]
-# Attention has mixed the banks. <!--above-->With the factor 1 the cosine of the banks rises from 0.06 to 0.74: they have become much more alike. Each output is an average of the
-# same four vectors, so each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**,
-# and the cosine is 1.
+# &ZeroWidthSpace;<!--above-->Attention has mixed the two banks: with the factor 1, their cosine rises from 0.06 to 0.74. Each output is an average of the same four vectors, so
+# each bank now contains a part of the other. With the factor 0 all weights are equal, both outputs are the same **plain average**, and the cosine is 1.
 #
 # With the factor 8, each bank gives most of its weight to itself, because there its score is largest. The money bank takes in nothing else, and the river
-# bank only some of “river” and “water”. So the banks stay apart. (If both gave all their weight to the same word, they would come out equal.)
+# bank only some of “river” and “water”. So the banks stay apart.
 #
 # But this cannot show that attention finds a meaning: the two banks went in as different vectors, already separated by the person who typed the table.
 #
@@ -91,11 +88,11 @@ Table(["cosine of the banks"], stages, torch.stack(alike)[None])
 
 # %% one-bank
 word_table = load_table("bank_words.csv")
+typed = dict(zip(word_table.tokens, word_table.values, strict=True))
 
 
 def vectors(words):
     """Return one row per word, (S, 5); a word that is not in the table gets zeros."""
-    typed = dict(zip(word_table.tokens, word_table.values, strict=True))
     return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
 
 
@@ -121,14 +118,17 @@ def new_vector(context, factor):
     return weights @ words
 
 
-measured = [cosine(vectors(["bank"])[:, :4], x[[3, 2]])]
-for factor in (0, 1, 4, 16):
-    by_river = cosine(new_vector(["river", "water"], factor), x[3])
-    by_money = cosine(new_vector(["money", "loan"], factor), x[2])
-    measured.append(torch.stack([by_river, by_money]))
+def cosines(factor):
+    """Return the cosines of both new vectors with the correct bank."""
+    by_river = new_vector(["river", "water"], factor)
+    by_money = new_vector(["money", "loan"], factor)
+    return cosine(torch.stack([by_river, by_money]), x[[3, 2]])
+
+
+before = cosine(vectors(["bank"])[:, :4], x[[3, 2]])
+measured = torch.stack([before, cosines(0), cosines(1), cosines(4), cosines(16)])
 lines = ["before", "plain average", "attention", "scores times 4", "scores times 16"]
-pairs = ["river, water: with the river bank", "money, loan: with the money bank"]
-Table(lines, pairs, torch.stack(measured))
+Table(lines, ["with river and water", "with money and loan"], measured)
 
 # %% draw-average jupyter={"source_hidden": true}
 # %%answer 05/the-plain-average
@@ -155,14 +155,14 @@ ax.text(bank[0] + 0.04, bank[1], "“bank” before", va="center")
 ax.scatter([], [], s=110, color="#0b61a4", label="after attention")
 ax.scatter([], [], s=70, color="#c8500a", marker="D", label="plain average")
 ax.set(xlim=(0, 1.5), ylim=(0, 1.1), xlabel="finance", ylabel="nature")
-ax.set_title("“bank” moves towards its neighbours")
+ax.set_title("The plain average ends up where attention does")
 ax.legend(loc="upper right")
 show_figure(ax, "5.2")
 
 # %% disagree [markdown]
-# Attention has no advantage. <!--above-->The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. Larger scores do not help,
-# because “bank”, too, has its largest score with itself and stays closer to where it was. So here the words next to “bank” decide where it goes, and the
-# weights add nothing. This experiment shows mixing and no selection.
+# &ZeroWidthSpace;<!--above-->The plain average does as well as attention: to two decimals, its cosines with the correct bank are the same. Larger scores do not help, because “bank”,
+# too, has its largest score with itself and stays closer to where it was. So here the words next to “bank” decide where it goes, and the weights add
+# nothing. This experiment shows mixing and no selection.
 #
 # ## When the words disagree
 #
@@ -202,7 +202,10 @@ Table(["strength 0", "strength 4", "strength 8"], columns, asked)
 #
 # ### Your experiment: drag a word
 #
-# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. The hollow circle is “bank” before attention.
+# Now every word is a point, with nature on the left, money on the right, and filler words at the bottom. A score is the dot product of two of these
+# points, counted from the centre of the plane, divided by √2. “Bank”, the hollow circle, stands straight above the centre, so **the higher a word lies, the
+# larger its score**, be it on the left or on the right.
+#
 # “River” and “loan” began as mirror images of each other. Then we dragged “river” **straight down**, and attention and the plain average came to lie in
 # different areas. <!--below-->Drag “river” back up and then to the right, past the middle. Do attention and the plain average end up in different
 # areas again?
@@ -213,8 +216,8 @@ BankExplorer(moved=[("river", -3, -1.3)])
 # %% trained-layer [markdown]
 # <details><summary>The answer</summary>
 #
-# No. Further down, “river” gets little weight, so attention turns to “loan”, while the plain average only moves down: there the weights decide. Pushed past the
-# middle, “river” takes the plain average along, so mixing is enough.
+# No. Far down, “river” has a low score and gets little weight, so attention turns to “loan”, while the plain average only moves down: there the weights
+# decide. Back up and past the middle, “river” takes both of them along to the right, so mixing is enough.
 # </details>
 #
 # ## A trained layer
@@ -235,13 +238,14 @@ ax.set_ylabel("head")
 show_figure(ax, "5.3")
 
 # %% who-asks [markdown]
-# Two rows stand out. <!--above-->In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64.
+# &ZeroWidthSpace;<!--above-->In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64. Head 2 gives everything to the token before “bank”, and most of the
+# other heads prefer `[CLS]`.
 #
 # ## Does it matter which word asks?
 #
-# If you may choose from twelve maps, one of them is likely to look convincing by chance (“Further” measures how likely). So we test all twelve heads on
-# fresh sentences. We wrote 35 sentences with “bank” and named the clue of each before the layer read it, except for three that we had used to explore
-# the layer. <!--below-->We leave out the three known sentences, and seven others with the same clues, so 25 remain.
+# Whoever may choose from twelve maps easily finds one that looks convincing. So we test all twelve heads on fresh sentences. We wrote 35 sentences with
+# “bank” and named the clue of each before the layer read it, except for three that we had used to explore the layer. <!--below-->We leave out the three known
+# sentences, and seven others with the same clues, so 25 remain.
 
 # %% fresh-sentences
 sentences = pd.read_csv(data_path("bank_sentences.csv"))
@@ -269,22 +273,19 @@ def clue_shares(query_words):
 
 
 by_bank = clue_shares(["bank"])[:, :, 0]  # (25, H)
-lines = ["mean over the sentences", "share of the sentences below 1"]
+lines = ["mean over the sentences", "fraction of the sentences with less than 1"]
 both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
 Table(lines, [f"head {head}" for head in range(12)], both)
 
 # %% many-askers [markdown]
-# One head stands out. <!--above-->On average, “bank” in head 4 gives the clue 3.3 uniform shares, more than in any other head. But in more than a quarter
-# of the sentences, it gets less than one uniform share.
+# &ZeroWidthSpace;<!--above-->On average, “bank” in head 4 gives the clue 3.3 uniform shares, more than in any other head. But in more than a quarter of the sentences, it gives the
+# clue less than one.
 #
 # Is “bank” the reason? Perhaps this head favours the clue words no matter which word asks. So we let 5,000 words ask in place of “bank”: the first
-# 5,000 in the layer's vocabulary with at least three letters, roughly the most common ones.
-
-# %% ask-rank
-predict("05/rank-of-bank")
+# 5,000 in the layer's vocabulary with at least three letters, roughly the most common ones. <!--below-->We rank the query words by the shares that they give to the
+# clue, on average over the 25 sentences.
 
 # %% see-rank
-# %%answer 05/rank-of-bank
 query_words = layer.common_words(5000)
 shares = clue_shares(query_words)  # (25, H, W)
 mean, at_bank = shares.mean(dim=0), query_words.index("bank")
@@ -292,14 +293,13 @@ others = mean.clone()
 others[:, at_bank] = 0
 results = {
     "rank of “bank”": 1 + (mean > mean[:, at_bank, None]).sum(dim=1),
-    "its share": mean[:, at_bank],
+    "its shares": mean[:, at_bank],
     "best other word": others.amax(dim=1),
     "median word": mean.median(dim=1).values,
 }
 pd.DataFrame(results).rename_axis("head").round(1)
 
 # %% draw-askers jupyter={"source_hidden": true}
-# %%answer 05/rank-of-bank
 import seaborn as sns
 
 fig, axes = plt.subplots(
@@ -319,36 +319,37 @@ for ax, head, title in zip(axes, (4, 3), titles, strict=True):
 show_figure(fig, "5.4")
 
 # %% two-groups [markdown]
-# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. In each of the other heads it ranks
-# 72nd or worse. (That it ranks 564th in two of them is a coincidence.) In head 3, “bank” also gives the clue more than two uniform shares, but so do
-# many words: there it ranks only 1,496th. <!--above-->So head 4 selects, and what it selects depends on the word that asks.
+# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average, and the best other word gives it 2.6. In head 3, “bank” also gives the clue
+# more than two uniform shares, but so do many words: there it ranks only 1,496th. <!--above-->So head 4 selects, and what it selects depends on the word that asks.
 #
-# Would “bank” come first with other sentences, too? We cannot know, but we can see how much the result depends on the ones that we have. In a
-# *bootstrap*, we draw 25 sentences from our 25 with replacement, so that some are drawn more than once and others not at all.
+# ### We picked head 4: what does that cost?
+#
+# We picked head 4 out of twelve because its number is large, and reported this number on the same sentences. Luck alone hardly explains that “bank” comes
+# first: if it were a word like any other, it would come first in at least one of twelve heads with a chance of at most 12 in 5,000, or 0.24%. But a number
+# that was chosen because it is large tends to be somewhat too large.
+#
+# To see how much, we choose a head on twelve of the sentences, drawn at random, and measure it on the other thirteen. <!--below-->We repeat this 1,000 times, and
+# each time the head may be another one.
 
-# %% bootstrap
+# %% halves
 generator = torch.Generator().manual_seed(0)
-draws = torch.randint(25, (2000, 25), generator=generator)  # 2,000 times
-how_often = torch.nn.functional.one_hot(draws, 25).sum(dim=1).float()  # (2000, 25)
-drawn_means = how_often @ shares[:, 4] / 25  # (2000, W)
-drawn_ranks = 1 + (drawn_means > drawn_means[:, at_bank, None]).sum(dim=1)
-print(f"“bank” ranks first in {(drawn_ranks == 1).float().mean():.0%} of the draws")
-print(f"and in the first ten in {(drawn_ranks <= 10).float().mean():.0%}")
-
-# %% same-sentence [markdown]
-# The claim becomes weaker. <!--above-->“Bank” is almost certainly near the front, but its first place partly depends on these sentences.
-#
-# One more test. <!--below-->Finally, the 5,000 words ask in the sentence with which we began.
-
-# %% ask-river
-at, river = sat.tokens.index("bank"), sat.tokens.index("river")
-to_river = layer.attend_as(query_words, sat.tokens, at)[4, :, river]  # (W,)
-larger = (to_river > to_river[at_bank]).sum()
-print(f"“bank”: {to_river[at_bank]:.2f}, median of all words: {to_river.median():.2f}")
-print(f"query words that give more to “river” than “bank” does: {larger}")
+chosen, own_shares, ranks = [], [], []
+for _ in range(1000):
+    order = torch.randperm(25, generator=generator)
+    head = by_bank[order[:12]].mean(dim=0).argmax()
+    means = shares[order[12:], head].mean(dim=0)  # (W,)
+    chosen.append(head)
+    own_shares.append(means[at_bank])
+    ranks.append(1 + (means > means[at_bank]).sum())
+ranks = torch.stack(ranks)
+print(f"head 4 is chosen in {(torch.stack(chosen) == 4).float().mean():.0%}")
+print(f"uniform shares from “bank”: {torch.stack(own_shares).mean():.1f} on average")
+print(f"“bank” in the first ten: {(ranks <= 10).float().mean():.0%}")
+print(f"“bank” first: {(ranks == 1).float().mean():.0%}")
 
 # %% groups [markdown]
-# The result is similar. <!--above-->In “she sat on the bank of the river”, “bank” gives “river” 0.71, and the median word gives it 0.03.
+# The choice costs little: head 4 is chosen nearly every time, and on sentences that took no part in the choice, the clue gets 3.2 uniform shares instead of
+# 3.3. <!--above-->“Bank” is in the first ten in 92% of the cases, but its first place partly depends on these sentences.
 #
 # ## One query for two meanings
 #
@@ -357,37 +358,41 @@ print(f"query words that give more to “river” than “bank” does: {larger}
 
 # %% see-groups
 is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
-for meaning, chosen in (("river", is_river), ("money", ~is_river)):
-    mean_share = shares[chosen, 4].mean(dim=0)  # (W,)
+for meaning, of_meaning in (("river", is_river), ("money", ~is_river)):
+    mean_share = shares[of_meaning, 4].mean(dim=0)  # (W,)
     rank = 1 + (mean_share > mean_share[at_bank]).sum()
     print(f"{meaning} sentences: “bank” ranks number {rank}")
 
 # %% why-first [markdown]
-# It finds both. <!--above-->Of 5,000 words, “bank” is number 8 in the river sentences and number 3 in the money sentences. So it looks for the clues of both meanings.
+# &ZeroWidthSpace;<!--above-->“Bank” finds the clues of both meanings. Of 5,000 words, it is number 8 in the river sentences and number 3 in the money sentences. A few words beat it on
+# one meaning, but none on both.
 #
-# Which keys does “bank” prefer, then? In the next cell, “bank” asks from position 5 of a sentence, and each of the 5,000 words is a key at position 3. The
-# cell prints the fifteen keys with the highest scores in head 4. <!--below-->As a control, the cell prints the favourite keys of three other query words as well.
+# Which keys does “bank” prefer, then? The matrix `q_proj` of the layer makes the queries of all twelve heads, and `k_proj` makes the keys. Both give 384
+# numbers, 32 for each head. In the next cell, “bank” asks from position 5 of a sentence, and each of the 5,000 words is a key at position 3. The cell prints
+# the fifteen keys with the highest scores in head 4. <!--below-->As a control, the cell prints the favourite keys of three other query words as well.
+
 
 # %% favourite-keys
-in_head_4 = slice(4 * 32, 5 * 32)  # its 32 of the 384 columns
-keys = []
-for start in range(0, 5000, 500):  # the layer takes at most 512 tokens at a time
-    words = layer.embed(query_words[start : start + 500], positions=[3] * 500)
-    keys.append(layer.attention.k_proj(words)[0, :, in_head_4])  # (500, 32)
-askers = ["bank", "river", "money", "chair"]
-asking = layer.embed(askers, positions=[5] * len(askers))
-queries = layer.attention.q_proj(asking)[0, :, in_head_4]  # (4, 32)
-for asker, scores in zip(askers, queries @ torch.cat(keys).T, strict=True):
+def in_head_4(matrix, word, position):
+    """Return the query or the key of a word in head 4, (32,)."""
+    vector = layer.embed([word], positions=[position])[0, 0]  # (384,)
+    return matrix(vector)[4 * 32 : 5 * 32]
+
+
+q_proj, k_proj = layer.attention.q_proj, layer.attention.k_proj
+keys = torch.stack([in_head_4(k_proj, word, 3) for word in query_words])  # (W, 32)
+for asker in ["bank", "river", "money", "chair"]:
+    scores = keys @ in_head_4(q_proj, asker, 5)  # (W,)
     favourites = scores.argsort(descending=True)[:15]
     print(f"{asker}:", ", ".join(query_words[i] for i in favourites))
 
 # %% which-meaning [markdown]
-# The list is mixed. <!--above-->Among the favourites of “bank”, “lakes” and “harbor” stand side by side with “account” and “commerce”. Others, such as “grade” and
-# “restaurants”, have little to do with either meaning. (We picked these words out after looking, so they are examples and no test.) The other query words
-# prefer quite different keys.
+# &ZeroWidthSpace;<!--above-->Among the favourites of “bank”, “lakes” and “harbor” stand side by side with “account” and “commerce”. Others, such as “grade” and “restaurants”, have
+# little to do with either meaning. (We picked these words out after looking, so they are examples and no test.) The other query words prefer quite different
+# keys.
 #
-# In this layer “bank” has the same query in every sentence, apart from the effect of its position. So “bank” asks for the same things in every sentence.
-# It cannot ask only for the words that fit the present sentence. <!--below-->Here is what “bank” does in two sentences about money.
+# In this layer “bank” has the same query in every sentence, apart from the effect of its position, so it cannot ask only for the words that fit the present
+# one. <!--below-->Here is what “bank” does in two sentences about money.
 
 # %% two-sentences
 deposit = "she walked to the bank to deposit the money"
@@ -397,40 +402,49 @@ for reading in (layer.read(deposit), layer.read(restaurants)):
     display(Table(["“bank” in head 4"], reading.tokens, row[None]))
 
 # %% thief [markdown]
-# Head 4 finds “deposit” in the first sentence. <!--above-->In the second sentence head 4 gives 0.76 to “restaurants” and only 0.01 to “money”. “Restaurants” is
+# In the first sentence, head 4 finds “deposit”. <!--above-->In the second sentence head 4 gives 0.76 to “restaurants” and only 0.01 to “money”. “Restaurants” is
 # one of its favourites from the list above, although it says nothing about this bank; “money” is not.
 #
 # ## “Robbed” instead of “saw”
 #
 # “The thief saw the bank by the river” can be about a river bank. If we replace “saw” with “robbed”, it must be about a money bank, and “river” only
-# says where that bank stands. Does the score of “bank” for “river” change?
+# says where that bank stands.
 #
-# The layer gives us weights. The logarithm of a weight is its score minus a number that is the same in the whole row (lesson 2), so we compare
-# differences: the score for “river” minus the score that “bank” gives to itself.
+# We look at the weight that “bank” gives to “river”, and at its score. The layer gives us weights only. But the logarithm of a weight is its score minus a
+# number that is the same in the whole row (lesson 2), so differences of scores can be read from the weights. We take the score of “bank” for “river”, minus
+# the score of “bank” for itself.
+
+# %% ask-robbed
+predict("05/robbed-for-saw")
 
 # %% see-robbed
-verbs, heads = ["saw", "robbed"], [f"head {head}" for head in range(12)]
-scores, to_river = [], []
-for verb in verbs:
+# %%answer 05/robbed-for-saw
+differences, of_river, of_verb = [], [], []
+for verb in ("saw", "robbed"):
     reading = layer.read(f"the thief {verb} the bank by the river")
-    at, river = reading.tokens.index("bank"), reading.tokens.index("river")
+    at, river, third = (reading.tokens.index(word) for word in ("bank", "river", verb))
     row = reading.weights[:, at]  # (H, S)
-    scores.append((row[:, river] / row[:, at]).log())
-    to_river.append(row[:, river])
-display(Table([f"difference, {verb}" for verb in verbs], heads, torch.stack(scores)))
-Table([f"weight, {verb}" for verb in verbs], heads, torch.stack(to_river))
+    differences.append((row[:, river] / row[:, at]).log())
+    of_river.append(row[:, river])
+    of_verb.append(row[:, third])
+lines = ["difference of the scores, saw", "difference of the scores, robbed"]
+lines += ["weight of river, saw", "weight of river, robbed"]
+lines += ["weight of saw", "weight of robbed"]
+heads = [f"head {head}" for head in range(12)]
+Table(lines, heads, torch.stack([*differences, *of_river, *of_verb]))
 
 # %% the-answer [markdown]
-# In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of
-# two words at their positions, and neither “bank” nor “river” has changed. The weights may change, because “robbed” takes a share of the row: in head 10 the
-# weight of “river” falls from 0.54 to 0.23.
+# &ZeroWidthSpace;<!--above-->In each of the twelve heads, the difference of the scores is the same for both sentences. A score of a first layer is computed from the vectors of two
+# words at their positions, and neither “bank” nor “river” has changed.
+#
+# The weights may change, because “robbed” takes a share of the row: in head 10 it gets 0.59, and the weight of “river” falls from 0.54 to 0.23.
 
 # %% the-meaning [markdown]
 # ## So does attention find the meaning?
 #
-# Not in this layer, as far as we could tell. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”; for half of the query words this weight
-# is 0.03 or less. That is selection, and it was learned. In “she walked to the bank to deposit the money” it selects “deposit”. But “bank” asks for lakes,
-# accounts and restaurants alike, whatever its sentence is about.
+# Not in this layer, as far as we could tell. In “she sat on the bank of the river”, head 4 gives 0.71 to “river”, and in “she walked to the bank to deposit
+# the money” it gives 0.67 to “deposit”. That is selection, it was learned, and hardly any other word in the place of “bank” does as well on the fresh
+# sentences. But “bank” asks for lakes, accounts and restaurants alike, whatever its sentence is about.
 #
 # Whether “river” tells us which bank is meant depends on a third word, “saw” or “robbed”. <!--above-->In this first layer the score of “bank” for “river” cannot
 # take a third word into account. (The output contains the values of all words. Whether it knows more than a plain average is tested in “Further”, on few
@@ -502,7 +516,7 @@ pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
 
 # %% pairs-read [markdown]
 # In clear sentences mixing is enough. In mixed sentences the plain average gets as many pairs right as attention does. But sixteen sentences are few.
-# To see how much chance does, we drew eight sentences of each meaning from the eight with replacement, 10,000 times, as in the bootstrap above. In 95% of
+# To see how much chance does, we used a *bootstrap*: we drew eight sentences of each meaning from the eight with replacement, 10,000 times. In 95% of
 # the draws, the two differ by no more than about ten pairs either way. So an advantage of up to about ten pairs would not have shown.
 #
 # ### Would a random head do it?
@@ -542,8 +556,8 @@ by_chance = torch.stack(by_chance)
 by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 
 # %% shuffled-reading [markdown]
-# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares. So 1.8 to 2.3 of them, as in heads 0, 3 and 10 of our
-# layer, are nothing unusual. But 3.3, as in head 4, is rare: in only one of the 300 shuffled layers does any head reach it.
+# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares. The 3.3 of head 4 are rare: in only one of the 300
+# shuffled layers does any head reach them.
 
 # %% remember [markdown]
 # ## What to remember
@@ -630,19 +644,20 @@ check_plain_average(plain_average_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken_report` has a mistake. Find it, and write a function that reports on a single head without this mistake.
-# `known_shares` and `fresh_shares` hold one row for each head and one column for each sentence.
-#
-# A report says: “One head gives the clue many uniform shares.” Its author looked for the best head on the very
-# sentences that the report is about. A result found in this way looks better than it is, either by luck or because a
-# head happens to favour these particular words. On our three known sentences, for example, head 10 is the best of the
-# twelve. On the seven other sentences with the same clues it gives the clue as many uniform shares as on these three,
-# but on the 25 fresh ones, which have other clues, it gives fewer than a third as many.
+# With `known_shares`, the author of a report explored a layer; `fresh_shares` come from sentences that the layer had not read. Both hold one row for each
+# head and one column for each sentence. `broken_report` says which head gives the clue the most uniform shares, and how many. The reported number is too
+# large on average, even if no head does anything special. Find out why, and write `tested_head`, which reports a head and its mean without this mistake.
 #
 # <details><summary>Hint</summary>
 #
-# The fresh sentences must not take part in the choice of the head. So you need two means: one to choose the head, and
-# one to report. Over which sentences does each of them go?
+# Two means are needed: one to choose the head, and one to report. Over which sentences does each of them go?
+# </details>
+#
+# <details><summary>What the mistake does to our own sentences</summary>
+#
+# The author looked for the best head on the very sentences that the report is about. Such a result looks better than it is, by luck or because a head
+# happens to favour these particular words. On our three known sentences, head 10 is the best of the twelve. On the seven others with the same clues it
+# gives the clue as many uniform shares, but on the 25 fresh ones, which have other clues, fewer than a third as many.
 # </details>
 
 
@@ -766,7 +781,7 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.** Two banks: 8. The fair test: 8. When the words disagree, with the explorer: 11. The trained layer: 3.
-# Who asks: 10. One query for two meanings: 4. The thief and the answer: 6.
+# Who asks: 8. One query for two meanings: 4. The thief and the answer: 8.
 #
 # **Where a class stalls.** *“But the model does understand”:* agree that a whole model may, and ask which cell shows
 # it. *“The plain average is only lucky”:* let the class write six sentences, three of each kind, and count. *The tie:*

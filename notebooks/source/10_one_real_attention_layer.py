@@ -39,14 +39,14 @@ lesson_setup()
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece), and `##` marks a piece that continues a
 # word. The markers `[CLS]` and `[SEP]` are put before and after the sentence. Each token enters as the sum of a vector
-# for its piece and a vector for its position, normalised. So no token knows anything about the others yet.
+# for its piece and a vector for its position, normalised. So no token knows anything about the others yet, and a score
+# depends on two tokens and their positions only, as in lesson 5.
 
 # %% read-sentence
 layer = load_layer()
 print(layer.tokens("The unhappiest crane"))
-reading = layer.read("she sat on the bank of the river")
-# (L, E), (H, L, S), (L, E)
-reading.embedded.shape, reading.weights.shape, reading.output.shape
+sat = layer.read("she sat on the bank of the river")
+sat.embedded.shape, sat.weights.shape, sat.output.shape  # (L, E), (H, L, S), (L, E)
 
 # %% experiment-heads [markdown]
 # ### Your experiment: twelve maps
@@ -66,7 +66,7 @@ RealHeadsExplorer(ask=False)
 #
 # ## When is a weight large?
 #
-# One sentence proves little, so we turn to 46 sentences with 304 words. <!--below-->Each sentence contains one
+# One sentence proves little, so we turn to 46. <!--below-->Each sentence contains one
 # of 21 ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
 
 # %% examples
@@ -80,7 +80,7 @@ examples.iloc[[0, 1, 6, 8, 9, 10]]
 
 # %% weight-of-cls
 def weight_of_cls(readings):
-    weights = [text.weights[:, 1:-1, 0] for text in readings]  # (H, words) each
+    weights = [reading.weights[:, 1:-1, 0] for reading in readings]  # (H, words) each
     return torch.cat(weights, dim=1).mean(dim=1)  # (H,)
 
 
@@ -89,9 +89,22 @@ heads = [str(head) for head in range(12)]
 Table(["weight of [CLS]"], heads, weight_of_cls(readings)[None])
 
 # %% so-much [markdown]
-# In head 6 it is 0.41. Is that a lot? Our sentences have only 8.6 tokens on average, markers included. To see what
-# happens in longer texts, we join three sentences at a time, and then nine, without full stops, and read each group as one
-# text.
+# In head 6 it is 0.41. Is that a lot? Our sentences are short. To see what happens in longer texts, we join three
+# sentences at a time, and then nine, without full stops, and read each group as one text. <!--below-->How many tokens do
+# such texts have on average, markers included?
+
+
+# %% join
+def in_groups(size):
+    """Join the sentences in groups, and read each group as one text."""
+    starts = range(0, len(examples) - size + 1, size)
+    return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
+
+
+groups = [in_groups(size) for size in (1, 3, 9)]
+lengths = [sum(len(text.tokens) for text in group) / len(group) for group in groups]
+by_length = [f"{length:.1f} tokens" for length in lengths]
+by_length
 
 # %% ask-length
 predict("10/cls-in-longer-texts")
@@ -99,82 +112,68 @@ predict("10/cls-in-longer-texts")
 
 # %% see-length
 # %%answer 10/cls-in-longer-texts
-def in_groups(size):
-    """Join the sentences in groups, and read each group as one text."""
-    starts = range(0, len(examples) - size + 1, size)
-    return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
+def draw(values, rows, title, number, **look):
+    """Draw a table with one column for each head, in which dark is large."""
+    _, ax = plt.subplots(figsize=(9, 1.1 + 0.4 * len(rows)), layout="constrained")
+    usual = {"annot": True, "fmt": ".2f", "cmap": "Blues", "vmin": 0, "cbar": False}
+    sns.heatmap(values, yticklabels=rows, linewidths=1, ax=ax, **(usual | look))
+    ax.set(xlabel="head", title=title)
+    ax.tick_params(axis="y", labelrotation=0)
+    return show_figure(ax, number)
 
 
-texts = {"1 sentence": in_groups(1), "3 sentences": in_groups(3)}
-texts["9 sentences"] = in_groups(9)
-Table(
-    list(texts), heads, torch.stack([weight_of_cls(group) for group in texts.values()])
-)
+values = torch.stack([weight_of_cls(group) for group in groups])  # (3, H)
+draw(values, by_length, "The weight of [CLS] falls as the text grows", "10.1")
 
 # %% in-uniform-shares [markdown]
-# &ZeroWidthSpace;<!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. In head 6 the scores of `[CLS]` do not grow with the text, and seven times as many tokens share the row.
-# **So a weight says little unless you know the number of tokens.**
+# &ZeroWidthSpace;<!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. Its score depends only on the word
+# that asks and on two positions, and not on the number of tokens, so seven times as many tokens share the row with it. **So a weight says little unless you know the number of tokens.**
 #
 # To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
 # tokens. A key has a share of 1 if all keys get the same weight.
 
 
 # %% shares-of-cls
-def draw_shares(values, names, title, number):
-    _, ax = plt.subplots(figsize=(7.4, 1 + 0.4 * len(names)), layout="constrained")
-    look = {"annot": True, "fmt": ".1f", "cmap": "Blues", "cbar": False}
-    sns.heatmap(values, vmin=0, vmax=4, yticklabels=names, ax=ax, **look)
-    ax.set(xlabel="head", title=title)
-    return show_figure(ax, number)
-
-
 def shares_of_cls(readings):
     shares = [text.weights[:, 1:-1, 0] * len(text.tokens) for text in readings]
     return torch.cat(shares, dim=1).mean(dim=1)  # (H,)
 
 
-values = torch.stack([shares_of_cls(group) for group in texts.values()])
-title = "In most heads, the shares of [CLS] change less than its weight"
-draw_shares(values, list(texts), title, "10.1")
+values = torch.stack([shares_of_cls(group) for group in groups])
+title = "In most heads, the uniform shares of [CLS] change much less"
+draw(values, by_length, title, "10.2", fmt=".1f", vmax=4)
 
 # %% short-only [markdown]
-# &ZeroWidthSpace;<!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. But in head 5 it gets four times as many in long
-# texts.
+# &ZeroWidthSpace;<!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. In head 5 its shares grow fourfold: this head
+# gives low scores to distant tokens, so a longer text takes little from `[CLS]`.
 # **From here on we measure the short sentences, and the results hold for those.**
 #
-# ## A portrait of the twelve heads
+# ## Where do words look?
 #
-# Where else do words look? We try five positions.
+# For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself, the token before or after
+# it, or some other word. If a word chose at random, each of the five named positions would be hit about one time in
+# nine. We leave out the first word of each sentence, because the token before it is `[CLS]`.
 
 
 # %% portrait
-def shares_of_five(reading):
-    weights, L = reading.weights, len(reading.tokens)
-    words = torch.arange(2, L - 1)  # all words but the first
-    to_cls, to_sep = weights[:, words, 0], weights[:, words, L - 1]  # (H, words) each
-    to_itself = weights[:, words, words]
-    to_before, to_after = weights[:, words, words - 1], weights[:, words, words + 1]
-    return L * torch.stack([to_cls, to_sep, to_itself, to_before, to_after])
+def where_to(reading):
+    """Return which kind of token gets the largest weight of each word: (6, H, words)."""
+    last = len(reading.tokens) - 1  # the position of [SEP]
+    i = torch.arange(2, last)  # all words but the first
+    j = reading.weights[:, i].argmax(dim=-1)  # (H, words)
+    kinds = [j == 0, j == last, j == i, j == i - 1, (j == i + 1) & (j < last)]
+    some_other = ~torch.stack(kinds).any(dim=0)
+    return torch.stack([*kinds, some_other])
 
 
-shares = torch.cat([shares_of_five(text) for text in readings], dim=-1)  # (5, H, 258)
-portrait = shares.mean(dim=-1)  # (5, H)
-names = ["[CLS]", "[SEP]", "itself", "token before", "token after"]
-title = "Of five positions, [CLS] gets the most in ten heads"
-draw_shares(portrait, names, title, "10.2")
+portrait = torch.cat([where_to(reading) for reading in readings], dim=-1)
+portrait = portrait.float().mean(dim=-1)  # (6, H)
+names = ["[CLS]", "[SEP]", "itself", "token before", "token after", "some other word"]
+draw(portrait, names, "In eight heads, most words look most at [CLS]", "10.3")
 
 # %% by-position [markdown]
-# **On average, `[CLS]` gets the most of the five positions in ten heads.**
-# &ZeroWidthSpace;<!--above-->In head 2, the token before gets nearly all of the weight, and in head 3 no position stands out. But a mean
-# can hide what the single words do. So how often is `[CLS]` the token with the largest weight?
-
-# %% largest
-largest = torch.cat([text.weights[:, 1:-1].argmax(dim=-1) for text in readings], dim=1)
-most_to_cls = (largest == 0).float().mean(dim=1)  # (H,)
-Table(["words that look most at [CLS]"], heads, most_to_cls[None])
-
-# %% the-shuffle [markdown]
-# &ZeroWidthSpace;<!--above-->In eight heads, most words give their largest weight to `[CLS]`.
+# &ZeroWidthSpace;<!--above-->In eight heads, most words give their largest weight to `[CLS]`. In head 2 every word looks most at the token
+# before it. In head 3, about half of the words look most at some other word, and none at `[CLS]`.
 #
 # ## Does a head look at a position?
 #
@@ -202,24 +201,25 @@ def moved_by_shuffling(reading, generator):
 
 
 generator = torch.Generator().manual_seed(0)
-moved = [moved_by_shuffling(text, generator) for text in readings]
+moved = [moved_by_shuffling(reading, generator) for reading in readings]
 moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
-Table(["attention that moves"], heads, moved[None])
+title = "Attention follows positions in heads 2 and 5, and a little in head 4"
+draw(moved[None], ["attention that moves"], title, "10.4", vmax=1)
 
 # %% by-asker [markdown]
-# &ZeroWidthSpace;<!--above-->In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh. **So heads 2 and 5, and
-# to some extent 4, look at positions among the words.** About `[CLS]`, which stayed in its place, this says nothing.
+# &ZeroWidthSpace;<!--above-->In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh. In the other nine heads it is
+# at most 0.07. **So heads 2 and 5, and to some extent 4, look at positions among the words.** About `[CLS]`, which stayed
+# in its place, this says nothing.
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5, in one head, “bank” selected words that go with banks. Does this hold for other ambiguous words, and in
-# which heads? We measure the uniform shares that the clues get from the ambiguous word.
+# In lesson 5, in one head, “bank” gave its clues more than nearly any other word did. Does this hold for other ambiguous
+# words, and in which heads? We measure the uniform shares that the clues of a sentence get, on average over its clues, from the
+# ambiguous word.
 #
 # A large share can have two reasons: that this word asks, or that the head gives such clues large shares whoever asks.
-# So we also put other words in its place, and call them **askers**: the 5,000 words of lesson 5, and the other 20
-# ambiguous words. This takes half a minute.
-#
-# &ZeroWidthSpace;<!--below-->First, the ambiguous words themselves ask.
+# So, as a control, we let the other 20 ambiguous words ask in its place. They are a strict control, because they are
+# words of the same kind: nouns with several meanings, each with clues of its own.
 
 
 # %% clue-shares
@@ -231,85 +231,91 @@ def clue_shares(word, sentence, clues, askers):
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-# %% askers
-common, ambiguous = layer.common_words(5000), list(examples.word.unique())
-from_word, from_common, from_others = [], [], []
+ambiguous = list(examples.word.unique())
+from_word, from_others = [], []
 for word, sentence, clues in examples.values:
     others = [other for other in ambiguous if other != word]
     from_word.append(clue_shares(word, sentence, clues, [word]))
-    from_common.append(clue_shares(word, sentence, clues, common))
     from_others.append(clue_shares(word, sentence, clues, others))
-from_word = torch.stack(from_word)  # (46, H, 1)
-from_common = torch.stack(from_common)  # (46, H, 5000)
-from_others = torch.stack(from_others)  # (46, H, 20)
-own = from_word.mean(dim=(0, 2))  # (H,)
-Table(["the ambiguous words ask"], heads, own[None])
-
-# %% head-3 [markdown]
-# &ZeroWidthSpace;<!--above-->The clues get most in head 3, twice their uniform share. This is the head in which no position stands out.
-# Does it find the clues for this word, or does it give them much in any case?
-
-# %% ask-askers
-predict("10/when-others-ask")
-
-# %% see-askers
-# %%answer 10/when-others-ask
-median = from_common.mean(dim=0).median(dim=1).values  # (H,)
-others = from_others.mean(dim=(0, 2))
-names = ["the ambiguous words ask", "the median asker", "the other ambiguous words"]
-Table(names, heads, torch.stack([own, median, others]))
+from_word, from_others = torch.stack(from_word), torch.stack(from_others)
+own, of_others = from_word.mean(dim=(0, 2)), from_others.mean(dim=(0, 2))  # (H,)
+from_word.shape, from_others.shape  # (46, H, 1), (46, H, 20)
 
 # %% draw-askers jupyter={"source_hidden": true}
-# %%answer 10/when-others-ask
-_, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-look = {"ls": "none", "ms": 9}
-ax.vlines(range(12), others, own, color="#e6b392", lw=3)
-ax.plot(own, "D", color="#c8500a", label="the ambiguous word itself", **look)
-ax.plot(others, "o", color="#7fb2d9", label="the other ambiguous words", **look)
-ax.plot(median, "_", color="#555", mew=2, label="the median asker", **look)
-ax.axhline(1, color="#999", ls="--", lw=1)
-ax.text(11.6, 1.03, "uniform", ha="right", va="bottom", color="#666", fontsize=9)
-ax.set(xlabel="head", ylabel="uniform shares of the clues", ylim=(0, 2.9))
-ax.set(xticks=range(12), title="In heads 1, 4, 8 and 10 it matters most who asks")
-ax.legend(loc="upper right", ncols=3, fontsize=8, columnspacing=1)
-show_figure(ax, "10.3")
+_, ax = plt.subplots(figsize=(9, 4), layout="constrained")
+ax.vlines(range(12), of_others, own, color="#e6b392", lw=4)
+ax.plot(of_others, "o", color="#7fb2d9", ms=11, label="the other ambiguous words")
+ax.plot(own, "D", color="#c8500a", ms=8, label="the ambiguous word itself")
+for head in range(12):
+    up = own[head] >= of_others[head]
+    for shares, colour, above in ((own, "#a03f08", up), (of_others, "#2c6ea3", not up)):
+        y = shares[head] * (1.12 if above else 0.89)
+        look = {"va": "bottom" if above else "top", "ha": "center", "fontsize": 9}
+        look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        ax.text(head, y, f"{shares[head]:.2f}", color=colour, **look)
+ax.axhline(1, color="#999", ls="--", lw=1, zorder=0)
+ax.set(xlabel="head", ylabel="uniform shares of the clues", yscale="log")
+ax.set(ylim=(0.2, 4), xticks=range(12), yticks=[0.25, 0.5, 1, 2, 4])
+ax.set(yticklabels=["0.25", "0.5", "1", "2", "4"])
+ax.minorticks_off()
+ax.set_title(
+    "In heads 1, 4, 8 and 10, the clues get about twice as much from their own word"
+)
+ax.legend(loc="upper right", ncols=2)
+show_figure(ax, "10.5")
 
 # %% two-reasons [markdown]
-# In head 3 the clues get 1.68 shares from the median asker, so this head gives them much whoever asks. **A large share
-# alone does not show that a head has found a clue.**
+# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as others do. This is an average
+# over the sentences, and in head 8 it is still only half a uniform share. Head 7 does the opposite: there the clues get less from their own word.
 #
-# The other 20 ambiguous words are a stricter control. In head 3 they give the clues as much as the ambiguous word itself
-# does. <!--above-->In heads 1, 4, 8 and 10 an ambiguous word gives its clues about twice as much as others do.
+# The clues get most in head 3, about two uniform shares, but they get as much from the other ambiguous words. **A large
+# share alone does not show that a head has found a clue.**
 #
-# Was the arc from “bank” to “river” a lucky pick? Twelve heads and 46 sentences give 552 chances to find such an arc. We
-# count how many of the 5,000 askers give the clues more than the ambiguous word does, and say that they are *ahead*. We
-# count the same for the other ambiguous words.
-
+# ### Was the arc a lucky pick?
+#
+# Twelve heads and 46 sentences give 552 chances to find an arc such as the one from *bank* to *river*. For each of them,
+# the 5,000 common words of lesson 5 now ask in the place of the ambiguous word, and we call them **askers**. <!--below-->How
+# many askers are ahead of the ambiguous word, that is, give the clues more than it does? Counting them takes half a
+# minute.
 
 # %% luck
+common = layer.common_words(5000)
+from_common = []
+for word, sentence, clues in examples.values:
+    from_common.append(clue_shares(word, sentence, clues, common))
+from_common = torch.stack(from_common)  # (46, H, 5000)
+
+
 def askers_ahead(shares):
-    """Count the common words that give the clues more: shares (46, H, A) -> (46, H, A)."""
-    counts = [(from_common > one[..., None]).sum(dim=-1) for one in shares.unbind(-1)]
-    return torch.stack(counts, dim=-1)
+    """Count the askers that give the clues more: shares (46, H, 1) -> (46, H)."""
+    return (from_common > shares).sum(dim=-1)
 
 
-ahead, ahead_of_others = askers_ahead(from_word), askers_ahead(from_others)
-by_chance = (ahead_of_others < 10).float().mean(dim=-1).sum()
-few = (ahead < 10).sum().item()
+ahead = askers_ahead(from_word)
+few = ahead < 10
 print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
-print(f"fewer than 10 ahead: {few} of 552; other ambiguous words: {by_chance:.1f}")
-in_first_tenth = (ahead < 500).float().mean(dim=(0, 2))  # (H,)
-others_in_it = (ahead_of_others < 500).float().mean(dim=(0, 2))
-names = ["the ambiguous word in the first tenth", "other ambiguous words in it"]
-Table(names, heads, torch.stack([in_first_tenth, others_in_it]))
+print("fewer than ten ahead:", few.sum().item(), "of", few.numel())
+print("in each head:", few.sum(dim=0).tolist())
+
+# %% lucky-cases [markdown]
+# &ZeroWidthSpace;<!--above-->In 15 of the 552 cases, fewer than ten of the 5,000 askers are ahead of the ambiguous word. The arc from *bank* to
+# *river* is one of them. How many of these cases could be luck?
+
+# %% ask-another-word
+predict("10/another-word")
+
+# %% see-another-word
+# %%answer 10/another-word
+of_each = []
+for k in range(20):  # another word for each sentence, twenty times
+    ahead_of_other = askers_ahead(from_others[:, :, [k]])
+    of_each.append((ahead_of_other < 10).sum().item())
+print("fewer than ten ahead of another word:", of_each)
+print("on average:", sum(of_each) / 20)
 
 # %% what-arrives [markdown]
-# In 15 of the 552 cases, fewer than ten askers are ahead, and the arc from “bank” to “river” is one of them. Other
-# ambiguous words would make us expect one or two such cases. So luck may explain one or two of the 15, but not all.
-#
-# The table gives shares of the 46 sentences. In heads 1, 4, 8 and 10, the ambiguous word is more often among the first
-# tenth of the askers than the others are, but in only about half of the sentences, or less.
-# &ZeroWidthSpace;<!--above-->**The ambiguous word is ahead of the others on average, not in every sentence**.
+# With another ambiguous word in the place of ours, fewer than two such cases are left on average. <!--above-->So luck may
+# explain one or two of the 15 cases, but not all. Thirteen of the 15 lie in heads 1, 4, 8 and 10.
 #
 # ## What reaches the output?
 #
@@ -330,33 +336,27 @@ def projected_values(x):
     return torch.stack([v @ block.T for v, block in zip(values, blocks, strict=True)])
 
 
-u = projected_values(reading.embedded)
-output = (reading.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
-assert torch.allclose(output, reading.output, atol=1e-5)
+u = projected_values(sat.embedded)
+output = (sat.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
+assert torch.allclose(output, sat.output, atol=1e-5)
 
 # %% how-long [markdown]
-# &ZeroWidthSpace;<!--below-->How long is $u$ for `[CLS]`, compared with its mean length for the 304 words? We also put `[CLS]` into
-# position 1, and the first word of each sentence into position 0, where it did not stand in training.
+# `[CLS]` always stands at position 0, so in each head it always has the same $u$. <!--below-->How many times as long is the $u$ of
+# a word, on average over all words?
 
 # %% sink-lengths
-words = torch.cat([text.embedded[1:-1] for text in readings])  # (304, E)
+words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (words, E)
 of_words = projected_values(words).norm(dim=-1).mean(dim=-1)  # (H,)
-first_words = [text.tokens[1] for text in readings]
-vectors = {
-    "[CLS] in 0": layer.embed(["[CLS]"], positions=[0]),
-    "[CLS] in 1": layer.embed(["[CLS]"], positions=[1]),
-    "first words in 0": layer.embed(first_words, positions=[0] * 46),
-}
-lengths = [projected_values(x[0]).norm(dim=-1).mean(dim=-1) for x in vectors.values()]
-lengths = torch.stack(lengths) / of_words  # (3, H)
-Table(list(vectors), heads, lengths)
+times_as_long = of_words / u[:, 0].norm(dim=-1)
+title = "In five heads, a word has a much longer u than [CLS]"
+rows = ["u of a word / u of [CLS]"]
+draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
 
 # %% sink [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 6, 7, 8, 9 and 11, $u$ of `[CLS]` is about a tenth as long as a word’s. Neither
-# `[CLS]` in position 1 nor the words in position 0 have such a short $u$.
+# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as `[CLS]`’s.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
-# weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 · 0.11, or 0.05, on a word. What is such a
+# weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05, on a word. What is such a
 # token good for? Let us take it away: no token may look at `[CLS]` any more.
 
 # %% ask-sink
@@ -365,25 +365,27 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def length_ratio(reading):
-    """Compare the lengths of what each head adds without [CLS] and with it."""
+def grown(reading):
+    """Return by what factor each head adds more without [CLS]: measured, expected."""
     u, weights = projected_values(reading.embedded), reading.weights
-    others = weights.index_fill(-1, torch.tensor(0), 0)  # no weight for [CLS]
-    others = others / others.sum(dim=-1, keepdim=True)
-    ratio = (others @ u).norm(dim=-1) / (weights @ u).norm(dim=-1)
-    return ratio[:, 1:-1]  # (H, words)
+    others = weights[..., 1:]  # (H, L, S - 1)
+    left = others.sum(dim=-1)  # (H, L): 1 minus the weight of [CLS]
+    without = (others @ u[:, 1:]).norm(dim=-1) / left
+    measured = without / (weights @ u).norm(dim=-1)
+    return torch.stack([measured, 1 / left])[..., 1:-1]  # (2, H, words)
 
 
-measured = torch.cat([length_ratio(text) for text in readings], dim=1)
-measured = measured.median(dim=1).values  # over the words
-if_it_added_nothing = 1 / (1 - weight_of_cls(readings))
-names = ["length without [CLS] / length with it", "1 / (1 - weight of [CLS])"]
-Table(names, heads, torch.stack([measured, if_it_added_nothing]))
+factors = torch.cat([grown(reading) for reading in readings], dim=-1)
+factors = factors.median(dim=-1).values  # over the words
+names = ["length without [CLS] / with it", "1 / (1 - weight of [CLS])"]
+title = "In the five heads with a sink, 1 / (1 - w) predicts the growth"
+draw(factors, names, title, "10.7", vmin=1, vmax=2)
 
 # %% the-arithmetic [markdown]
 # It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
 # $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
-# $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree.
+# $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree. (In head 11 the
+# measured factor is the larger one, because what little `[CLS]` adds there points against the rest.)
 #
 # **So a sink turns a head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
 # little.
@@ -406,38 +408,40 @@ def changes(reading):
     return (moves / reading.output.norm(dim=-1))[..., 1:-1]  # (2, H, words)
 
 
-removed, equal = torch.cat([changes(text) for text in readings], dim=-1).mean(dim=-1)
+ablated = torch.cat([changes(reading) for reading in readings], dim=-1).mean(dim=-1)
 names = ["head removed", "other weights equal"]
-Table(names, heads, torch.stack([removed, equal]))
+title = "Equal weights move the output less than removing the head does"
+draw(ablated, names, title, "10.8", vmax=0.5)  # (2, H)
 
 # %% before-table [markdown]
 # &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17. So
-# much of what head 4 adds does not depend on where it looks. Part of it is the same for every sentence, because the bias of the values is always added in full.
-# **A map shows what a head chooses, but a head can add a lot without choosing.**
+# much of what head 4 adds does not depend on where it looks. Part of it is the same for every sentence, because the bias
+# of the values is always added in full. **A map shows what a head chooses, but a head can add a lot without choosing.**
 #
 # ## So what does a trained layer really look at?
 #
-# Here are our measures, row by row. Within each row, dark is large.
+# Here are our measures, row by row. White is 0, but in the two rows of quotients it is 1: there, both are equal.
 
 # %% the-table
 names = ["attention that moves in a shuffle", "words that look most at [CLS]"]
-names += ["length of u of [CLS] / of a word", "clues: ambiguous word / others"]
+names += ["length of u: a word / [CLS]", "clues: ambiguous word / others"]
 names += ["output moves: head removed", "output moves: other weights equal"]
-rows = [moved, most_to_cls, lengths[0], own / others, removed, equal]
+rows = [moved, portrait[0], times_as_long, own / of_others, *ablated]
 table = torch.stack(rows)
-_, ax = plt.subplots(figsize=(8.4, 3.2), layout="constrained")
-look = {"annot": table, "fmt": ".2f", "cmap": "Blues", "linewidths": 1, "cbar": False}
-sns.heatmap(table / table.amax(dim=1, keepdim=True), yticklabels=names, ax=ax, **look)
-ax.set(xlabel="head", title="Different heads stand out in different rows")
-show_figure(ax, "10.4")
+special = table.clone()
+special[2:4] -= 1  # the quotients
+special /= special.amax(dim=1, keepdim=True)
+look = {"annot": table, "cmap": "RdBu", "vmin": -1, "vmax": 1}
+draw(special, names, "No head stands out in every row", "10.9", **look)
 
 # %% the-answer [markdown]
 # - **In eight of the twelve heads, most words give their largest weight to `[CLS]`**, which is not a word. In heads 6, 7,
 #   8, 9 and 11 its $u$ is so short that a large weight adds no more than a small one on a word.
 # - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
 # - **In heads 1, 4, 8 and 10 it matters who asks:** ambiguous words give their own clues about twice as much as other
-#   ambiguous words do, on average. In head 8 this is still less than a uniform share.
-# - **Head 3 gives the clues much**, whoever asks.
+#   ambiguous words do, on average. Head 7 does the opposite, and head 3 gives the clues much in both cases.
+# - **What a head adds depends only in part on where it looks.** In every head, equal weights move the output less than
+#   removing the head does. Head 2 is the one whose choice matters most.
 #
 # So the arc from *bank* to *river* in head 4 shows something real, but not that the model knows which bank is meant. In
 # a first layer, a score depends only on two tokens and their positions. If a third word is replaced, the sum that the
@@ -460,18 +464,19 @@ show_figure(ax, "10.4")
 # %% the-or-a
 exchange = {"the": "a", "a": "the"}
 moves = []
-for text, word in zip(readings, examples.word, strict=True):
-    i = text.tokens.index(word)
-    tokens = [*text.tokens]
+for reading, word in zip(readings, examples.word, strict=True):
+    i = reading.tokens.index(word)
+    tokens = [*reading.tokens]
     tokens[i - 1] = exchange.get(tokens[i - 1], tokens[i - 1])
-    if tokens != text.tokens:
+    if tokens != reading.tokens:
         weights, u = weights_for(tokens), projected_values(layer.embed(tokens)[0])
-        attention = (weights - text.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
-        added = weights @ u - text.weights @ projected_values(text.embedded)
-        change = added[:, i].norm(dim=-1) / text.output[i].norm()
+        attention = (weights - reading.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
+        added = weights @ u - reading.weights @ projected_values(reading.embedded)
+        change = added[:, i].norm(dim=-1) / reading.output[i].norm()
         moves.append(torch.stack([attention, change]))
 names = ["attention that moves", "what is added moves"]
-Table(names, heads, torch.stack(moves).mean(dim=0))
+title = "In head 2, other words arrive with the same weights"
+draw(torch.stack(moves).mean(dim=0), names, title, "10.10", vmax=0.5)
 
 # %% the-or-a-reading [markdown]
 # At most 0.04 of the attention of a head moves, and yet what head 2 adds moves by 0.40 of the length of the output. Head 2
@@ -483,12 +488,12 @@ Table(names, heads, torch.stack(moves).mean(dim=0))
 #
 # - Count in uniform shares. In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads, and compare the result with what you would
-#   see if nothing special were going on: with shuffled words, other words that ask, or uniform weights.
+#   see if nothing special were going on: with shuffled words, with other words that ask, or with equal weights.
 # - In our short sentences, most words give their largest weight to `[CLS]` in eight of the twelve heads of this layer.
 # - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
 #   adds by $1 / (1 - w)$. So a head can turn itself down, as long as $w$ is large.
-# - In a first layer, the ratio of two weights in the same row does not depend on any third word, as long as all words
-#   keep their positions.
+# - In a first layer, a score depends on two tokens and their positions. A third word can change a weight, but not this
+#   score.
 # - A weight says where a head takes something from, not what it takes. To know what matters, remove or replace
 #   something and measure the output.
 
@@ -564,8 +569,8 @@ check_sink_share(sink_share_solution)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
 # “head removed” means in the last figure. But `careless` removes the wrong numbers, and it also leaves something behind.
-# Write `careful`, which does neither, and try it on a freshly loaded layer. (The parameters of `load_layer()` do not
-# require gradients, so you can change them in place.)
+# Write `careful`, which does neither. Call `load_layer()` again before you try either of them, because `careless` changes
+# the layer that it gets. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
 #
 # <details><summary>Hint</summary>
 #
@@ -668,10 +673,10 @@ check_own_word(my_word_solution)
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
-x = reading.embedded[None]  # (N, L, E)
+x = sat.embedded[None]  # (N, L, E)
 mean = theirs(x, x, x)[1]  # (N, L, S)
 by_head = theirs(x, x, x, average_attn_weights=False)[1]  # (N, H, L, S)
-assert torch.allclose(by_head[0], reading.weights, atol=1e-5)
+assert torch.allclose(by_head[0], sat.weights, atol=1e-5)
 print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f}")
 
 # %% sources [markdown]
@@ -706,8 +711,8 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The layer and the explorer: 10. When a weight is large, and the portrait: 11. Positions: 3. The
-# word that asks: 11. What reaches the output, and the sink: 8. Heads removed or made uniform, and the table: 7. The exercises take another 40 minutes; set them, and “Further”, as homework.
+# **50 minutes.** The layer and the explorer: 10. When a weight is large, and where words look: 12. Positions: 3. The
+# word that asks: 10. What reaches the output, and the sink: 8. Heads removed or made uniform, and the table: 7. The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.** *A beautiful arc:* ask how many pictures the author looked at before choosing this one, and
 # what another word would do in the same place. *“`[CLS]` is important, since everything looks at it”:* ask what the
