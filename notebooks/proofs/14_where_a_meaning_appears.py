@@ -41,6 +41,7 @@ assert lost[thief, -1]
 worked = sentences.index("she swam well and worked at the bank")
 assert to_own_side[:, -1].argmin() == worked and not trained[worked, 1:].any()
 assert to_own_side[worked, -1] < 2 * to_own_side[worked, 1] < 0
+river_mean, money_mean = vectors[is_river].mean(dim=0), vectors[~is_river].mean(dim=0)
 spread = cosine_similarity(river_mean, money_mean, dim=-1)
 assert spread[3] < spread[1] < spread[0]  # the two means move apart
 

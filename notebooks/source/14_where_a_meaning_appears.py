@@ -213,11 +213,11 @@ def own_side_with(edit):
 
 
 equal = own_side_with(equal_shares)
-counts = {
+compared = {
     "trained weights": trained.sum(dim=0).tolist(),
     "equal shares": equal.sum(dim=0).tolist(),
 }
-pd.DataFrame.from_dict(counts, orient="index", columns=places)
+pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-equal [markdown]
 # <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. Is that a real difference?
@@ -275,9 +275,9 @@ def equal_late(layer, weights):
     return equal_shares(layer, weights) if layer >= 3 else weights
 
 
-counts["in layers 0 to 2 only"] = own_side_with(equal_early).sum(dim=0).tolist()
-counts["in layers 3 to 5 only"] = own_side_with(equal_late).sum(dim=0).tolist()
-pd.DataFrame.from_dict(counts, orient="index", columns=places)
+compared["in layers 0 to 2 only"] = own_side_with(equal_early).sum(dim=0).tolist()
+compared["in layers 3 to 5 only"] = own_side_with(equal_late).sum(dim=0).tolist()
+pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-early [markdown]
 # <!--above-->Equal shares in layers 0 to 2 lose as many sentences as equal shares everywhere, and in layers 3 to 5 they
@@ -409,9 +409,10 @@ swaps = {
 }
 rows = []
 for by_other, by_same in swaps.values():
-    means = [f"{x.mean():.2f}" for x in (by_other, by_same, by_same - by_other)]
-    rows.append([*means, (by_other < by_same).sum().item()])
-columns = ["other meaning (%)", "same meaning (%)", "difference", "sentences"]
+    first, second = (round(x.mean().item(), 1) for x in (by_other, by_same))
+    further = (by_other < by_same).sum().item()
+    rows.append([first, second, round(second - first, 1), further])
+columns = ["other meaning (%)", "same meaning (%)", "difference", "same > other"]
 pd.DataFrame(rows, [*swaps], columns)
 
 # %% draw-swaps jupyter={"source_hidden": true}
@@ -432,7 +433,7 @@ show_figure(ax, "14.4")
 
 # %% read-controls [markdown]
 # <!--above-->With the first word, the difference between the donors is less than a quarter as large as with “bank”. But
-# it has the same sign in just as many sentences, 34 of 35, as the last column counts. Had we only counted sentences, we
+# it has the same sign in just as many sentences, 34 of 35, as the last column says. Had we only counted sentences, we
 # would have taken the two effects for equal. In “bank” before layer 0, no words of the sentence have arrived yet, and
 # the two kinds of donors hardly differ. (A foreign first word raises the lean a little, whatever its meaning. So only
 # the difference between donors counts.)
