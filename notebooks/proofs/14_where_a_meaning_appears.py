@@ -16,14 +16,12 @@ assert (of_thief[1:6] > 0.001).all() and (of_thief[1:].diff() < 0).all()
 river_mean, money_mean = vectors[is_river].mean(dim=0), vectors[~is_river].mean(dim=0)
 assert cosine_similarity(river_mean, money_mean, dim=-1).min() > 0.9
 
-# %% after: to-include  numbers: 35
+# %% after: fair-leans
 # before the first layer, the vector depends on the position of "bank" alone
 where = [encoder.tokens(one).index("bank") for one in sentences]
 for a in range(35):
     for b in range(a):
         assert torch.equal(vectors[a, 0], vectors[b, 0]) == (where[a] == where[b])
-
-# %% after: see-included
 assert on_own_side(included, is_river)[:, 0].sum() == 24
 assert on_own_side(left_out, is_river)[:, 0].sum() == 16
 assert left_out.abs().min() > 1e-4 and included.abs().min() > 1e-5  # no sign hangs on rounding
@@ -74,8 +72,7 @@ for some, uncentred in (
     assert (counted - uncentred.sum(dim=0)).abs().max() <= 1
 
 # %% after: overlap  numbers: 0, 5
-assert (outcome == 2).sum() - (outcome == 1).sum() == 26
-assert (outcome[:, :3] == 2).sum() > 2 * (outcome[:, 3:] == 2).sum()
+assert (outcome == 2).sum() == 29 and (outcome == 1).sum() == 3
 
 # %% after: see-early
 assert (own_side_with(equal_early)[:, 4:].sum(dim=0) <= equal[:, 4:].sum(dim=0)).all()
@@ -142,8 +139,7 @@ ours = of_144["trained weights"]
 for seed in range(1, 5):  # with other coins
     assert chance(trained, equal, seed) < 0.005
     assert 0.05 < chance(*unplaced.values(), seed) < 0.15
-    for name in ("equal shares", "in layers 0 to 2 only"):
-        assert chance(ours, of_144[name], seed) < 0.005
+    assert chance(ours, of_144["equal shares"], seed) < 0.005
     assert chance(ours, of_144["in layers 3 to 5 only"], seed) > 0.5
 rows_of_144 = pd.read_csv(data_path("two_meanings.csv"))
 without = []

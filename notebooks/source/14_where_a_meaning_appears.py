@@ -6,14 +6,14 @@
 # change the score of “bank” for “sailed”. It can only bring the words to “bank”. But the model has six layers, and the
 # later ones read what the earlier ones have written.
 #
-# So we might expect the later layers to put this “bank” right. You will see that it goes the other way round.
-# **Which layer knows which bank is meant, and does anything use it?**
+# So we might expect the later layers to put this “bank” right. It will go the other way round. <!--above-->Which layer
+# knows which bank is meant, and does anything use it?
 #
 # **You need:** [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink, and controls) and
 # [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
 #
 # **You will be able to:** read a meaning from the vectors of a model, layer by layer; compare attention with a control
-# that has the same freedom; and swap one vector to test whether the rest of the model takes up what it holds.
+# that has the same freedom; and swap one vector to see whether other words take up what it holds.
 #
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 10.
 
@@ -35,7 +35,7 @@ lesson_setup()
 #
 # The model is all-MiniLM-L6-v2, whose first attention layer you know. Each of its six layers has two parts: attention
 # with twelve heads, and then an [MLP](glossary.ipynb#MLP), which processes every token separately. Each part adds its
-# result to the token’s vector, and a norm follows. (In lesson 12, the norm came before each part.) We look at the
+# result to the token’s vector, and a norm follows. We look at the
 # vectors before the first layer and after each of the layers 0 to 5.
 #
 # We use the 35 sentences with “bank” from lesson 5. In 19 of them, which we call *clear*, every clue points to the
@@ -53,11 +53,10 @@ vectors.shape  # (N, 7, E)
 # %% nearer [markdown]
 # ## Nearer to which mean?
 #
-# To read a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). Our probe is simple.
-# We take the mean of the vectors from the river sentences, and the mean of those from the money sentences. The **lean**
-# of a vector is its cosine with the river mean minus its cosine with the money mean. If the lean is above 0, the vector
-# is nearer to the river mean, and otherwise to the money mean. We say that “bank” is on its *own side* if it leans to
-# the meaning that it has in its sentence.
+# To read a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). We take the mean of
+# the vectors from the river sentences, and the mean of those from the money sentences. The **lean** of a vector is its
+# cosine with the river mean minus its cosine with the money mean. Above 0, it is nearer to the river mean. We say that
+# “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
 #
 # We try it on the thief. The means are made from the other 34 sentences.
 
@@ -85,7 +84,9 @@ fair_lean(thief, vectors[thief], vectors, is_river)
 # to the river, its own side. From there on it leans less and less, and after layer 5 it leans to money. This is the
 # opposite of what we expected.
 #
-# Is the thief an exception? We do the same for all 35 sentences.
+# Is the thief an exception? We do the same for all 35 sentences, and each stays out of the means that it is compared
+# with. Is this necessary? We can test it before the first layer. There, nothing from the rest of the sentence has
+# reached “bank” yet, so there is no meaning to read.
 
 
 # %% fair-leans
@@ -100,30 +101,18 @@ def on_own_side(leans, is_river):
 
 
 left_out = fair_leans(vectors, is_river)  # (35, 7)
-
-# %% to-include [markdown]
-# Was it necessary to leave every sentence out of the means that it is compared with? We can test this before the first
-# layer. There, nothing from the rest of the sentence has reached “bank” yet, so there is no meaning to read. The 35
-# vectors differ only because “bank” has different positions.
-
-# %% ask-included
-predict("14/the-sentence-itself")
-
-# %% see-included
-# %%answer 14/the-sentence-itself
-included = lean(vectors, vectors, is_river)  # (35, 7)
-for leans in (included, left_out):
+included = lean(vectors, vectors, is_river)  # each is part of its own mean
+for leans in (left_out, included):
     print(on_own_side(leans, is_river)[:, 0].sum().item(), "of 35")
 
 # %% leave-out [markdown]
-# With its own sentence in the mean, “bank” is on its own side in 24 of the 35 sentences, although there is nothing to
-# read. <!--above-->A vector pulls its own mean towards itself, and these vectors are so similar that the small pull
-# often decides. With the sentence left out, 16 are on their own side, about as many as by guessing. So every sentence
-# stays out of the means that it is compared with.
+# With each sentence left out, 16 are on their own side, about as many as by guessing. With each one included, there are
+# 24, although there is nothing to read. <!--above-->A vector pulls its own mean towards itself, and these vectors are so
+# similar that the small pull often decides. So from here on, every sentence is left out.
 #
 # ## Through the layers
 #
-# In layer 0, “bank” attends to the other words for the first time. This layer cannot weigh one clue by another.
+# In layer 0, “bank” attends to the other words for the first time.
 
 # %% ask-layers
 predict("14/after-one-layer")
@@ -163,13 +152,12 @@ fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.1")
 
 # %% read-layers [markdown]
-# <!--above-->After layer 0, “bank” is on its own side in 29 of the 35 sentences. This layer cannot choose between
-# clues, but it brings the words to “bank”, and in most sentences their mixture tells which bank is meant. Only one of
-# the clear sentences is still on the other side, and five of the mixed ones are.
+# One layer is enough for most. <!--above-->After layer 0, “bank” is on its own side in 29 of the 35 sentences. This
+# layer cannot choose between clues, but it brings the words to “bank”, and in most sentences their mixture tells which
+# bank is meant.
 #
-# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. And in “she swam well
-# and worked at the bank”, they only make it worse. (In Figure 14.1, compare the sides and not the sizes: from layer to
-# layer, the two means move apart as well.)
+# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. And in “she swam
+# well and worked at the bank”, they only make it worse.
 #
 # ### Your experiment: from layer to layer
 #
@@ -189,7 +177,7 @@ LayersExplorer(layer=3, ask=False)  # it starts after three layers, 0 to 2
 #
 # ## Does choosing matter?
 #
-# Six layers have mixed the words of the sentence into “bank”. Would mixing be enough, without choosing among the words?
+# Six layers have mixed the words into “bank”. Would mixing be enough, without choosing among them?
 # We need a [control](glossary.ipynb#control) like the plain average of lesson 5, but one that takes away nothing except
 # the choice. In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]` (the sinks of lesson 10).
 # Only the rest is shared equally among the other words.
@@ -220,8 +208,8 @@ compared = {
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-equal [markdown]
-# <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. Is that a real difference?
-# Both were tested on the *same* sentences, so we should compare them sentence by sentence.
+# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. Both were
+# tested on the *same* sentences, so we should compare them sentence by sentence.
 
 # %% draw-squares jupyter={"source_hidden": true}
 from matplotlib.colors import ListedColormap
@@ -249,17 +237,18 @@ axes[1].set_yticks([])
 handles = [Patch(color=shade, label=name) for name, shade in looks.items()]
 fig.legend(handles=handles, loc="outside lower center", ncols=4)
 only_trained, only_equal = (outcome == 2).sum(), (outcome == 1).sum()
-title = f"{only_trained} squares are blue, and {only_equal} are orange"
+title = (
+    f"The trained weights win {only_trained} squares, and equal shares win {only_equal}"
+)
 fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.2")
 
 # %% overlap [markdown]
-# A blue square is a sentence that only the trained weights have on its own side, and an orange one is a sentence that
-# only equal shares have there. <!--above-->Blue squares far outnumber orange ones, and most of them are at the top.
-# Chance rarely gives such a difference, as “Further” tests.
+# The difference is one-sided. <!--above-->Many sentences are on their own side only with the trained weights, and few
+# only with equal shares. Chance rarely gives such a difference, as “Further” tests.
 #
-# In which layers does the choosing matter? That is not where the blue squares are: if a word is missed in layer 0, the
-# loss may still show after layer 5. So we let the words share equally in some layers only.
+# In which layers does the choosing matter? The blue squares do not tell: if a word is missed in layer 0, this may still
+# show after layer 5. So we let the words share equally in some layers only.
 
 # %% ask-early
 predict("14/early-or-late")
@@ -280,20 +269,18 @@ compared["in layers 3 to 5 only"] = own_side_with(equal_late).sum(dim=0).tolist(
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-early [markdown]
-# <!--above-->Equal shares in layers 0 to 2 lose as many sentences as equal shares everywhere, and in layers 3 to 5 they
-# lose none. So choosing among the words matters in the first three layers. What “bank” has taken up by then stays in
-# the residual stream, and the later layers need not choose again.
+# It matters early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere. In
+# layers 3 to 5, they cost nothing: 33 sentences stay on their own side. So choosing among the words matters in the
+# first three layers. What “bank” has taken up by then stays in the residual stream.
 #
-# One thing besides the words plays a part: their positions. They disturb the equal shares more, and without positions
-# the difference is smaller. With our 35 sentences it could then be chance, but with 144 sentences about eight other
-# words, chance rarely gives it. “Further” shows both.
+# The positions of the words play a part as well: they disturb equal shares more. Without positions, the difference
+# could be chance with our 35 sentences, but hardly with 144 sentences about eight other words (see “Further”).
 #
 # ## Does anything use it?
 #
-# That a meaning can be read from a vector does not show that the model uses it. We needed labels to find the two means,
-# and the model has none. To test whether it uses the meaning, we change the vector of “bank” in the middle of the model
-# and watch the *other words* of the sentence. <!--below-->Such a swap is called
-# [**activation patching**](glossary.ipynb#activation-patching).
+# That a meaning can be read from a vector does not show that the model uses it. To test this, we change the vector of
+# “bank” and watch the *other words* of the sentence. <!--below-->Such a swap is called [**activation
+# patching**](glossary.ipynb#activation-patching).
 
 # %% draw-the-swap
 from attnlab.diagrams import draw_swap
@@ -302,11 +289,11 @@ show_figure(draw_swap(), "14.3")
 
 # %% one-swap [markdown]
 # The sentence whose vector is taken is the *donor*. We swap before layer 2, because “bank” is on its own side there in
-# 33 of the 35 sentences, and four layers are left in which the other words can take it up.
+# 33 of the 35 sentences, and four layers are left.
 #
 # To see what they take up, we average the vectors of the other words after the last layer and compute the lean of this
 # average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
-# means, too, we average the other words, in the 34 other sentences.
+# means, we do the same in the 34 other sentences.
 
 
 # %% other-words
@@ -324,8 +311,8 @@ unchanged = fair_leans(others, is_river)  # (35,)
 unchanged[thief]
 
 # %% by-hand-text [markdown]
-# The other words of the thief lean to money. That is no surprise, because *thief* and *gold* are among them. Now we do
-# one swap by hand: the thief gets the “bank” of “his loan from the bank was large”.
+# The other words of the thief lean to money, which is no surprise with *thief* and *gold* among them. Now we do one swap
+# by hand: the thief gets the “bank” of “his loan from the bank was large”.
 
 # %% by-hand
 loan = sentences.index("his loan from the bank was large")
@@ -337,9 +324,9 @@ fair_lean(thief, other_words(x, readings[thief].tokens), others, is_river)
 
 # %% read-by-hand [markdown]
 # With the “bank” of the loan, the other words lean to money even more. But one swap proves little: any foreign vector
-# disturbs a sentence, because it comes from other words and another position. (With “he robbed the bank with a gun” as
-# the donor, the lean moves the other way.) So each of the 34 other sentences becomes the donor in turn. Donors of the
-# *other* meaning are the test, and donors of the *same* meaning are the control.
+# disturbs a sentence. (With “he robbed the bank with a gun” as the donor, the lean moves the other way.) So each of the
+# 34 other sentences becomes the donor in turn. Donors of the *other* meaning are the test, and donors of the *same*
+# meaning are the control.
 #
 # The function `swap` repeats the lines from above, for all donors at once. `all_swaps` computes how much the other
 # words change their lean to their own side, in percent of its mean over the 35 sentences.
@@ -390,9 +377,8 @@ print(f"donors of the other meaning change the lean by {other.mean():.1f}%")
 print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
 # %% read-swap [markdown]
-# <!--above-->A “bank” of the other meaning takes away about 9% of the lean of the other words, and one of the same
-# meaning hardly changes it. So it is not foreign vectors as such that pull. The other words have taken up what layers 0
-# and 1 have written into “bank”.
+# The meaning decides. <!--above-->A “bank” of the other meaning takes away about 9% of the lean of the other words. One
+# of the same meaning hardly changes it. So it is not foreign vectors as such that pull.
 #
 # Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”. It has only one meaning,
 # but layers 0 and 1 have brought the words of its sentence to it as well.
@@ -427,16 +413,15 @@ palette = ["#0b61a4", "#6d757c", "#6d757c"]
 sns.swarmplot(pulls, orient="h", palette=palette, size=5, ax=ax)
 ax.axvline(0, color="#333", lw=1)
 ax.set_xlabel("difference between the donors (% of the mean lean)")
-title = "“Bank” pulls the other words, and only what layers wrote into it does"
+title = "A foreign “bank” pulls the other words, but only after layers 0 and 1"
 ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(ax, "14.4")
 
 # %% read-controls [markdown]
-# <!--above-->With the first word, the difference between the donors is less than a quarter as large as with “bank”. But
-# it has the same sign in just as many sentences, 34 of 35, as the last column says. Had we only counted sentences, we
-# would have taken the two effects for equal. In “bank” before layer 0, no words of the sentence have arrived yet, and
-# the two kinds of donors hardly differ. (A foreign first word raises the lean a little, whatever its meaning. So only
-# the difference between donors counts.)
+# It matters, but less. <!--above-->With the first word, the difference between the donors is less than a quarter as large
+# as with “bank”. But it has the same sign in just as many sentences, 34 of 35, as the last column says. Had we only
+# counted sentences, we would have taken the two effects for equal. In “bank” before layer 0, no words of the sentence
+# have arrived yet, and the two kinds of donors hardly differ.
 #
 # So the other words do take up what layers 0 and 1 have written into “bank”. The effect is small, because these words
 # also attend to one another, and their own clues are still there.
@@ -538,12 +523,10 @@ def own_side_of_144(edit):
 edits = {
     "trained weights": None,
     "equal shares": equal_shares,
-    "in layers 0 to 2 only": equal_early,
     "in layers 3 to 5 only": equal_late,
 }
 of_144 = {name: own_side_of_144(edit) for name, edit in edits.items()}
-for name in [*edits][1:]:
-    print(name, margin_and_chance(of_144["trained weights"], of_144[name]))
+print(margin_and_chance(of_144["trained weights"], of_144["equal shares"]))
 pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places).T
 
 # %% read-eight [markdown]
@@ -551,8 +534,8 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # sentences, the position of a word already says a little about its meaning, so the other numbers have to be compared
 # with 88.
 #
-# Otherwise the eight words repeat what “bank” has shown: equal shares in layers 0 to 2 lose many sentences, and in
-# layers 3 to 5 hardly any. Without positions, too, the trained weights stay ahead here: chance gives their margin in
+# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences, and in layers 3 to 5 only,
+# hardly any. Without positions, too, the trained weights stay ahead here: chance gives their margin in
 # about 3% of the tries.
 
 # %% remember [markdown]
@@ -652,7 +635,7 @@ check_hidden_token(hide_token_solution)
 
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-# The other words take up what “bank” says, but they do not need it: hiding it even raises their lean a little.
+# The lean hardly changes: the other words take up what “bank” says, but they do not need it.
 def mean_lean_without(positions):
     results = []
     for i, position in enumerate(positions):
