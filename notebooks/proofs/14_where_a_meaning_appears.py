@@ -169,3 +169,7 @@ for seed in range(1, 5):
 # %% after: sources  numbers: 2019, 2020, 2021, 2022
 
 # %% after: next  numbers: 2017, 2021, 2022
+
+# %% after: teacher-plan  numbers: 50, 10, 14, 16, 35, 29, 32, 34
+
+# %% after: teacher-questions  numbers: 1, 2, 33, 28, 35

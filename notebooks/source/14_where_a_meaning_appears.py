@@ -469,7 +469,7 @@ def margin_and_chance(ours, theirs):
     heads = torch.randint(2, (100_000, len(margins)), generator=generator)
     tossed = (1 - 2.0 * heads) @ margins  # a swap changes the sign
     as_large = tossed.abs() >= margins.sum()
-    return margins.sum().item(), as_large.float().mean().item()
+    return margins.sum().item(), round(as_large.float().mean().item(), 3)
 
 
 margin_and_chance(trained, equal)
@@ -502,8 +502,8 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in unplaced.items()}, plac
 
 # %% further-words [markdown]
 # Without positions, 31 sentences are on their own side after layer 0 instead of 29, and with equal shares 28 instead of
-# 22. So much of what looked like choosing in layer 0 was due to the positions. The trained weights are still ahead
-# after every layer, but with 35 sentences this margin could well be chance.
+# 22. Much of what looked like choosing in layer 0 was therefore due to the positions. The trained weights are still
+# ahead after every layer, but with 35 sentences this margin could well be chance.
 #
 # ### Eight other words
 #
@@ -535,8 +535,8 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # with 88.
 #
 # Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences, and in layers 3 to 5 only,
-# hardly any. Without positions, too, the trained weights stay ahead here: chance gives their margin in
-# about 3% of the tries.
+# hardly any. And without positions, the trained weights still stay ahead: chance gives their margin in about 3% of the
+# tries.
 
 # %% remember [markdown]
 # ## What to remember
