@@ -22,8 +22,8 @@ COLOURS = {
     "data": ROLES["paper"].light,  # tensors at the input and the output
     "step": to_hex(RAMP[2]),  # the steps that the lessons explain
     "other": ROLES["hatched"].light,  # the rest of the Transformer
-    "slow": ROLES["cool"].light,  # kinds of memory
-    "fast": ROLES["warm"].light,
+    "cool": ROLES["cool"].light,  # two of a kind, such as slow and fast memory
+    "warm": ROLES["warm"].light,
     "none": "none",
 }
 HEADS = tuple(ROLES[role].light for role in ("good", "focus", "other"))
@@ -211,6 +211,26 @@ def draw_memory_traffic(*, ax: Axes | None = None) -> Axes:
     attnlab.PeakMemory : counts the tables that are held.
     """
     return _draw("memory_traffic", ax)
+
+
+def draw_swap(*, ax: Axes | None = None) -> Axes:
+    """Draw the swap of lesson 14: one vector of another sentence is put in, and the rest watched.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Above, the sentence that gives its vector; below, the words that are watched, coloured.
+
+    See Also
+    --------
+    attnlab.pretrained.PretrainedEncoder : has such layers.
+    """
+    return _draw("swap", ax)
 
 
 def _boxes(name: str) -> list[Box]:

@@ -5,17 +5,14 @@ The measures of lesson 14, on the vectors of ``attnlab.pretrained.load_encoder``
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from attnlab._checks import check_list, check_size, check_text, check_type, shape, short
+from attnlab._checks import check_list, check_text, check_type, shape, short
 from attnlab._tensors import check_exact_ndim, check_floating, check_tensor
 from attnlab.pretrained import Edit, PretrainedEncoder
-
-NORMAL_95 = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
 
 
 def vectors_of(
@@ -122,50 +119,6 @@ def lean(vectors: Tensor, others: Tensor, is_first: Tensor) -> Tensor:
     first, second = others[is_first].mean(dim=0), others[~is_first].mean(dim=0)  # (7, E)
     cosine = torch.nn.functional.cosine_similarity
     return cosine(vectors, first, dim=-1) - cosine(vectors, second, dim=-1)
-
-
-def wilson_interval(correct: int, total: int) -> tuple[float, float]:
-    """Return the 95 % interval of Wilson for a share of independent trials.
-
-    Parameters
-    ----------
-    correct : int
-        How many of them were right.
-    total : int
-        How many there were.
-
-    Returns
-    -------
-    tuple of two floats
-        The smallest and the largest share for which such a result would not be surprising. Unlike
-        the usual interval, it stays between 0 and 1, and it is not empty if all or none are right.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the numbers are not integers, or ``correct`` is larger than ``total``.
-
-    See Also
-    --------
-    torch.distributions.Binomial : how many are right by chance.
-
-    References
-    ----------
-    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", Journal of the
-    American Statistical Association 22, 1927.
-
-    Examples
-    --------
-    >>> [round(end, 2) for end in wilson_interval(33, 35)]
-    [0.81, 0.98]
-    """
-    total = check_size("total", total, at_least=1)
-    correct = check_size("correct", correct, at_least=0, at_most=total)
-    z, share = NORMAL_95, correct / total
-    middle = share + z * z / (2 * total)
-    half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
-    below, above = ((middle + side * half) / (1 + z * z / total) for side in (-1, 1))
-    return max(0.0, below), min(1.0, above)
 
 
 def _check_known(name: str, vectors: Tensor, is_first: Tensor) -> None:

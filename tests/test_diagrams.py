@@ -12,6 +12,7 @@ from attnlab import diagrams
 ROLES, HEADS = ("query", "key", "value"), ("head 0", "head 1", "head 2")
 MATRICES = ("W_Q", "W_K", "W_V")
 TILES = "the tiles of the table, one after another"
+THIEF, LATER = {*"the thief sailed to bank with gold".split()}, "layers 2 to 5 run as usual"
 ATTEND = [("query", "scores"), ("key", "scores"), *pairwise(("scores", "weights", "output"))]
 BLOCK = ["words as", "+ position", "norm", "attention", "+", "norm", "MLP", "+", "to the"]
 TABLES = ["query", "multiply", "scores", "softmax", "weights", "average"]
@@ -54,6 +55,10 @@ DRAWINGS = {
             ("all keys", TILES),
         ],
         "step by step|in a fused kernel|slow\nmemory|fast\nmemory",
+    ),
+    "swap": (
+        [("bank", "bank"), *product(THIEF, [LATER]), *product([LATER], THIEF)],
+        "its vector of “bank” is put in",
     ),
 }
 

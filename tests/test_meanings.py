@@ -48,21 +48,6 @@ def test_leans_are_those_of_plain_python():
     assert_close(meanings.lean(new[1], vectors, IS_FIRST), found[1])
 
 
-@pytest.mark.parametrize(
-    ("correct", "total", "low", "high"),
-    [
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-        (20, 20, 0.8389, 1.0),
-    ],
-)
-def test_the_interval_is_that_of_newcombe(correct, total, low, high):
-    """Newcombe, Statistics in Medicine 17, 1998, table I, method 3; the last by symmetry."""
-    assert meanings.wilson_interval(correct, total) == pytest.approx((low, high), abs=5e-5)
-
-
 T, V, X = TypeError, ValueError, numbers(7)
 CALLS = [
     (lambda: meanings.vectors_of(ENCODER, "bank", []), V, "at least one text, got none"),
@@ -80,7 +65,6 @@ CALLS = [
     ),
     (lambda: meanings.lean(X, X, torch.arange(7) < 0), V, "at least once each, got 0 and 7"),
     (lambda: meanings.lean(X[..., :2], X, IS_FIRST), V, r"shape \(..., 3, 5\) as others have"),
-    (lambda: meanings.wilson_interval(6, 5), V, "correct must be at most 5, got 6"),
 ]
 
 

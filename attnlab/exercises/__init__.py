@@ -86,10 +86,9 @@ from attnlab.exercises.lesson_13 import (
     check_window_with_sinks,
 )
 from attnlab.exercises.lesson_14 import (
+    check_careful_swap,
     check_fooling_sentence,
     check_hidden_token,
-    check_needed_sentences,
-    check_removed_head,
 )
 
 _older.watch_cells()

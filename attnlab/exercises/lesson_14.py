@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 
 import torch
@@ -12,47 +12,55 @@ from torch import Tensor
 from attnlab.data import data_path
 from attnlab.exercises import _voice
 from attnlab.exercises._answers import Right, Wrong, choice, table, tokens_of
-from attnlab.exercises._forms import Compared, Either, Found, Value, randoms
-from attnlab.meanings import lean, vectors_of, wilson_interval
+from attnlab.exercises._forms import Compared, Either, Found, randoms
+from attnlab.meanings import lean, vectors_of
 from attnlab.pretrained import PretrainedEncoder, load_encoder
 
-# --- enough sentences -----------------------------------------------------------------------------
-
-RATE = 0.9
-NEEDED = next(n for n in range(1, 1000) if wilson_interval(n, n)[0] > RATE)
+# --- one vector is exchanged ----------------------------------------------------------------------
 
 
-@Value(
-    right=NEEDED,
+def with_row(x: Tensor, position: int, row: Tensor) -> Tensor:
+    """Return a copy of x with another vector at a position."""
+    new = x.clone()
+    new[position] = row
+    return new
+
+
+@Compared(
+    right=lambda x, position, donor, there: with_row(x, position, donor[there]),
+    what="result",
     slips={
-        "That is one too few, because the interval still reaches just below 0.9.": NEEDED - 1,
-        "With ten sentences, the interval reaches far below 0.9. Try wilson_interval(10, 10).": 10,
-        "That is the rule of three, which gives another interval. Try wilson_interval.": Either(
-            29, 30
+        "It takes the wrong vector of the donor. Take the one at `donor_position`.": (
+            lambda x, position, donor, _there: with_row(x, position, donor[position])
+        ),
+        "It puts the vector at the position that it has in the donor. Put it at `position`.": (
+            lambda x, _position, donor, there: with_row(x, there, donor[there])
         ),
     },
-    verified="With 35 sentences, all of them right, the interval just clears 0.9. That is how many "
-    "the lesson has.",
-    otherwise=lambda n: (
-        "The interval still reaches below 0.9."
-        if n < NEEDED
-        else "A smaller number of sentences is enough."
-    ),
+    otherwise="Exchange one vector, the one at `position`, for `donor[donor_position]`.",
+    verified="One vector is exchanged, and the vectors of the sentence itself are unchanged.",
+    axes=("token", "feature"),
+    keeps_inputs="Your function changes x itself, so the next swap would begin with a changed "
+    "sentence. Copy x first.",
 )
-def check_needed_sentences(_count: float) -> None:
-    """Check how many sentences, all right, lift the interval of Wilson above 0.9.
+def check_careful_swap() -> Iterator[tuple[str, tuple]]:
+    """Check a function that puts a vector of one sentence into another sentence.
 
-    Verified: the number.
+    Verified: the vectors for random sentences of two lengths, and that these are unchanged.
 
     Parameters
     ----------
     answer
-        The number, or a function without arguments that returns it.
+        A function of x (L, E), a position, the donor (M, E) and a position in it that returns the
+        new x.
 
     See Also
     --------
-    attnlab.meanings.wilson_interval : the interval.
+    torch.Tensor.clone : copies a tensor.
     """
+    for length, position, there in [(7, 5, 2), (6, 1, 3)]:
+        x, donor = randoms((length, 4), (9, 4), seed=length)
+        yield f"positions {position} and {there}", (x, position, donor, there)
 
 
 # --- a token is hidden ----------------------------------------------------------------------------
@@ -120,64 +128,6 @@ def check_hidden_token() -> Iterator[tuple[str, tuple]]:
             f"weights {(2, heads, length, length)} and position {position}",
             (scores.softmax(dim=-1), position),
         )
-
-
-# --- a head is removed ----------------------------------------------------------------------------
-
-LAYER, HEAD, L = 1, 3, 6
-
-
-def gone(*where: object, layers: Sequence[int] = (LAYER,), value: float = 0.0) -> Callable:
-    """Return an edit that puts a number where a part of the weights was."""
-
-    def edit(layer: int, weights: Tensor) -> Tensor:
-        new = weights.clone()
-        if layer in layers:
-            new[where] = value
-        return new
-
-    return edit
-
-
-ALL = slice(None)
-EVERY = range(6)
-
-
-@Compared(
-    right=gone(ALL, HEAD),
-    what="weights",
-    slips={
-        "Layers are counted from 0. Change only the second one, which has the number 1.": Either(
-            gone(ALL, HEAD, layers=(2,)), gone(ALL, HEAD, layers=EVERY)
-        ),
-        "The heads are on axis 1. Axis 2 holds the queries, and axis 3 the keys.": Either(
-            gone(ALL, ALL, HEAD), gone(ALL, ALL, ALL, HEAD)
-        ),
-        "-inf belongs in scores. These are weights, after the softmax, so set them to 0.": gone(
-            ALL, HEAD, value=-torch.inf
-        ),
-    },
-    otherwise="Set head 3 of the second layer to 0, and leave all other weights as they are.",
-    verified="Head 3 of the second layer is removed, and no other weight has changed.",
-    axes=("sequence", "head", "query", "key"),
-)
-def check_removed_head() -> Iterator[tuple[str, tuple]]:
-    """Check an edit that removes one head of one layer.
-
-    Verified: the weights of all six layers, for random weights.
-
-    Parameters
-    ----------
-    answer
-        A function of a layer's number and its weights (N, H, L, L) that returns weights.
-
-    See Also
-    --------
-    attnlab.pretrained.PretrainedEncoder.read : calls it in every layer.
-    """
-    for layer in (0, 2, LAYER, 3, 4, 5):  # so that each mistake shows by itself
-        (scores,) = randoms((2, 12, L, L), seed=layer)
-        yield f"layer {layer}", (layer, scores.softmax(dim=-1))
 
 
 # --- a sentence that the means get wrong ----------------------------------------------------------

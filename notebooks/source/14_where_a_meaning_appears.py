@@ -2,18 +2,20 @@
 # # 14 · Where a meaning appears
 #
 # “The thief sailed to the bank with the gold.” You know which bank is meant, although *thief* and *gold* suggest the
-# other one. The first attention layer of a trained model cannot know it: in a first layer, no third word can change the
-# score of “bank” for “sailed”. But the model has six layers.
+# other one. The first attention layer of a trained model cannot weigh one clue by another: there, no third word can
+# change the score of “bank” for “sailed”. It can only bring the words to “bank”. But the model has six layers, and the
+# later ones read what the earlier ones have written.
 #
-# So let us follow “bank” through all six. **Which layer knows which bank is meant, and does anything use it?**
+# So we might expect the later layers to put this “bank” right. It will go the other way round. <!--above-->Which layer
+# knows which bank is meant, and does anything use it?
 #
 # **You need:** [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink, and controls) and
 # [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
 #
-# **You will be able to:** read a meaning from vectors, layer by layer, give a control the same freedom as the method it
-# is compared with, say how much 35 sentences can show, and test whether other words take up what can be read.
+# **You will be able to:** read a meaning from the vectors of a model, layer by layer; compare attention with a control
+# that has the same freedom; and swap one vector to see whether other words take up what it holds.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 8.
+# **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 10.
 
 # %% setup
 import pandas as pd
@@ -22,7 +24,7 @@ from attnlab import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import LayersExplorer
-from attnlab.meanings import vectors_of, wilson_interval
+from attnlab.meanings import vectors_of
 from attnlab.pretrained import load_encoder
 from torch.nn.functional import cosine_similarity
 
@@ -31,13 +33,13 @@ lesson_setup()
 # %% six-layers [markdown]
 # ## Six layers
 #
-# The model is all-MiniLM-L6-v2, whose first attention layer you know. `load_encoder` loads it as a whole. Each of its
-# six layers has two parts: attention with twelve heads, and then an [MLP](glossary.ipynb#MLP), which processes every
-# token separately. Each part adds its result to the token’s vector, and a norm follows. (In lesson 12, the norm came
-# before each part.) We look at the vectors before the first layer and after each of the layers 0 to 5.
+# The model is all-MiniLM-L6-v2, whose first attention layer you know. Each of its six layers has two parts: attention
+# with twelve heads, and then an [MLP](glossary.ipynb#MLP), which processes every token separately. Each part adds its
+# result to the token’s vector, and a norm follows. We look at the
+# vectors before the first layer and after each of the layers 0 to 5.
 #
 # We use the 35 sentences with “bank” from lesson 5. In 19 of them, which we call *clear*, every clue points to the
-# right meaning. The other 16 are *mixed*: they also have words that suggest the wrong one.
+# meaning of the sentence. The other 16 are *mixed*: they also have words that suggest the other meaning.
 
 # %% all-banks
 encoder = load_encoder()
@@ -51,60 +53,62 @@ vectors.shape  # (N, 7, E)
 # %% nearer [markdown]
 # ## Nearer to which mean?
 #
-# We take the mean of the vectors from the river sentences, and the mean of
-# those from the money sentences. The **lean** of a vector is its cosine with the river mean, minus its cosine with the
-# money mean. If it is above 0, the vector is nearer to the river mean, and otherwise to the money mean.
+# To read a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). We take the mean of
+# the vectors from the river sentences, and the mean of those from the money sentences. The **lean** of a vector is its
+# cosine with the river mean minus its cosine with the money mean. Above 0, it is nearer to the river mean. We say that
+# “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
 #
 # We try it on the thief. The means are made from the other 34 sentences.
 
 
 # %% lean
-def lean(vector, others, is_river):
+def lean(vector, known, is_river):
     """How much nearer to the river mean: (..., E) -> (...)."""
-    river, money = others[is_river].mean(dim=0), others[~is_river].mean(dim=0)
+    river, money = known[is_river].mean(dim=0), known[~is_river].mean(dim=0)
     to_river = cosine_similarity(vector, river, dim=-1)
     return to_river - cosine_similarity(vector, money, dim=-1)
 
 
+def fair_lean(i, vector, known, is_river):
+    """The lean of a vector from sentence i, by the means of the other sentences."""
+    rest = torch.arange(len(known)) != i
+    return lean(vector, known[rest], is_river[rest])
+
+
 thief = sentences.index("the thief sailed to the bank with the gold")
-rest = torch.arange(35) != thief  # all the other sentences
-lean(vectors[thief], vectors[rest], is_river[rest])
+fair_lean(thief, vectors[thief], vectors, is_river)
 
 # %% read-lean [markdown]
 # The first number belongs to the vector before the first layer, and the last one to the vector after layer 5. All are
-# small, because the two means point in nearly the same direction. So we look at the sign. After layer 0, “bank” leans
-# to the river, which is right. After layer 5, it leans to money, which is wrong.
+# small, because the two means point in nearly the same direction, so we look at the sign. After layer 0, “bank” leans
+# to the river, its own side. From there on it leans less and less, and after layer 5 it leans to money. This is the
+# opposite of what we expected.
 #
-# Now we do the same for all 35 sentences. Before the first layer, nothing from the rest of the sentence has reached
-# “bank” yet. Its 35 vectors differ only because “bank” has different positions. We count twice: in one version, every
-# sentence is part of its own mean, and in the other, it is left out.
-
-# %% ask-included
-predict("14/the-sentence-itself")
+# Is the thief an exception? We do the same for all 35 sentences, and each stays out of the means that it is compared
+# with. Is this necessary? We can test it before the first layer. There, nothing from the rest of the sentence has
+# reached “bank” yet, so there is no meaning to read.
 
 
-# %% see-included
-# %%answer 14/the-sentence-itself
-def leans(vectors, is_river):
-    """The lean of each sentence, by the means of all the others."""
-    results = []
-    for i, vector in enumerate(vectors):
-        rest = torch.arange(len(vectors)) != i
-        results.append(lean(vector, vectors[rest], is_river[rest]))
-    return torch.stack(results)
+# %% fair-leans
+def fair_leans(vectors, is_river):
+    """The lean of each sentence, by the means of the others: (N, ..., E) -> (N, ...)."""
+    numbered = enumerate(vectors)
+    return torch.stack([fair_lean(i, x, vectors, is_river) for i, x in numbered])
 
 
-def is_right(lean_to_river):
-    return (lean_to_river > 0) == is_river[:, None]  # (35, 7)
+def on_own_side(leans, is_river):
+    return (leans > 0) == is_river[:, None]  # (N, 7)
 
 
-included, left_out = lean(vectors, vectors, is_river), leans(vectors, is_river)
-is_right(included)[:, 0].sum().item(), is_right(left_out)[:, 0].sum().item()
+left_out = fair_leans(vectors, is_river)  # (35, 7)
+included = lean(vectors, vectors, is_river)  # each is part of its own mean
+for leans in (left_out, included):
+    print(on_own_side(leans, is_river)[:, 0].sum().item(), "of 35")
 
 # %% leave-out [markdown]
-# With its own sentence in the mean, “bank” is on the correct side in 24 of 35 sentences, although there is nothing to
-# read. If the sentence is left out, 16 are right, which is about what guessing would give. The vectors are so similar
-# here that the small pull of a vector on its own mean often decides. So from here on, each sentence is left out.
+# With each sentence left out, 16 are on their own side, about as many as by guessing. With each one included, there are
+# 24, although there is nothing to read. <!--above-->A vector pulls its own mean towards itself, and these vectors are so
+# similar that the small pull often decides. So from here on, every sentence is left out.
 #
 # ## Through the layers
 #
@@ -115,381 +119,436 @@ predict("14/after-one-layer")
 
 # %% see-layers
 # %%answer 14/after-one-layer
+trained = on_own_side(left_out, is_river)  # (35, 7)
+counts = {
+    "19 clear": trained[~is_mixed].sum(dim=0).tolist(),
+    "16 mixed": trained[is_mixed].sum(dim=0).tolist(),
+    "all 35": trained.sum(dim=0).tolist(),
+}
 places = ["before", *(f"layer {number}" for number in range(6))]
-kinds = {"19 clear": ~is_mixed, "16 mixed": is_mixed, "all 35": is_mixed | ~is_mixed}
-trained_right = is_right(left_out)
-rows = [trained_right[kind].sum(dim=0) for kind in kinds.values()]
-pd.DataFrame(torch.stack(rows), [*kinds], places)
+pd.DataFrame.from_dict(counts, orient="index", columns=places)
 
 # %% draw-leans jupyter={"source_hidden": true}
 # %%answer 14/after-one-layer
 import matplotlib.pyplot as plt
 
 to_own_side = left_out * torch.where(is_river, 1, -1)[:, None]  # (35, 7)
-fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), sharey=True, layout="constrained")
-for ax, (title, kind) in zip(axes, list(kinds.items())[:2], strict=True):
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True, layout="constrained")
+panels = {"19 clear sentences": ~is_mixed, "16 mixed sentences": is_mixed}
+for ax, (name, kind) in zip(axes, panels.items(), strict=True):
     ax.plot(to_own_side[kind].T, color="#0b61a4", lw=1, alpha=0.55)
     ax.axhline(0, color="#333", lw=1)
     ax.axhspan(-0.1, 0, color="#c8500a", alpha=0.1, lw=0)
-    ax.set(title=f"{title} sentences", xlabel="after layer", ylim=(-0.08, 0.13))
+    ax.set(xlabel="after layer", ylim=(-0.08, 0.13))
+    ax.set_title(name, fontweight="normal")
     ax.set_xticks(range(7), ["before", *range(6)])
-axes[0].set_ylabel("lean to the right side")
-axes[0].text(6, -0.07, "wrong side", color="#8a3606", ha="right")
+axes[0].set_ylabel("lean to the own side")
+axes[0].text(6, -0.07, "other side", color="#8a3606", ha="right")
 axes[1].plot(to_own_side[thief], "o-", color="#c8500a", ms=4)
 axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#8a3606", va="center")
+axes[1].text(5.6, -0.062, "swam, worked", color="#0b61a4", va="center", ha="right")
+title = "Clear sentences find their side early, and two mixed ones lose it again"
+fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.1")
 
 # %% read-layers [markdown]
-# After layer 0, 29 of the 35 are right. The clear ones are nearly all told apart by then, and after layer 1 all of them
-# are. Of the mixed ones, at most 15 are right, after layer 3.
+# One layer is enough for most. <!--above-->After layer 0, “bank” is on its own side in 29 of the 35 sentences. This
+# layer cannot choose between clues, but it brings the words to “bank”, and in most sentences their mixture tells which
+# bank is meant.
 #
-# Figure 14.1 shows the leans themselves. Most of them grow up to layer 2 and then stay on their side. The thief’s bank
-# never gets far: after layers 3 and 4, its lean is about as small as before the first layer, where nothing can be known.
+# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. And in “she swam
+# well and worked at the bank”, they only make it worse.
 #
 # ### Your experiment: from layer to layer
 #
-# “The thief robbed the bank by the river” is about money. The bars show what “bank” attends to in the chosen layer, on
-# average over the twelve heads; you can also choose one head. The curves show its lean and those of the two means.
-# In which layer does “robbed” get the most weight? Which side does the vector lean to after that layer, and at the end?
-# Then type a sentence of your own.
+# “The thief robbed the bank by the river” is about money. The bars show what “bank” attends to in one layer, on average
+# over the twelve heads. The curves show the lean of “bank” and those of the two means. In which layer does “robbed” get
+# the most weight? And does “bank” lean to money after this layer? Then type a sentence of your own.
 
 # %% explorer
-LayersExplorer(layer=1, ask=False)
+LayersExplorer(layer=3, ask=False)  # it starts after three layers, 0 to 2
 
 # %% use-it [markdown]
 # <details><summary>The answer</summary>
 #
-# In layer 0, “robbed” gets 0.24, nearly twice as much as “river”. Yet after this layer “bank” leans to the river. From
-# then on, it stays near the middle between the two means: the model does not settle on either side.
+# In layer 0, “robbed” gets 0.24, nearly twice as much as “river”. Yet after this layer “bank” leans to the river. Later
+# it stays near the middle between the two means, and ends just on the side of money.
 # </details>
 #
-# ## How much can 35 sentences show?
+# ## Does choosing matter?
 #
-# If we had written 35 other sentences, we would have got different counts. Suppose that
-# the model is right in some fixed share of all such sentences, the *true rate*, which we do not know. An
-# [**interval**](glossary.ipynb#interval) contains all the true rates that could well have given our count. We use the
-# Wilson interval at the usual level of 95%: if you computed such intervals again and again, about 95% of them would
-# contain the true rate. (This assumes independent sentences, and ours have one writer.)
-
-# %% intervals
-for correct, total in ((19, 19), (29, 35), (16, 35)):
-    low, high = wilson_interval(correct, total)
-    print(f"{correct} of {total}: {low:.2f} to {high:.2f}")
-
-# %% read-intervals [markdown]
-# Even 19 of 19 does not mean “always”. But 29 of 35 is clearly more than guessing.
+# Six layers have mixed the words into “bank”. Would mixing be enough, without choosing among them?
+# We need a [control](glossary.ipynb#control) like the plain average of lesson 5, but one that takes away nothing except
+# the choice. In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]` (the sinks of lesson 10).
+# Only the rest is shared equally among the other words.
 #
-# ## Is this due to attention?
-#
-# Six layers have mixed the words of the sentence into “bank”. Would mixing be enough, without any selecting? To find
-# out, we take the [control](glossary.ipynb#control) of lesson 5, the plain average. In all 72 heads, every token now
-# gives the same weight to all tokens. Everything else stays: values, output projections, MLPs and norms.
-#
-# We pass a function as `edit`. In every layer, the model calls it with the number of the layer and its attention
+# We pass this function as `edit`. In every layer, the model calls it with the number of the layer and its attention
 # weights, and continues with the weights that it returns. A control must have the same freedom as the method it is
-# compared with, so the averaging model gets means of its own.
-
-# %% ask-average
-predict("14/every-head-averages")
+# compared with, so the changed model gets means of its own.
 
 
-# %% see-average
-# %%answer 14/every-head-averages
-def plain_average(layer, weights):  # weights: (N, H, L, L)
-    return torch.full_like(weights, 1 / weights.shape[-1])
-
-
-average = vectors_of(encoder, "bank", sentences, edit=plain_average)
-average_right = is_right(leans(average, is_river))
-rows = [trained_right.sum(dim=0), average_right.sum(dim=0)]
-pd.DataFrame(torch.stack(rows), ["trained weights", "plain average"], places)
-
-# %% draw-squares jupyter={"source_hidden": true}
-# %%answer 14/every-head-averages
-from matplotlib.colors import ListedColormap
-from matplotlib.patches import Patch
-
-outcome = (2 * trained_right.long() + average_right.long())[:, 1:]  # (35, 6)
-looks = {
-    "both": "#e6e8ea",
-    "only the trained weights": "#0b61a4",
-    "only the average": "#e8893c",
-    "neither": "#6d757c",
-}
-shades = ListedColormap([*looks.values()][::-1])
-fig, axes = plt.subplots(1, 2, figsize=(7.4, 2.1), width_ratios=[19, 16])
-fig.set_layout_engine("constrained")
-for ax, (title, kind) in zip(axes, list(kinds.items())[:2], strict=True):
-    squares = outcome[kind]
-    order = squares.sum(dim=1).argsort(descending=True, stable=True)
-    ax.pcolormesh(squares[order].T, cmap=shades, vmin=0, vmax=3, edgecolors="w", lw=1.5)
-    ax.set(title=f"{title} sentences", xticks=[], ylim=(6, 0), aspect="equal")
-    ax.set_yticks([0.5 + n for n in range(6)], places[1:])
-    ax.spines[:].set_visible(False)
-axes[1].set_yticks([])
-handles = [Patch(color=shade, label=name) for name, shade in looks.items()]
-fig.legend(handles=handles, loc="outside lower center", ncols=4)
-show_figure(fig, "14.2")
-
-# %% overlap [markdown]
-# After layer 5, the average gets 28 of 35 right, and the trained weights get 32. Is that a difference? Both were tested
-# on the *same* sentences, so only those in which one is right and the other wrong count. In Figure 14.2, they are blue
-# and orange. There are far more blue squares than orange ones, and the difference is the *lead* of the trained weights.
-#
-# Could such a lead be luck? If both were equally good, a coin might as well decide which of them gets the results of
-# the other. So we toss one coin for each sentence, for all its six squares at once, because they are not independent.
-# We do this 100,000 times, and count how often the lead gets as large as ours, to either side.
-
-
-# %% coins
-def lead_and_luck(ours, theirs):
-    """The lead over all layers, and how often coins give at least as large a one."""
-    leads = (ours.float() - theirs.float()).sum(dim=1)  # of each sentence
-    generator = torch.Generator().manual_seed(0)
-    coins = torch.randint(2, (100_000, len(leads)), generator=generator) * 2.0 - 1
-    as_large = (coins @ leads).abs() >= leads.sum()
-    return (
-        f"lead {leads.sum():.0f}, by luck in {as_large.float().mean():.2%} of the tries"
-    )
-
-
-lead_and_luck(trained_right, average_right)
-
-# %% read-coins [markdown]
-# By convention, a result that luck gives in fewer than 5% of the tries is taken seriously.
-# So the trained weights do better than the plain average.
-#
-# ### A milder control
-#
-# Is it because they choose among the words? The plain average also takes away two other things: the weight of a token
-# on itself, and the sinks of lesson 10. A milder control keeps both. Each token keeps its weights on itself, on `[CLS]`
-# and on `[SEP]`, and only the rest is shared equally.
-
-
-# %% milder
-def shared_rest(layer, weights):
+# %% equal
+def equal_shares(layer, weights):  # weights: (N, H, L, L)
     kept = torch.eye(weights.shape[-1], dtype=torch.bool)
     kept[:, [0, -1]] = True  # [CLS] and [SEP]
     rest = (weights * ~kept).sum(dim=-1, keepdim=True)
     return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True))
 
 
-milder_right = is_right(
-    leans(vectors_of(encoder, "bank", sentences, edit=shared_rest), is_river)
-)
-print("all layers:   ", lead_and_luck(trained_right, milder_right))
-print("layers 3 to 5:", lead_and_luck(trained_right[:, 4:], milder_right[:, 4:]))
-rows = [right.sum(dim=0) for right in (trained_right, milder_right, average_right)]
-pd.DataFrame(
-    torch.stack(rows), ["trained weights", "milder control", "plain average"], places
-)
+def own_side_with(edit):
+    edited = vectors_of(encoder, "bank", sentences, edit=edit)
+    return on_own_side(fair_leans(edited, is_river), is_river)  # (35, 7)
 
-# %% read-milder [markdown]
-# The trained weights lead the milder control, too, and luck rarely gives a lead of this size. Nearly three quarters of this lead
-# come from layers 0 to 2. So there, it helps to choose among the words, at least where positions disturb an average
-# (“Further” takes them away).
+
+equal = own_side_with(equal_shares)
+compared = {
+    "trained weights": trained.sum(dim=0).tolist(),
+    "equal shares": equal.sum(dim=0).tolist(),
+}
+pd.DataFrame.from_dict(compared, orient="index", columns=places)
+
+# %% read-equal [markdown]
+# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. Both were
+# tested on the *same* sentences, so we should compare them sentence by sentence.
+
+# %% draw-squares jupyter={"source_hidden": true}
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
+
+outcome = (2 * trained.long() + equal.long())[:, 1:]  # (35, 6)
+looks = {
+    "both": "#e6e8ea",
+    "only the trained weights": "#0b61a4",
+    "only equal shares": "#e8893c",
+    "neither": "#6d757c",
+}
+shades = ListedColormap([*looks.values()][::-1])
+fig, axes = plt.subplots(1, 2, figsize=(7.4, 2.5), width_ratios=[19, 16])
+fig.set_layout_engine("constrained")
+for ax, (name, kind) in zip(axes, panels.items(), strict=True):
+    squares = outcome[kind]
+    order = squares.sum(dim=1).argsort(descending=True, stable=True)
+    ax.pcolormesh(squares[order].T, cmap=shades, vmin=0, vmax=3, edgecolors="w", lw=1.5)
+    ax.set(xticks=[], ylim=(6, 0), aspect="equal")
+    ax.set_title(name, fontweight="normal")
+    ax.set_yticks([0.5 + n for n in range(6)], places[1:])
+    ax.spines[:].set_visible(False)
+axes[1].set_yticks([])
+handles = [Patch(color=shade, label=name) for name, shade in looks.items()]
+fig.legend(handles=handles, loc="outside lower center", ncols=4)
+only_trained, only_equal = (outcome == 2).sum(), (outcome == 1).sum()
+title = (
+    f"The trained weights win {only_trained} squares, and equal shares win {only_equal}"
+)
+fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+show_figure(fig, "14.2")
+
+# %% overlap [markdown]
+# The difference is one-sided. <!--above-->Many sentences are on their own side only with the trained weights, and few
+# only with equal shares. Chance rarely gives such a difference, as “Further” tests.
 #
-# After layers 3 to 5, the milder control is close behind. What is left of the lead could well be luck. So at the end,
-# 35 sentences are too few to tell whether choosing helps. (And the MLPs and norms were trained together with the
-# trained weights. A model that was trained to average might do better than either control.)
+# In which layers does the choosing matter? The blue squares do not tell: if a word is missed in layer 0, this may still
+# show after layer 5. So we let the words share equally in some layers only.
+
+# %% ask-early
+predict("14/early-or-late")
+
+
+# %% see-early
+# %%answer 14/early-or-late
+def equal_early(layer, weights):
+    return equal_shares(layer, weights) if layer < 3 else weights
+
+
+def equal_late(layer, weights):
+    return equal_shares(layer, weights) if layer >= 3 else weights
+
+
+compared["in layers 0 to 2 only"] = own_side_with(equal_early).sum(dim=0).tolist()
+compared["in layers 3 to 5 only"] = own_side_with(equal_late).sum(dim=0).tolist()
+pd.DataFrame.from_dict(compared, orient="index", columns=places)
+
+# %% read-early [markdown]
+# It matters early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere. In
+# layers 3 to 5, they cost nothing: 33 sentences stay on their own side. So choosing among the words matters in the
+# first three layers. What “bank” has taken up by then stays in the residual stream.
+#
+# The positions of the words play a part as well: they disturb equal shares more. Without positions, the difference
+# could be chance with our 35 sentences, but hardly with 144 sentences about eight other words (see “Further”).
 #
 # ## Does anything use it?
 #
-# That a meaning can be read from a vector does not show that the model uses it. We needed labels to find the two means,
-# and the model has none. To test it, we change the vector of “bank” and watch the rest. This is called
-# [**activation patching**](glossary.ipynb#activation-patching).
+# That a meaning can be read from a vector does not show that the model uses it. To test this, we change the vector of
+# “bank” and watch the *other words* of the sentence. <!--below-->Such a swap is called [**activation
+# patching**](glossary.ipynb#activation-patching).
+
+# %% draw-the-swap
+from attnlab.diagrams import draw_swap
+
+show_figure(draw_swap(), "14.3")
+
+# %% one-swap [markdown]
+# The sentence whose vector is taken is the *donor*. We swap before layer 2, because “bank” is on its own side there in
+# 33 of the 35 sentences, and four layers are left.
 #
-# Before layer 2, we take out the vector of “bank” and put in the one that “bank” has in another sentence, the *donor*.
-# The remaining layers then run as usual. At the end we look at the **other words**: the mean of their vectors, without
-# the markers, “bank”, and the first word, which we shall need. We compute their lean in the same way. The two means
-# now come from the other words of all the other sentences.
+# To see what they take up, we average the vectors of the other words after the last layer and compute the lean of this
+# average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
+# means, we do the same in the 34 other sentences.
+
 
 # %% other-words
-tokens = [encoder.tokens(sentence) for sentence in sentences]
-unchanged = [encoder(pieces)[0][:, 0] for pieces in tokens]  # (7, L, E) each
-of_bank = [pieces.index("bank") for pieces in tokens]
-of_first_word = [1] * 35  # [CLS] is at position 0
+readings = [encoder.read(sentence) for sentence in sentences]  # tokens and vectors
 
 
-def other_words(x, i):
-    """Average the other words of sentence i: (n, L, E) -> (n, E)."""
-    places = range(2, len(tokens[i]) - 1)
-    return x[:, [place for place in places if place != of_bank[i]]].mean(dim=1)
+def other_words(x, tokens):
+    """Average the words that we watch: (..., L, E) -> (..., E)."""
+    watched = [i for i in range(2, len(tokens) - 1) if tokens[i] != "bank"]
+    return x[..., watched, :].mean(dim=-2)
 
 
-others = torch.cat([other_words(x[-1:], i) for i, x in enumerate(unchanged)])  # (35, E)
-side = torch.where(is_river, 1, -1)
-own_lean = (leans(others, is_river) * side).mean()  # to their own side, on average
+others = torch.stack([other_words(one.vectors[-1], one.tokens) for one in readings])
+unchanged = fair_leans(others, is_river)  # (35,)
+unchanged[thief]
 
-# %% the-swap [markdown]
-# Each of the 34 other sentences is the donor in turn. Any foreign vector disturbs a sentence, because it comes from
-# other words and another position. So donors of the *right* meaning are the control for those of the wrong one.
+# %% by-hand-text [markdown]
+# The other words of the thief lean to money, which is no surprise with *thief* and *gold* among them. Now we do one swap
+# by hand: the thief gets the “bank” of “his loan from the bank was large”.
+
+# %% by-hand
+loan = sentences.index("his loan from the bank was large")
+x = readings[thief].vectors[2][None].clone()  # what layer 2 receives: (1, L, E)
+x[0, 6] = readings[loan].vectors[2, 5]  # “bank” is token 6 here, and token 5 there
+for layer in encoder.layers[2:]:
+    x, _ = layer(x)
+fair_lean(thief, other_words(x, readings[thief].tokens), others, is_river)
+
+# %% read-by-hand [markdown]
+# With the “bank” of the loan, the other words lean to money even more. But one swap proves little: any foreign vector
+# disturbs a sentence. (With “he robbed the bank with a gun” as the donor, the lean moves the other way.) So each of the
+# 34 other sentences becomes the donor in turn. Donors of the *other* meaning are the test, and donors of the *same*
+# meaning are the control.
+#
+# The function `swap` repeats the lines from above, for all donors at once. `all_swaps` computes how much the other
+# words change their lean to their own side, in percent of its mean over the 35 sentences.
 
 
 # %% swap
-def swap(i, number, position):
-    """Sentence i with the vector of each donor, before a layer: (35, E)."""
-    x = unchanged[i][number].repeat(35, 1, 1)  # (35, L, E)
-    x[:, position[i]] = torch.stack(
-        [unchanged[j][number, position[j]] for j in range(35)]
-    )
+def swap(i, number, at):
+    """Put the vector of each donor into sentence i before a layer: (35, E)."""
+    x = readings[i].vectors[number].repeat(35, 1, 1)  # a copy for each donor
+    for donor in range(35):
+        x[donor, at[i]] = readings[donor].vectors[number, at[donor]]
     for layer in encoder.layers[number:]:
         x, _ = layer(x)
-    return other_words(x, i)
+    return other_words(x, readings[i].tokens)
+
+
+# %% all-swaps
+side = torch.where(is_river, 1, -1)
+mean_lean = (unchanged * side).mean()  # of the other words, to their own side
+
+
+def all_swaps(number, at):
+    """Sentence i, donor j: how the lean to the own side changes, in percent (35, 35)."""
+    changes = torch.zeros(35, 35)
+    for i in range(35):
+        swapped = fair_lean(i, swap(i, number, at), others, is_river)  # (35,)
+        changes[i] = (swapped - unchanged[i]) * side[i]
+    return 100 * changes.fill_diagonal_(torch.nan) / mean_lean  # none is its own donor
 
 
 # %% ask-swap
-predict("14/a-foreign-bank")
+predict("14/a-donor-of-the-same-meaning")
 
 
 # %% see-swap
-# %%answer 14/a-foreign-bank
-def effect(number, position):
-    """Change of lean (%) of each sentence, by wrong and by right donors."""
-    wrong, right = [], []
-    for i in range(35):
-        same, rest = is_river == is_river[i], torch.arange(35) != i
-        lean_now = lean(swap(i, number, position), others[rest], is_river[rest])
-        change = (lean_now - lean_now[i]) * side[i]  # its own vector changes nothing
-        wrong.append(change[~same].mean())
-        right.append(change[same & rest].mean())
-    return 100 * torch.stack(wrong) / own_lean, 100 * torch.stack(right) / own_lean
+# %%answer 14/a-donor-of-the-same-meaning
+def by_meaning(changes):
+    """The mean over the donors of the other and of the same meaning: (35,) each."""
+    is_same = is_river[:, None] == is_river
+    return [
+        changes.where(kind, torch.nan).nanmean(dim=1) for kind in (~is_same, is_same)
+    ]
 
 
-wrong, right = effect(2, of_bank)
-print(f"wrong donors {wrong.mean():.1f}%, right donors {right.mean():.1f}%")
-print(f"wrong below right in {(wrong < right).sum()} of 35 sentences")
+of_bank = [one.tokens.index("bank") for one in readings]
+other, same = by_meaning(all_swaps(2, of_bank))
+print(f"donors of the other meaning change the lean by {other.mean():.1f}%")
+print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
 # %% read-swap [markdown]
-# A “bank” of the wrong meaning takes away about 9% of the mean lean of the other words, and one of the right meaning
-# leaves the lean nearly as it is. The difference is about 10 points, and it has the same sign in 34 of the 35 sentences.
+# The meaning decides. <!--above-->A “bank” of the other meaning takes away about 9% of the lean of the other words. One
+# of the same meaning hardly changes it. So it is not foreign vectors as such that pull.
 #
-# Is this special to “bank”? Other words have also taken up something from the river or the money, so that their vectors differ, too.
-# We test two controls in the same way. One puts in the *first word* of the donor, such as “the” or “she”, for the first
-# word of the sentence. The other puts in “bank” before layer 0, where its vector shows nothing but its position. The
-# last column of the table counts sentences.
+# Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”. It has only one meaning,
+# but layers 0 and 1 have brought the words of its sentence to it as well.
 
-# %% controls
+# %% ask-first
+predict("14/the-first-word")
+
+# %% see-first
+# %%answer 14/the-first-word
 swaps = {
-    "“bank”, before layer 2": (wrong, right),
-    "first word, before layer 2": effect(2, of_first_word),
-    "“bank”, before layer 0": effect(0, of_bank),
+    "“bank”, before layer 2": (other, same),
+    "first word, before layer 2": by_meaning(all_swaps(2, [1] * 35)),  # [CLS] is 0
+    "“bank”, before layer 0": by_meaning(all_swaps(0, of_bank)),
 }
 rows = []
-for by_wrong, by_right in swaps.values():
-    means = [f"{x.mean():.1f}" for x in (by_wrong, by_right, by_right - by_wrong)]
-    rows.append([*means, (by_wrong < by_right).sum().item()])
-columns = ["wrong donors (%)", "right donors (%)", "difference", "wrong < right"]
+for by_other, by_same in swaps.values():
+    first, second = (round(x.mean().item(), 1) for x in (by_other, by_same))
+    further = (by_other < by_same).sum().item()
+    rows.append([first, second, round(second - first, 1), further])
+columns = ["other meaning (%)", "same meaning (%)", "difference", "same > other"]
 pd.DataFrame(rows, [*swaps], columns)
 
-# %% draw-swap jupyter={"source_hidden": true}
+# %% draw-swaps jupyter={"source_hidden": true}
+# %%answer 14/the-first-word
 import seaborn as sns
 
-differences = {name: (right - wrong).tolist() for name, (wrong, right) in swaps.items()}
-_, ax = plt.subplots(figsize=(7.4, 2.6), layout="constrained")
+pulls = {
+    name: (by_same - by_other).tolist() for name, (by_other, by_same) in swaps.items()
+}
+_, ax = plt.subplots(figsize=(7.4, 2.8), layout="constrained")
 palette = ["#0b61a4", "#6d757c", "#6d757c"]
-sns.swarmplot(differences, orient="h", palette=palette, size=5, ax=ax)
+sns.swarmplot(pulls, orient="h", palette=palette, size=5, ax=ax)
 ax.axvline(0, color="#333", lw=1)
-ax.set(xlabel="right − wrong donors (points of lean)")
-show_figure(ax, "14.3")
+ax.set_xlabel("difference between the donors (% of the mean lean)")
+title = "A foreign “bank” pulls the other words, but only after layers 0 and 1"
+ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+show_figure(ax, "14.4")
 
 # %% read-controls [markdown]
-# The effect of the first word is less than a quarter as large. But if we had only counted sentences, it would look just
-# like that of “bank”: 34 of 35. And before layer 0, where there is nothing to take up, the two kinds of donors do not
-# differ.
+# It matters, but less. <!--above-->With the first word, the difference between the donors is less than a quarter as large
+# as with “bank”. But it has the same sign in just as many sentences, 34 of 35, as the last column says. Had we only
+# counted sentences, we would have taken the two effects for equal. In “bank” before layer 0, no words of the sentence
+# have arrived yet, and the two kinds of donors hardly differ.
 #
-# So the other words do take up what layers 0 and 1 have written into “bank”. It is not much; these words
-# also attend to one another, and their own clues are still there. Whether they *need* it is another question, which
-# exercise 2 asks.
+# So the other words do take up what layers 0 and 1 have written into “bank”. The effect is small, because these words
+# also attend to one another, and their own clues are still there.
 #
 # ## What this shows, and what it does not
 #
-# Which layer knows which bank is meant? In most of our sentences, it can be read after layer 0, and in all of the clear
-# ones after layer 1. There, choosing among the words helps: an average of them does worse. The thief is an exception:
-# its “bank” leans to the river at first, and to money in the end.
+# Which layer knows which bank is meant? No single one does. In most of our sentences, the meaning can be read after
+# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Choosing among the words helps,
+# but only in the first three layers, and mixing goes most of the way. The thief goes the other way round: its “bank”
+# leans to the river at first, and to money in the end.
 #
-# Does anything use it? Yes: put another “bank” into the sentence, and the other words follow it, by about a tenth of
-# their lean.
+# Does anything use it? <!--above-->Put another “bank” into the sentence, and the other words follow it by about a tenth
+# of their lean. So they take it up. But they do not need it: if “bank” is hidden from them in all six layers, their
+# lean hardly changes, as you can see in exercise 2. And whether the output of the model depends on it, we have not
+# tested.
 #
-# To read a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). It has a limit that
-# patching shares: what we call the meaning of “bank” may be the topic of its sentence, which the first word carries a
-# little as well. And one person wrote these sentences.
+# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence, which the first
+# word carries a little as well. And one person wrote these sentences.
 
-# %% further-order [markdown]
+# %% further-luck [markdown]
 # ## Further
+#
+# ### Could it be chance?
+#
+# For each sentence, count the layers after which only the trained weights have it on its own side, and subtract those
+# after which only equal shares have. We call the result the *margin* of the sentence. For the bank that was robbed by
+# the river, it is the sum of this row:
+
+# %% one-margin
+robbed = sentences.index("the thief robbed the bank by the river")
+(trained[robbed].long() - equal[robbed].long())[1:]  # after layers 0 to 5
+
+# %% to-coins [markdown]
+# Suppose that both were equally good. Then swapping their results for a sentence would make no difference. So we toss a
+# coin for each sentence, and if it shows heads, we swap its two rows of results, all layers together, because they are
+# not independent. We do this 100,000 times and count how often the margin of all sentences together, in either
+# direction, is at least as large as ours. This is called a *permutation test*.
+
+
+# %% coins
+def margin_and_chance(ours, theirs):
+    """The margin, and how often swaps by coins give at least as large a one."""
+    margins = (ours.float() - theirs.float()).sum(dim=1)  # one for each sentence
+    generator = torch.Generator().manual_seed(0)
+    heads = torch.randint(2, (100_000, len(margins)), generator=generator)
+    tossed = (1 - 2.0 * heads) @ margins  # a swap changes the sign
+    as_large = tossed.abs() >= margins.sum()
+    return margins.sum().item(), round(as_large.float().mean().item(), 3)
+
+
+margin_and_chance(trained, equal)
+
+# %% to-order [markdown]
+# By convention, a result that chance gives in fewer than 5% of the tries is taken seriously. So the trained weights do
+# better than equal shares. (The MLPs and norms were trained together with these weights. A model that was trained with
+# equal shares might do better.)
 #
 # ### Do the positions matter?
 #
-# We give all words the same position (the two markers keep theirs), so that no vector shows where its word stands. We do
-# this with the trained weights and with the plain average, and each gets means of its own.
+# We give all words the same position (the two markers keep theirs), so that no vector shows where its word stands. Each
+# version gets means of its own.
 
 
 # %% see-order
-def at_one_position(sentence, edit=None):
-    pieces = encoder.tokens(sentence)
-    positions = [0, *[5] * (len(pieces) - 2), len(pieces) - 1]
-    read, _ = encoder(pieces, positions=positions, edit=edit)  # (7, 1, L, E)
-    return read[:, 0, pieces.index("bank")]
+def at_one_position(sentence, edit):
+    tokens = encoder.tokens(sentence)
+    positions = [0, *[5] * (len(tokens) - 2), len(tokens) - 1]
+    x, _ = encoder(tokens, positions=positions, edit=edit)  # (7, 1, L, E)
+    return x[:, 0, tokens.index("bank")]
 
 
-rows = []
-for edit in (None, plain_average):
-    unplaced = torch.stack([at_one_position(sentence, edit) for sentence in sentences])
-    rows.append(
-        is_right(leans(unplaced, is_river)).sum(dim=0)[1:]
-    )  # before, all are equal
-pd.DataFrame(torch.stack(rows), ["trained weights", "plain average"], places[1:])
+unplaced = {}
+for name, edit in {"trained weights": None, "equal shares": equal_shares}.items():
+    x = torch.stack([at_one_position(sentence, edit) for sentence in sentences])
+    unplaced[name] = on_own_side(fair_leans(x, is_river), is_river)
+print(margin_and_chance(*unplaced.values()))
+pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in unplaced.items()}, places).T
 
 # %% further-words [markdown]
-# Without positions, more sentences are right after layer 0: 31 instead of 29 with the trained weights, and 27 instead
-# of 20 with the average. So much of the lead after layer 0 is due to the positions, which disturb the average more. In
-# most of our sentences, the words alone are enough to tell which bank is meant.
+# Without positions, 31 sentences are on their own side after layer 0 instead of 29, and with equal shares 28 instead of
+# 22. Much of what looked like choosing in layer 0 was therefore due to the positions. The trained weights are still
+# ahead after every layer, but with 35 sentences this margin could well be chance.
 #
 # ### Eight other words
 #
-# The file `two_meanings.csv` has 144 sentences with eight other words, such as *a seal was lying on the ice*. We
-# compare the trained weights and both controls again.
+# The file `two_meanings.csv` has 144 sentences with eight other words, such as *a seal was lying on the ice*.
 
 
 # %% other-eight
-def right_of_144(edit):
-    right = []
+def own_side_of_144(edit):
+    results = []
     for word, rows in pd.read_csv(data_path("two_meanings.csv")).groupby("word"):
         of_word = vectors_of(encoder, word, rows.sentence.tolist(), edit=edit)
         is_first = torch.tensor(rows.meaning.to_numpy() == rows.meaning.iloc[0])
-        right.append((leans(of_word, is_first) > 0) == is_first[:, None])
-    return torch.cat(right)  # (144, 7)
+        results.append(on_own_side(fair_leans(of_word, is_first), is_first))
+    return torch.cat(results)  # (144, 7)
 
 
 edits = {
     "trained weights": None,
-    "milder control": shared_rest,
-    "plain average": plain_average,
+    "equal shares": equal_shares,
+    "in layers 3 to 5 only": equal_late,
 }
-rights = [right_of_144(edit) for edit in edits.values()]
-print("layers 3 to 5:", lead_and_luck(rights[0][:, 4:], rights[1][:, 4:]))
-pd.DataFrame(torch.stack([right.sum(dim=0) for right in rights]), [*edits], places)
+of_144 = {name: own_side_of_144(edit) for name, edit in edits.items()}
+print(margin_and_chance(of_144["trained weights"], of_144["equal shares"]))
+pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places).T
 
 # %% read-eight [markdown]
-# Even before the first layer, 88 of the 144 are right, where guessing would give about 72. In these sentences, the
-# position of a word already says a little about its meaning, so the other numbers have to be compared with 88.
+# Even before the first layer, 88 of the 144 are on their own side, where guessing would give about 72. In these
+# sentences, the position of a word already says a little about its meaning, so the other numbers have to be compared
+# with 88.
 #
-# Here, the trained weights are ahead of both controls after every layer, and also after layers 3 to 5 by more than
-# luck would give. So with more sentences, we can tell: choosing among the words helps in the later layers as well.
+# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences, and in layers 3 to 5 only,
+# hardly any. And without positions, the trained weights still stay ahead: chance gives their margin in about 3% of the
+# tries.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - To read a meaning from a vector, compare it with the means of sentences whose meaning is known, and leave the
 #   sentence itself out.
-# - A control needs the same freedom as the method it is compared with, such as means of its own. A milder control takes
-#   away less, so it says more about what is left.
-# - Give an interval with every count. If two methods are tested on the same sentences, count those where only one of
-#   them is right.
+# - A control needs the same freedom as the method it is compared with, such as means of its own. If two methods are
+#   tested on the same sentences, compare them sentence by sentence.
 # - That something can be read from a vector does not show that the model uses it. To find out, put in the vector of
 #   another sentence and watch the rest.
-# - A count of sentences says that an effect is regular, and not that it is large. Compare its size with that of a swap
-#   that should do nothing.
+# - Any foreign vector disturbs a sentence. So swap in vectors of the same meaning as well, and swap another word.
+# - A count of sentences shows that an effect is consistent, and not that it is large.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -497,46 +556,52 @@ pd.DataFrame(torch.stack([right.sum(dim=0) for right in rights]), [*edits], plac
 # Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
-# ### 1 · Compute ★ (4 minutes)
+# ### 1 · Repair ★ (6 minutes)
 #
-# A model gets all of your sentences right. What is the smallest number of sentences for which the whole Wilson interval
-# lies above 0.9?
+# `careless` should return the vectors x (L, E) of a sentence, in which the vector at `position` has been exchanged for
+# the one that the donor (M, E) has at `donor_position`. It has two mistakes. With the thief and its donor, neither
+# raises an error, but the next swap goes wrong as well. Write `careful`.
 #
 # <details><summary>Hint</summary>
 #
-# Try some numbers with <code>wilson_interval(n, n)</code>.
+# Which of the two positions belongs to which sentence? And what is in <code>readings</code> after
+# <code>careless(readings[thief].vectors[2], ...)</code>?
 # </details>
 
 # %%
-from attnlab.exercises import check_fooling_sentence, check_hidden_token
-from attnlab.exercises import check_needed_sentences, check_removed_head
+from attnlab.exercises import check_careful_swap, check_fooling_sentence
+from attnlab.exercises import check_hidden_token
 
 
 # %% tags=["exercise"]
-def needed_sentences():
-    """Return the number of sentences."""
+def careless(x, position, donor, donor_position):
+    x[position] = donor[position]
+    return x
+
+
+def careful(x, position, donor, donor_position):
+    """(L, E) and (M, E) -> (L, E)."""
 
 
 # %%
-check_needed_sentences(needed_sentences)
+check_careful_swap(careful)
 
 
 # %% tags=["solution"]
-def needed_sentences_solution():
-    n = 1
-    while wilson_interval(n, n)[0] <= 0.9:
-        n += 1
-    return n
+def careful_solution(x, position, donor, donor_position):
+    x = x.clone()
+    x[position] = donor[donor_position]
+    return x
 
 
-check_needed_sentences(needed_sentences_solution)
+check_careful_swap(careful_solution)
 
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (12 minutes)
 #
-# The swap shows that the other words take something up from “bank”. Do they also need it? Write a function that hides
-# one token: no *other* token may attend to it any more, and their other weights keep their proportions. The hidden
-# token keeps its whole row.
+# The other words take something up from “bank”. To see that they do not need it, write a function that hides one token:
+# no *other* token may attend to it any more, and their other weights keep their proportions. The hidden token keeps its
+# whole row.
 #
 # When your function passes the check, hide “bank” in all six layers of each sentence. How does this change the mean
 # lean of the other words? As a control, hide the first word.
@@ -544,7 +609,7 @@ check_needed_sentences(needed_sentences_solution)
 # <details><summary>Hint</summary>
 #
 # Make a boolean (L, L) tensor that is True where a weight must go. Set these weights to 0, and divide each row by its
-# sum. <code>encoder(tokens[i], edit=edit)[0][:, 0]</code> gives the vectors of sentence i, of shape (7, L, E).
+# sum. <code>encoder.read(sentence, edit=edit).vectors</code> has the shape (7, L, E).
 # </details>
 
 
@@ -571,71 +636,32 @@ check_hidden_token(hide_token_solution)
 
 # %% tags=["solution"]
 # The lean hardly changes: the other words take up what “bank” says, but they do not need it.
-def hiding(position):
-    return lambda layer, weights: hide_token_solution(weights, position)
-
-
 def mean_lean_without(positions):
     results = []
-    for i, (pieces, position) in enumerate(zip(tokens, positions, strict=True)):
-        x = encoder(pieces, edit=hiding(position))[0][:, 0]  # (7, L, E)
-        rest = torch.arange(35) != i
-        results.append(
-            lean(other_words(x[-1:], i)[0], others[rest], is_river[rest]) * side[i]
-        )
+    for i, position in enumerate(positions):
+
+        def edit(layer, weights, position=position):
+            return hide_token_solution(weights, position)
+
+        reading = encoder.read(sentences[i], edit=edit)
+        x = other_words(reading.vectors[-1], reading.tokens)
+        results.append(fair_lean(i, x, others, is_river) * side[i])
     return torch.stack(results).mean().item()
 
 
-mean_leans = [
-    own_lean.item(),
-    mean_lean_without(of_bank),
-    mean_lean_without(of_first_word),
-]
-pd.DataFrame(
-    [mean_leans], ["mean lean"], ["nothing hidden", "“bank”", "first word"]
+pd.Series(
+    {
+        "nothing hidden": (unchanged * side).mean().item(),
+        "“bank” hidden": mean_lean_without(of_bank),
+        "first word hidden": mean_lean_without([1] * 35),
+    }
 ).round(3)
 
 # %% exercise-3 [markdown]
-# ### 3 · Repair ★★ (6 minutes)
-#
-# `careless` should be an `edit` that removes head 3 of the *second* layer and leaves everything else alone. It has two
-# mistakes, and neither raises an error. Write `careful`.
-#
-# <details><summary>Hint</summary>
-#
-# Which number does the second layer have? And what do the axes of the weights, (N, H, L, L), stand for?
-# </details>
-
-
-# %% tags=["exercise"]
-def careless(layer, weights):
-    if layer == 2:
-        weights[:, :, 3] = 0
-    return weights
-
-
-def careful(layer, weights):
-    """(N, H, L, L) -> (N, H, L, L)."""
-
-
-# %%
-check_removed_head(careful)
-
-
-# %% tags=["solution"]
-def careful_solution(layer, weights):
-    if layer == 1:
-        weights[:, 3] = 0
-    return weights
-
-
-check_removed_head(careful_solution)
-
-# %% exercise-4 [markdown]
-# ### 4 · Find ★★ (10 minutes)
+# ### 3 · Find ★★ (10 minutes)
 #
 # Write a sentence with “bank” that every reader understands and the means do not. After the last layer, its vector must
-# lean to the wrong side, measured against all 35 sentences of the lesson. Return the sentence and its meaning, “river”
+# lean to the other side, measured against all 35 sentences of the lesson. Return the sentence and its meaning, “river”
 # or “money”. How many sentences did you have to try?
 #
 # <details><summary>Hint</summary>
@@ -661,8 +687,8 @@ def fooling_sentence_solution():
 
 check_fooling_sentence(fooling_sentence_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Explain ★★ (6 minutes)
+# %% exercise-4 [markdown]
+# ### 4 · Explain ★★ (6 minutes)
 #
 # An article reports: “After layer 3, we can read from the vector of a verb whether its sentence is in the past tense,
 # in 95% of 2,000 sentences. So the model knows the tense from layer 3 on and uses it.” Which two questions would you
@@ -704,7 +730,6 @@ check_fooling_sentence(fooling_sentence_solution)
 # - Vig et al., [Investigating Gender Bias in Language Models Using Causal Mediation
 #   Analysis](https://arxiv.org/abs/2004.12265), 2020, and Geiger et al., [Causal Abstractions of Neural
 #   Networks](https://arxiv.org/abs/2106.02997), 2021: vectors from one run put into another.
-# - Wilson, Probable Inference, the Law of Succession, and Statistical Inference, 1927: the interval.
 # - The sentences, the controls and the counts are our own.
 
 # %% next [markdown]
@@ -726,16 +751,13 @@ check_fooling_sentence(fooling_sentence_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The model and the lean: 9. The layers and the explorer: 13. The intervals, the plain average and the
-# milder control: 15. The swap, its controls and the answer: 13. The exercises take another 40 minutes; set them, and
-# “Further”, as homework.
+# **50 minutes.** The model and the lean: 10. The layers and the explorer: 14. Choosing and mixing: 10. The swap, its
+# controls and the answer: 16. The exercises take another 35 minutes; set them, and “Further”, as homework.
 #
-# **Where a class stalls.** *“All 19 are right, so it always works”:* let everyone toss a coin five times. In a class of
-# 32, about two students will get the same side five times. *“28 and 32 hardly differ”:* the two were tested on the same
-# sentences, so compare them sentence by sentence. *“The average is nearly as good, so attention is useless”:* the
-# average is also a form of attention, with other weights, and the parameters around it were trained with the real one.
-# *“A tenth is next to nothing”:* ask what else the other words have to go by. *“34 of 35 is proof”:* the first word has
-# 34, too.
+# **Where a class stalls.** *“29 and 32 hardly differ”:* the two were tested on the same sentences, so compare them
+# sentence by sentence. *“Equal shares are nearly as good, so attention is useless”:* equal shares are also a form of
+# attention, with other weights, and the parameters around it were trained with the real one. *“A tenth is next to
+# nothing”:* ask what else the other words have to go by. *“34 of 35 is proof”:* the first word has 34, too.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -747,8 +769,9 @@ check_fooling_sentence(fooling_sentence_solution)
 # **2.** Why does the control get means of its own? **Its vectors lie elsewhere, so the means of another model measure
 # something else.** *To make it look good:* it gets the same as the trained model, and no more.
 #
-# **3.** Two methods get 33 and 28 of the same 35 sentences right. What do you want to see? **In how many sentences only
-# one of them is right.** *Whether the intervals overlap:* they do not use the fact that the sentences are the same.
+# **3.** Two methods have 33 and 28 of the same 35 sentences on their own side. What do you want to see? **In how many
+# sentences only one of them has.** *The two numbers with their standard errors:* they do not use the fact that the
+# sentences are the same.
 #
 # **4.** A meaning can be read after layer 1. Does layer 2 use it? **The counts do not tell; one has to change the
 # vector.** *Yes, why else would it be there:* what helps us to tell two sentences apart may be of no use to the model.

@@ -195,11 +195,6 @@
 # 7](07_multi_head_reshaping_without_scrambling.ipynb)
 
 # %% [markdown]
-# ### interval
-#
-# Of a share that was counted: all the true rates at which such a count would not be surprising. This series uses the interval
-# of Wilson. [Lesson 14](14_where_a_meaning_appears.ipynb)
-#
 # ### Jacobian
 #
 # All partial derivatives of a function with several inputs and outputs, as a matrix. For the [softmax](#softmax) of a row it says how weight

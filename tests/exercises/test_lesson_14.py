@@ -14,15 +14,19 @@ def by_loops(weights, position):
     return new
 
 
-def zeros(layer, weights):
-    if layer == 1:
-        weights[:, 3] = 0.0
-    return weights
+def by_mask(x, position, donor, there):
+    at = torch.arange(len(x))[:, None] == position
+    return torch.where(at, donor[there], x)
+
+
+def in_place(x, position, donor, there):
+    x[position] = donor[there]
+    return x
 
 
 test_accepts = accepts({
     "check_hidden_token": [by_loops],
-    "check_removed_head": [zeros],
+    "check_careful_swap": [by_mask],
     "check_fooling_sentence": [
         ("the cashier sat on the bank and fed the ducks", "river"),
         lambda: ("The ducks in the pond in front of the bank.", "money"),
@@ -30,15 +34,13 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_needed_sentences": {
-        "The interval still reaches below 0.9": 20,
-    },
     "check_hidden_token": {
         "Keep its whole row": lambda w, p: w.index_fill(-1, torch.tensor(p), 0),
         "In all other rows, set the weight": lambda w, p: w.flip(-1),
     },
-    "check_removed_head": {
-        "Set head 3 of the second layer to 0": lambda layer, weights: weights,
+    "check_careful_swap": {
+        "Exchange one vector": lambda x, i, donor, j: x + 1,
+        "Copy x first": in_place,
     },
     "check_fooling_sentence": {
         "leans towards “river”, the meaning": ("we rowed the canoe to the muddy bank", "river"),
