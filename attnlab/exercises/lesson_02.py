@@ -71,8 +71,8 @@ MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
         "that the die has, so divide by 6 (correction=0).": lambda c: (MEAN / c, 350 / c**2),
     },
     what="mean or the variance",
-    otherwise="Add up the means of 100 dice and divide by the divisor. Add up their variances and "
-    "divide by its square.",
+    otherwise="Add up the means of the 100 dice and divide the sum by the divisor. Add up the "
+    "variances of the dice and divide the sum by the square of the divisor.",
     verified="Mean and variance are correct for every divisor.",
     columns=("mean", "variance"),
     atol=0.0,

@@ -31,7 +31,7 @@ LONELY = (1 / (E1 + 3), E1 / (E1 + 3), 1 / (E1 + 3), 1 / (E1 + 3))
         "1.": [1, E1, 1, 1],
         "These weights come from the raw scores. Divide the scores by 2, the square root of the "
         "number of features.": ([1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]),
-        "This is the row of a token a. The question is about the query b.": (
+        "This is the row of the tokens “a”. The question is about the query “b”.": (
             [E1 / (3 * E1 + 1), 1 / (3 * E1 + 1), E1 / (3 * E1 + 1), E1 / (3 * E1 + 1)]
         ),
     },
@@ -81,7 +81,7 @@ def positive(value: object) -> float:
     slips={
         "Your number is the factor by which the score must grow. Query and key both grow with the "
         "features, so the score is multiplied by the square of your number.": FACTOR**2,
-        "That is too little. Divide the product by 2, the square root of 4 features.": (
+        "That is too little. Divide the product by 2, the square root of the number of features.": (
             FACTOR / math.sqrt(2)
         ),
         "That is too little, because two other tokens share the row with b, not one.": (

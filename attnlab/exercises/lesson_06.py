@@ -94,7 +94,7 @@ def weight_of(layer: object) -> Tensor:
     read=weight_of,
     slips={
         "The weight of the layer must hold the transposed matrix. If the matrix is square, no "
-        "error tells you that you forgot it.": (
+        "error tells you that you forgot to transpose it.": (
             lambda matrix: linear_of(matrix.T if len(matrix) == len(matrix.T) else matrix)
         ),
     },

@@ -147,9 +147,8 @@ SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is a
 @Compared(
     right=by_letters(),
     slips={
-        "The heads come before the tokens. End the letters of the output with lhd.": by_letters(
-            merge=lambda heads: heads
-        ),
+        "In your output, the heads come before the tokens. Its letters must end in "
+        "`lhd`.": by_letters(merge=lambda heads: heads),
         **wrong_scores(by_letters),
         "`reshape` and `view` cannot exchange two axes, because they cut the numbers anew in the "
         "order of memory. Use transpose(1, 2), or the letters.": Either(

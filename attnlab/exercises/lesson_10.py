@@ -229,7 +229,9 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
     with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
         known = {row["word"] for row in csv.DictReader(file)} | {FIRST, LAST}
     if word in known:
-        raise Wrong(f"“{word}” is one of the lesson's words. Find another one.")
+        raise Wrong(
+            f"“{word}” is one of the lesson's words. Find a word that the lesson does not use."
+        )
     (_, first, _), (_, second, _) = examples
     if first == second:
         raise Wrong(f"Both sentences have the clue “{first}”. Where is the other meaning?")

@@ -71,9 +71,8 @@ def with_signs(first: int, second: int) -> Callable[..., Tensor]:
     right=turned,
     what="result",
     slips={
-        "Your function turns by the positions 0, 1, 2, ..., whatever positions it is given.": (
-            lambda x, _positions, base=BASE: rotate(x, base=base)
-        ),
+        "Your function rotates the tokens as if their positions were 0, 1, 2, ..., whatever "
+        "positions it is given.": (lambda x, _positions, base=BASE: rotate(x, base=base)),
         "Your function pairs features of the two halves, i and i + d / 2, but it should pair "
         "neighbouring features.": partial(turned, layout="halves"),
         "A sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(

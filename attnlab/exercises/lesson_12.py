@@ -22,9 +22,10 @@ FOUND = TEXT.index(TEXT[ASKS]) + 1
     slips={
         "That is the earlier G, whose value says only G. Which letter came after it?": FOUND - 1,
         "That is the letter before the earlier G. Which one came after it?": FOUND - 2,
-        "That is the token that asks. Where was the same letter before?": ASKS,
+        "That is the token that asks. Where does the same letter occur earlier in the text?": ASKS,
     },
-    verified="The letter there came after the earlier G, so it is also the guess.",
+    verified="The letter at this position came directly after the earlier G, so this letter is "
+    "also the guess.",
     otherwise="Find the earlier copy of the last letter. Which position comes after it?",
 )
 def check_position_to_look_at(_position: float) -> None:
@@ -220,7 +221,8 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
             stream(reads=lambda x: x)
         ),
     },
-    otherwise="Each layer but one reads a normalised copy of the stream, and its output is added "
+    otherwise="Each layer but one must read a normalised copy of the stream, and its output must "
+    "be added "
     "to the stream.",
     verified="The layers read normalised copies of the stream and add to it, and one is left out.",
     axes=("sequence", "token", "feature"),

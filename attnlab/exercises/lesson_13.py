@@ -59,14 +59,15 @@ def check_bytes_of_a_token(_kib: float) -> None:
 
 # --- a test of a cache ----------------------------------------------------------------------------
 
-CORNER, OPEN = "a mask at the upper left corner", "no mask after the first call"
+CORNER, OPEN = "a mask aligned at the upper left corner", "no mask after the first call"
 FROM_0, LOW = "positions that start at 0 in every call", "positions that are one too low"
 HINTS = {
     "no bug": "Call `start()` once, and allow for rounding: `torch.allclose(..., atol=1e-4)`.",
-    CORNER: "Its rows are right in the first call. Let it read the tokens in several pieces.",
+    CORNER: "The first call is correct in spite of this bug. Let the cache read the tokens in "
+    "several pieces.",
     FROM_0: "Compare all logits, and not which of them is the largest.",
     LOW: "Compare all logits, and not which of them is the largest.",
-    OPEN: "Its rows are wrong only if several tokens come at once. Then compare all logits.",
+    OPEN: "This bug shows only if several tokens come at once. Then compare all logits.",
 }
 
 

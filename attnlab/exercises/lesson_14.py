@@ -199,6 +199,6 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
         )
     return Right(
         f"After the last layer, the vector of “bank” leans towards the meaning “{other}”. Whether "
-        f"every reader understands the word in the meaning “{meaning}” is for you to judge.",
+        f"every reader takes the word to mean “{meaning}” is for you to judge.",
         evidence,
     )

@@ -52,9 +52,9 @@ test_names_the_mistake = names({
         ("“Bat” is not in the table", "deep, in, the", "Do not use capital"): "Bat and ball",
         "“ball” must occur exactly once in your sentence, not 0": "deep in the cave hung a bat",
         "“bat” must occur exactly once in your sentence, not 2": "bat bat ball",
-        ("0.352 of animal and 0.365 of sport", "by 0.267 to 0.217", "matches it better"): (
+        ("0.352 of `animal` and 0.365 of `sport`", "by 0.267 to 0.217", "matches it better"): (
             "a bat hung in the cave with a ball in the cave"
         ),
-        "Add more of the words that have some animal.": "she hit the ball with a bat",
+        "Add more of the words that have some `animal`.": "she hit the ball with a bat",
     },
 })  # fmt: skip
