@@ -95,7 +95,7 @@ def answers_of(half: str, name: str, start: int = 0, step: int = 1) -> list[Answ
     right = [answer(sort, case.target) for sort in (FIRST, THEN)[step > 1 :]]
     return right + [
         answer(INJECTED, one.target, ACCEPTED[one.kind], f"{one.kind}: {one.change}")
-        for one in [*mutants(case)][start::step]
+        for one in mutants(case, start, step)
     ]
 
 

@@ -78,7 +78,7 @@ _FIXES = {  # of one or several causes, by lessons
         "batch-mixing": (
             "leave the batch alone: keep its size in every view and reshape, and move, multiply "
             "and normalise only the dimensions behind it."
-        ),
+        )
     },
     "07_multi_head_reshaping_without_scrambling": {
         "head-mixing": (
@@ -90,20 +90,19 @@ _FIXES = {  # of one or several causes, by lessons
     "11_order": {
         "positions": (
             "turn queries and keys alike, each by its own position, and leave the values alone."
-        ),
+        )
     },
     "13_word_by_word_the_cache": {
         "cache": (
             "put the new keys and values behind those of the cache, and align the causal mask at "
             "the lower right."
-        ),
+        )
     },
     "09_clinic": {
         "raises": (
             "make the call named above yourself. If it has to be called otherwise, pass call=."
         ),
         "remembers": "compute from the arguments only; keep no tensor between calls.",
-        "hangs": "look for a loop that never ends.",
     },
 }
 CAUSES = {
@@ -115,7 +114,6 @@ CAUSES = {
 
 # What each of these explains, if it was found as well; "*" for everything.
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "hangs": ("*",),
     "random": ("*",),
     "nan": ("*",),
     "softmax-axis": ("batch-mixing", "head-mixing", "position-mixing", "not-normalised"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -184,7 +186,7 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
                 remedy="Examine its attention function by itself.",
             )
             return
-        with torch_as_it_is(), time_for_all(limit):
+        with torch_as_it_is(), time_for_all(limit), _uncompiled():
             torch.set_num_threads(1)  # for small tensors several only wait for each other
             probe(own, options, results)
     except CutShort:
@@ -199,6 +201,13 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
         results.failed(error, "The clinic itself failed here, so not all was checked")
     finally:
         torch.set_num_threads(threads)
+
+
+def _uncompiled() -> contextlib.AbstractContextManager:
+    """Let no compiled part inside compile anew for every size."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled
+        return contextlib.nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 def set_aside(module: nn.Module) -> nn.Module | None:

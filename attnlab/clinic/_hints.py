@@ -25,8 +25,7 @@ _HIDDEN = (
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
 BLOCKED = re.compile(
-    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})",
-    re.IGNORECASE,
+    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})", re.IGNORECASE
 )
 
 
@@ -84,6 +83,7 @@ def _says(pattern: str) -> Callable[[object], bool]:
 says_unscaled = _says(
     r"\bt5|no (scal|factor)|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale"
 )
+says_newest = _says(r"queries are the (newest|latest|last)|(newest|latest) (quer|tok)")
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"
 _TOKENS = r"(l|t|s|n|q|i|\w*(seq|len|time|tokens|steps)\w*)"
 _HEAD = r"(h|nh|\w*heads?\w*)"

@@ -10,15 +10,10 @@ from attnlab import palette
 from attnlab.clinic._causes import CAUSES
 from attnlab.clinic._evidence import Evidence
 
-CONVENTIONS = (
-    "not-normalised",
-    "scores-not-dot-products",
-    "wrong-source",
-    "mask-finite",
-    "detached",
-    "square-only",
-    "weights-differ",
-)
+CONVENTIONS = (  # which some mean so, as they do any scale
+    "not-normalised scores-not-dot-products wrong-source mask-finite detached square-only "
+    "weights-differ"
+).split()
 CSS = (
     "<style>\n.attnlab-report { "
     + palette.css()

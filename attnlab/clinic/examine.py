@@ -16,7 +16,7 @@ from attnlab.clinic.heads import (
     examine_positions,
     examine_sides,
 )
-from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, explain
+from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, Sizes, explain
 from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned, strain
 from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
 from attnlab.clinic.names import numbers_of
@@ -74,19 +74,13 @@ def _attention(subject: Subject, results: Results) -> None:
         _tell(subject, recipe, group, results)
     if subject.followed:
         examine_heads(subject, cores, results)
-    if subject.rough:
-        results.note(
-            "dtype",
-            "Some step is computed in lower precision than its input: only "
-            "about 3 digits are right.",
-        )
-    large_scores(subject, found, results)
+    limited(subject, found, results)
     for place, recipe in enumerate(found):
         if not results.findings and recipe is not None and recipe.order is not DENSE:
             strain(subject, recipe, place, "later keys", results)
-    if subject.followed:
+    if subject.followed or subject.inside:
         examine_positions(subject, results)
-    elif found[0] is not None and not found[0].slips:
+    if not subject.followed and found[0] is not None and not found[0].slips:
         mixed(subject, results)
         examine_grouped(subject, found[0], results)
         if not results.has("batch-mixing", "head-mixing"):
@@ -102,6 +96,8 @@ def _attention(subject: Subject, results: Results) -> None:
     if subject.followed and not results.findings:
         leaks(subject, meant_causal(subject) or causal_in(found), results)
     examine_cache(subject, results)
+    if not results.findings and not subject.followed and found[0] is not None:
+        _aligned(subject, found[0], cores[0].sample.sizes, results)
     if not all(core.known for core in cores):
         sentence = "By what query and key are multiplied could not be told."
         results.ask("scale-other", sentence, "Examine its attention function by itself.")
@@ -137,16 +133,26 @@ def meant_causal(subject: Subject) -> bool:
 def best(subject: Subject, cores: list[Core], results: Results) -> Recipe | None:
     """Return the recipe with the fewest slips; ``cores`` become those that it explains."""
     recipe = _recipe(subject, cores)
+    if recipe is None and "E" in subject.demand:
+        inside = {"inside": True, "demand": {**subject.demand, "L": "S"}}
+        recipe = _other(subject, inside, cores, keep=bool)
     if subject.followed or (recipe is not None and not recipe.slips) or subject.swap:
         return recipe
     for (ndim, swap), (name, layout, says) in LAYOUTS.items():
         if ndim == subject.ndim:
             other = _other(subject, {"swap": swap}, cores)
             if other and not other.slips:
-                _ask_layout(name, layout, says(subject.target), results)
+                read = f"Its inputs are read as {layout}, as its text says."
+                asked = f"It computes attention if its inputs are {layout}, and something else if "
+                asked += "they are in the usual order, with the tokens last but one."
+                remedy = "Pass call= with an adapter that brings them into its order."
+                if says(subject.target):
+                    results.note("layout", read)
+                else:
+                    results.ask(name, asked, remedy)
                 return other
     only_scaled = recipe is not None and recipe.slips == (recipe.scale,)
-    for demand in DEMANDS[2:] if subject.demand in DEMANDS[:2] and not only_scaled else ():
+    for demand in DEMANDS[2:4] if subject.demand in DEMANDS[:2] and not only_scaled else ():
         other = _other(
             subject,
             {"demand": demand},
@@ -176,18 +182,6 @@ def _other(subject: Subject, changes: dict, cores: list[Core], keep=None) -> Rec
     return None
 
 
-def _ask_layout(name: str, layout: str, said: bool, results: Results) -> None:
-    if said:
-        results.note("layout", f"Its inputs are read as {layout}, as its text says.")
-        return
-    results.ask(
-        name,
-        f"It computes attention if its inputs are {layout}, and something else if they are in the "
-        "usual order, with the tokens last but one.",
-        "Pass call= with an adapter that brings them into its order, if that is what you mean.",
-    )
-
-
 def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
     """Return what explains these samples: a named way, a measured factor, or something added."""
     samples = [core.sample for core in cores]
@@ -195,15 +189,9 @@ def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
     if recipe is None:  # as far as three digits
         rough = [sample._replace(output=sample.output.float()) for sample in samples]
         recipe = explain(rough, steps=OPEN)
-        subject.rough = (
-            recipe is not None
-            and not recipe.slips
-            and (
-                recipe.order is DENSE
-                or max(float(hy.measured_weights(sample).triu(1).abs().max()) for sample in samples)
-                < 1e-7
-            )
-        )
+        later = max(hy.measured_weights(sample).triu(1).abs().max() for sample in samples)
+        right = recipe is not None and not recipe.slips
+        subject.rough = right and (recipe.order is DENSE or bool(later < 1e-7))
         recipe = recipe if subject.rough else None
     if recipe is not None:
         return recipe
@@ -250,6 +238,26 @@ def _hold(recipe: Recipe, core: Core, results: Results) -> None:
         results.held("average", "each row of the output is a weighted average of the rows of value")
 
 
+def _aligned(subject: Subject, recipe: Recipe, sizes: Sizes, results: Results) -> None:
+    """Say where the causal mask lies if there are fewer queries than keys."""
+    if recipe.order is not CAUSAL or sizes.L >= sizes.S:
+        return
+    words = f"With {sizes.L} queries and {sizes.S} keys its causal mask lies at the upper left"
+    if _hints.says_newest(subject.target):
+        results.ask(
+            "cache",
+            f"{words}. Its text says that the queries are the newest tokens: the last of them "
+            "should see every key.",
+            "Align the mask at the lower right: tril(diagonal=S - L).",
+        )
+    else:
+        results.note(
+            "aligned",
+            f"{words}, as in F.scaled_dot_product_attention. Behind a cache it would have to lie "
+            "at the lower right.",
+        )
+
+
 def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) -> Recipe:
     """Return the recipe without blame for a factor that the caller or its own text chose."""
     if recipe.scale.cause == "scale-missing" and _hints.says_unscaled(subject.target):
@@ -258,30 +266,35 @@ def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) 
     if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
         factor = recipe.scale.compute(sample.sizes)
         for name, number, _ in numbers_of(subject.target):
-            if (
-                number != 1
-                and min(abs(told / factor - 1) for told in (number**-0.5, number, 1 / number))
-                < 1e-2
-            ):
+            near = min(abs(told / factor - 1) for told in (number**-0.5, number, 1 / number))
+            if number != 1 and near < 1e-2:
                 results.note("scale", f"The factor on the dot products is that of {name}.")
                 return replace(recipe, scale=recipe.scale._replace(cause=None))
     return recipe
 
 
-def large_scores(subject: Subject, found: list[Recipe | None], results: Results) -> None:
-    """Ask about scores that are scaled dot products only where they are small."""
-    if results.findings or results.gap or None in found or subject.large or subject.rough:
+def limited(subject: Subject, found: list[Recipe | None], results: Results) -> None:
+    """Ask about scores that are scaled dot products only where they are small.
+
+    Of one that is right to about three digits, very small ones tell a limit from lower precision.
+    """
+    if results.findings or results.gap or None in found or subject.large:
         return
-    cores = observe(subject, parts=subject.louder(3.0))
+    cores = observe(subject, parts=subject.louder(0.1 if subject.rough else 3.0))
     for core, recipe in zip(cores, found, strict=False):
         if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
             continue
-        if not recipe.gives(core.sample._replace(output=core.sample.output.float())):
+        exact = recipe.gives(core.sample)
+        rounded = recipe.gives(core.sample._replace(output=core.sample.output.float()))
+        if exact if subject.rough else not rounded:
             results.ask(
                 "scores-not-dot-products",
                 "Small scores are scaled dot products, and large ones are not: something limits "
                 "them.",
             )
+        elif subject.rough:
+            words = "Some step is computed in lower precision than its input: only about 3 digits"
+            results.note("dtype", f"{words} are right.")
 
 
 # --- no call --------------------------------------------------------------------------------------
@@ -290,7 +303,9 @@ def large_scores(subject: Subject, found: list[Recipe | None], results: Results)
 def no_call(subject: Subject, results: Results) -> None:
     """Say why no call gives an output."""
     vars(subject).update(next(subject._plans()))
-    first, made = subject.first, _written_call(subject)
+    first, parts = subject.first, subject.inputs()
+    given = ", ".join(f"{name}: {tuple(parts[side].shape)}" for name, side in subject.sides.items())
+    made = f"{name_of(subject.target)}({given})"
     error, value = first.error, first.value
     strange = [one.name for one in subject.needed()]
     adapter = "Pass call= with an adapter that makes a call which works."
@@ -298,11 +313,11 @@ def no_call(subject: Subject, results: Results) -> None:
         limit = subject.options.time_limit
         late = first.seconds > 2 * limit + 1
         deaf = " It spends them in compiled code, which cannot be stopped." if late else ""
-        results.found(
-            "hangs",
+        results.unexamined(
             f"{made} gives no answer within {limit:g} seconds of computing.{deaf}",
-            advice="look for a loop that never ends; if it only takes long, pass "
+            remedy="Look for a loop that never ends; if it only takes long, pass "
             f"time_limit={4 * limit:g}.",
+            name="hangs",
         )
     elif isinstance(error, NotImplementedError) or (error is None and value is None):
         told = first.trouble or "returns None"
@@ -324,7 +339,6 @@ def no_call(subject: Subject, results: Results) -> None:
     elif error is None:
         shape = tuple(getattr(value, "shape", ()))
         sentence = f"{made} returns {f'a tensor {shape}' if shape else type(value).__name__}"
-        parts = subject.inputs()
         if subject.followed:
             results.ask("wrong-shape", f"{sentence}, which is no output for every query.", adapter)
         else:
@@ -354,14 +368,7 @@ def _works_where_equal(subject: Subject) -> bool:
     subject.form = None
     for embed in subject.widths()[:3] or [12]:
         vars(subject).update(embed=embed, length=3, memory=3, batch=3, ndim=3)
-        if subject(subject.inputs()) is not None:
+        reply = subject(subject.inputs())
+        if reply is not None and subject.alive(reply):
             return True
     return False
-
-
-def _written_call(subject: Subject) -> str:
-    """Return the likeliest call in words."""
-    names = ", ".join(
-        f"{name}: {tuple(subject.inputs()[side].shape)}" for name, side in subject.sides.items()
-    )
-    return f"{name_of(subject.target)}({names})"

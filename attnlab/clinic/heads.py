@@ -95,11 +95,8 @@ def _joined(core: Core, subject: Subject, results: Results) -> None:
         return
     ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
     if all(any(_same(one, other) for other in ordered[1]) for one in ordered[0]):
-        results.found(
-            "position-mixing",
-            "What a query gathers comes out at another token: the "
-            "rows of the output are not those of the queries.",
-        )
+        told = "What a query gathers comes out at another token"
+        results.found("position-mixing", f"{told}: row i of the output is not that of query i.")
         return
     view = _same(merged.flatten(), output.flatten())
     how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
@@ -271,14 +268,14 @@ def _exchanged(subject: Subject, results: Results) -> None:
 
 def examine_positions(subject: Subject, results: Results) -> None:
     """Give the same token at every place: rotated scores depend on the distance alone."""
-    if results.findings or subject.ndim < 3 or not subject.alone or subject.large:
+    alike = subject.alone or subject.inside
+    if results.findings or subject.ndim < 3 or not alike or subject.large:
         return
-    x, y = (subject.inputs(seed=seed)["query"][:, :1] for seed in (0, 6))
-    shape = subject.inputs()["query"].shape
-    seen = [
-        observe(subject, parts=dict.fromkeys(SIDES, part.expand(shape).clone()))
-        for part in (x, y, 2 * y - x)
-    ]
+    x, y = (
+        {side: part[..., :1, :].expand_as(part).clone() for side, part in parts.items()}
+        for parts in (subject.inputs(), subject.inputs(seed=6))
+    )
+    seen = [observe(subject, parts=part) for part in (x, y, {s: 2 * y[s] - x[s] for s in x})]
     for cores in zip(*seen, strict=False):
         one, other, third = (core.sample for core in cores)
         if one.query.shape[-2] < 3 or one.query.shape[-2] != one.key.shape[-2]:
@@ -324,7 +321,8 @@ def examine_cache(subject: Subject, results: Results) -> None:
     """Go on from a cache: its last rows are those of the whole pass."""
     caches = [one for one in subject.known if one.role == "cache"]
     places = [one for one in caches if not isinstance(one.default, bool) and not one.required]
-    if results.findings or len(places) != 1 or not subject.alone or subject.ndim < 3:
+    small = subject.ndim < 3 or subject.length < 4
+    if results.findings or len(places) != 1 or not subject.alone or small:
         return
     flags = {
         one.name: True
@@ -332,19 +330,26 @@ def examine_cache(subject: Subject, results: Results) -> None:
         if isinstance(one.default, bool) and (one in caches or "cache" in one.name)
     }
     x = subject.inputs()["query"]
-    cut = x.shape[1] - 2
+    cut = x.shape[1] - 3
     whole, first = (subject(dict.fromkeys(SIDES, part), **flags) for part in (x, x[:, :cut]))
     cache = _cache_of(first, cut)
     if whole is None or cache is None or not _same(first.output, whole.output[:, :cut]):
         subject.given -= {places[0].name, *flags}
         return  # without a cache, or not causal
-    for steps in ((cut, cut + 1), (cut + 1, cut + 2)):
+    for steps in ((cut, cut + 1), (cut + 1, cut + 3)):
+        if cache is None:
+            break
         step = dict.fromkeys(SIDES, x[:, slice(*steps)])
         rest = subject(step, **{places[0].name: cache}, **flags)
-        if rest is None:
+        if rest is not None and _same(rest.output, whole.output[:, slice(*steps)]):
+            cache = _cache_of(rest, steps[1])
+        elif steps[0] > cut:
+            words = f"From {places[0].name} only single tokens go on as they should, not several at"
+            results.note("cache", f"{words} once.")
+        elif rest is None:
             subject.given -= {places[0].name, *flags}
             return
-        if not _same(rest.output, whole.output[:, slice(*steps)]):
+        else:
             apart = (rest.output - whole.output[:, slice(*steps)]).abs().max()
             sentence = f"A step with {places[0].name} differs by up to {apart:.2g} from the same "
             sentence += "row of the whole pass."
@@ -353,9 +358,6 @@ def examine_cache(subject: Subject, results: Results) -> None:
             else:
                 results.found("cache", sentence)
             return
-        cache = _cache_of(rest, steps[1])
-        if cache is None:
-            break
     results.held("cache", f"a step with {places[0].name} equals the same row of the whole pass")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -35,6 +35,11 @@ class Sizes:
     E: int = 11
     Ev: int = 13
     width: int | None = None  # of the tokens of a layer, where it is not H * E
+
+    @property
+    def even(self) -> int:
+        """An even number of features."""
+        return self.E + self.E % 2
 
     @property
     def model(self) -> int:
@@ -128,26 +133,22 @@ RIGHT_SCALE = Way(None, "", lambda size: size.E**-0.5)
 SCALES = (
     RIGHT_SCALE,
     _law("scale-missing", "are not scaled at all", lambda size: 1.0),
-    _law("scale-d", "are divided by d_k itself, not by its root", lambda size: 1 / size.E),
-    _law("scale-inverse", "are multiplied by the root of d_k", lambda size: size.E**0.5),
+    _law("scale-d", "are divided by d_k itself, not by its square root", lambda size: 1 / size.E),
+    _law("scale-inverse", "are multiplied by the square root of d_k", lambda size: size.E**0.5),
     _law("scale-inverse", "are multiplied by d_k", lambda size: float(size.E)),
     _law("scale-other", "are divided by the fourth root of d_k", lambda size: size.E**-0.25),
     _law(
         "scale-model",
-        "are divided by the root of the width of the model, d_k times the number of heads",
+        "are divided by the square root of the width of the model, d_k times the number of heads",
         lambda size: size.model**-0.5,
     ),
-    _law("scale-length", "are divided by the root of L, the queries", lambda size: size.L**-0.5),
-    _law("scale-length", "are divided by the root of S, the keys", lambda size: size.S**-0.5),
+    _law("scale-length", "are divided by the square root of L, the queries", lambda n: n.L**-0.5),
+    _law("scale-length", "are divided by the square root of S, the keys", lambda n: n.S**-0.5),
     _law("scale-length", "are divided by S, the number of keys", lambda size: 1 / size.S),
     _law("scale-model", "are divided by the width of the model", lambda size: 1 / size.model),
-    _law("scale-other", "are divided by the root of Ev, the features of a value",
+    _law("scale-other", "are divided by the square root of Ev, the features of a value",
          lambda size: size.Ev**-0.5),
 )  # fmt: skip
-
-
-def _dense(queries: int, keys: int) -> Tensor | None:
-    return None
 
 
 def _triangle(diagonal: int, *, upper: bool = False) -> Callable:
@@ -159,7 +160,7 @@ def _triangle(diagonal: int, *, upper: bool = False) -> Callable:
 
 
 _UPSIDE_DOWN = "Every query sees only later keys: the causal mask is upside down."
-DENSE = Way(None, "", _dense)
+DENSE = Way(None, "", lambda queries, keys: None)
 CAUSAL = Way(None, "", _triangle(0))
 ENDS = Way(None, "", lambda queries, keys: _triangle(keys - queries)(queries, keys))
 ONE_AHEAD = Way(
@@ -197,10 +198,6 @@ def _filled(
     return masked
 
 
-def _blocked(scores: Tensor, allowed: Tensor) -> Tensor:
-    return ~allowed
-
-
 def _turned(scores: Tensor, allowed: Tensor) -> Tensor | None:
     return ~allowed.mT if scores.shape[-1] == scores.shape[-2] else None
 
@@ -212,7 +209,7 @@ MASK_ORDER = (
 MASK_ZERO = f"The score of a blocked key becomes 0, or next to it, and e to the 0 is 1: {TAKEN}."
 MASK_ADDED = f"{{The_mask}} is added as 0 and 1, which moves a score by 1: {TAKEN}.{{additive}}"
 ADDITIVE = ' If it is meant to hold 0 and minus infinity, call diagnose(..., mask="additive").'
-BLOCK = Way(None, "", _filled(_blocked))
+BLOCK = Way(None, "", _filled(lambda scores, allowed: ~allowed))
 IGNORE = Way(
     "mask-ignored",
     f"{{The_mask}} changes nothing: {TAKEN}.",
@@ -348,10 +345,7 @@ class Recipe:
     @property
     def slips(self) -> tuple[Way, ...]:
         """The steps that are wrong."""
-        return tuple(way for way in map(self._way, fields(self)) if way.cause is not None)
-
-    def _way(self, field: object) -> Way:
-        return getattr(self, field.name)
+        return tuple(way for way in vars(self).values() if way.cause is not None)
 
     def scores(self, sample: Sample) -> Tensor | None:
         """Return the scores before any mask, in float64; None where sizes do not fit."""
@@ -522,7 +516,7 @@ def scale_of(factors: dict[Sizes, float]) -> Way:
         f"{one:.4g} for d_k = {size.E}"
         for size, one in sorted(factors.items(), key=lambda item: item[0].E)
     )
-    words = f"The dot products are not divided by the root of d_k: the factor is {told}."
+    words = f"The dot products are not divided by the square root of d_k: the factor is {told}."
     return Way("scale-other", words, lambda size: factors.get(size, size.E**-0.5))
 
 
@@ -663,16 +657,13 @@ def span(values: Tensor) -> str:
 
 
 def _evidence(
-    step: str,
-    recipe: Recipe,
-    samples: list[Sample],
-    weights: Tensor | None,
-    allowed: Tensor | None,
+    step: str, recipe: Recipe, samples: list[Sample], weights: Tensor | None, allowed: Tensor | None
 ) -> Evidence | None:
     if step == "scale":
         sizes = sorted({sample.sizes for sample in samples}, key=lambda size: size.E)
-        rows = {f"d_k = {size.E}": [recipe.scale.compute(size), size.E**-0.5] for size in sizes}
-        return number_table("Factor on query · key:", rows, ("used", "1/sqrt(d_k)"))
+        factors = torch.tensor([[recipe.scale.compute(size), size.E**-0.5] for size in sizes])
+        rows = tuple(f"d_k = {size.E}" for size in sizes)
+        return Evidence("Factor on query · key:", factors.double(), rows, ("used", "1/sqrt(d_k)"))
     if weights is None:
         return None
     if step in ("hiding", "masking") and allowed is not None:
@@ -706,12 +697,6 @@ def masked_table(weights: Tensor, allowed: Tensor) -> Evidence:
     )
 
 
-def number_table(caption: str, rows: dict[str, list[float]], columns: tuple[str, ...]) -> Evidence:
-    """Return rows of plain numbers as a table."""
-    values = torch.tensor(list(rows.values()), dtype=torch.float64)
-    return Evidence(caption, values, tuple(rows), columns)
-
-
 def tell_sums(weights: Tensor, results: Results) -> bool:
     """Say so if the weights of a query do not sum to 1."""
     weights = weights.nan_to_num(nan=0.0)  # of rows without a key
@@ -729,6 +714,8 @@ def tell_sums(weights: Tensor, results: Results) -> bool:
         name = "softmax-axis"
         told = f"The softmax runs over the {over[0]}, not over the keys: the weights"
     sentence = f"{told} of a query sum to {span(weights.sum(dim=-1))} instead of 1."
+    if ones(-1):
+        sentence = f"Some weights are negative, such as {weights.min():.2g}: no softmax gives them."
     table = weights_table("Weights of the first sequence:", weights, sums=True)
     results.found(name, sentence, table)
     return True

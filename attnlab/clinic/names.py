@@ -7,7 +7,6 @@ import inspect
 import re
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -45,6 +44,7 @@ _PATTERNS = {
     "flag": r"^(need|output|return|use|is|with)_|^(training|train|deterministic|verbose|debug)$",
     "x": r"^(x|inputs?|hidden(_states?)?|tokens?|emb(ed)?(dings?)?|seq(uence)?s?|tgt|trg|target)$",
 }
+OF_TORCH = {**dict.fromkeys(SIDES), "attn_mask": None, "dropout_p": 0.0, "is_causal": False}
 ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items())
 
 # --- functions and layers that say what they are for by their own name ----------------------------
@@ -86,8 +86,9 @@ def arguments(target: object) -> list[Argument] | None:
             taken.add("attn_mask")  # it takes one of the two
         fixed += len(given.args)
         given = given.func
-    known = _of_torch(given)
-    if known is None:
+    if given is F.scaled_dot_product_attention:  # in compiled code, of which Python knows none
+        known = [Argument(n, role_of(n), n in SIDES, value) for n, value in OF_TORCH.items()]
+    else:
         known = call(_signature, given.forward if isinstance(given, nn.Module) else given).value
     return None if known is None else [one for one in known[fixed:] if one.name not in taken]
 
@@ -122,21 +123,6 @@ def _signature(function: object) -> list[Argument]:
             role, required = _role(one.name, default), one.default is one.empty
             found.append(Argument(one.name, role, required, default, one.kind != one.KEYWORD_ONLY))
     return found
-
-
-def _of_torch(function: object) -> list[Argument] | None:
-    """Return the arguments of torch's own function and of scripted code."""
-    if function is F.scaled_dot_product_attention:
-        defaults = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False}
-        named = [Argument(name, role_of(name), True) for name in SIDES]
-        return named + [Argument(n, role_of(n), False, value) for n, value in defaults.items()]
-    scripted = function.forward if isinstance(function, torch.jit.ScriptModule) else function
-    schema = call(lambda: scripted.schema).value
-    if not isinstance(schema, torch._C.FunctionSchema):
-        return None
-    given = [(one.name, one.default_value, one.has_default_value()) for one in schema.arguments]
-    return [Argument(name, _role(name, value), not has, value) for name, value, has in given
-            if name != "self"]  # fmt: skip
 
 
 def _role(name: str, default: object) -> str:

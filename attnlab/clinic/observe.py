@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attnlab.clinic.behaviour import close
 from attnlab.clinic.hypotheses import Sample, Sizes, measured_weights
 from attnlab.clinic.subject import LARGE, SIZES, Reply, Subject
 
@@ -79,7 +80,7 @@ def observe(
     ``masks`` are given by name; ``allowed`` says what they mean, (N, H, L, S).
     """
     given = {"masks": masks, "causal": causal}
-    if subject.followed:
+    if subject.followed or subject.inside:
         return _followed(subject, seed, allowed, parts, given)
     return list(_called(subject, seed, allowed, parts, given))
 
@@ -147,9 +148,15 @@ def _followed(
         after = [place for place in range(end + 1, len(one)) if sum(moving[place]) == 1]
         merged = one[after[0]][0 if moving[after[0]][0] else 1] if after else None
         core = _core(one[start], one[end], projected, merged, allowed, batch, subject)
-        if core is not None:
+        if core is not None and (subject.followed or _returned(core, reply)):
             cores.append(core._replace(reply=reply))
     return cores
+
+
+def _returned(core: Core, reply: Reply) -> bool:
+    """Return whether the attention seen inside is what comes back."""
+    inner, output = core.sample.output, reply.output
+    return inner.shape[-2:] == output.shape[-2:] and close(inner.flatten(), output.flatten())
 
 
 def _moved(one: Product, other: Product) -> list[bool]:

@@ -24,7 +24,15 @@ from attnlab.clinic.names import HEADS, LENGTHS, WIDTHS, Argument, arguments
 SIDES = ("query", "key", "value")
 SIZES = (Sizes(), Sizes(N=3, H=2, L=7, S=6, E=32, Ev=12), Sizes(N=5, H=4, L=6, S=8, E=64, Ev=14))
 KINDS = ("bool", "float", "blocked", "blocked float", "additive")
-DEMANDS = ({}, {"Ev": "E"}, {"L": "S"}, {"L": "S", "Ev": "E"})  # what a function may insist on
+DEMANDS = (  # what a function may insist on
+    {},
+    {"Ev": "E"},
+    {"L": "S"},
+    {"L": "S", "Ev": "E"},
+    {"E": "even"},
+    {"L": "S", "E": "even"},
+    {"L": "S", "E": "even", "Ev": "even"},
+)
 ADAPTED = Argument("attn_mask", "mask", False)  # what an adapter gets
 LARGE = 2**23  # numbers in the parameters of a layer, of which every call takes long
 
@@ -62,11 +70,11 @@ class Subject:
         self.ndim, self.demand, self.swap = 3, {}, ()
         self.embed, self.wide = 0, 0  # the numbers of features of queries and of keys
         self.length, self.memory, self.batch = 5, 7, 2
+        self.inside = False  # whether a function is followed too, since it turns query and key
         self.rough = False  # whether it computes in lower precision than it is given
         self.worked: dict[str, Tensor] = {}  # masks that are used as they should be, for N = 3
         self.loose = False  # whether any output will do, such as one for each sequence
         self.form: Form | None = None  # of a mask that must always be given
-        self.joined = self.turned = False  # how the output comes back
         self.moving: dict[int, list] = {}  # which factors of its products move
         self.given: set[str] = set()  # arguments that some call was given
         self.first: Outcome | None = None  # of the likeliest call
@@ -146,13 +154,8 @@ class Subject:
         one, other = tokens
         memory = ("memory", "key", "value")
         turned = other.role == "query" or (one.role in memory and other.role not in memory)
-        return dict(
-            zip(
-                ("key", "query") if turned else ("query", "key"),
-                (one.name, other.name),
-                strict=True,
-            )
-        )
+        sides = ("key", "query") if turned else ("query", "key")
+        return dict(zip(sides, (one.name, other.name), strict=True))
 
     # --- what it is called with -------------------------------------------------------------------
 
@@ -287,10 +290,8 @@ class Subject:
             return None
         N, H, L, Ev = wanted
         if part.shape == (N, L, H, Ev):  # as many libraries return it
-            self.turned = True
             return part.transpose(1, 2)
         if part.shape == (N, L, H * Ev):
-            self.joined = True
             return part.unflatten(-1, (H, Ev)).transpose(1, 2)
         return None
 
@@ -308,7 +309,7 @@ class Subject:
                 reply = self(self.inputs())
                 self.first = self.first or self.outcome
                 free = self.followed and not self.masked
-                if reply is not None and (free or self._alive(reply)):
+                if reply is not None and (free or self.alive(reply)):
                     if self.module is not None and not all(map(_shape, self.origin.parameters())):
                         self.origin = copy_of(self.module)  # a lazy layer
                     return True
@@ -328,7 +329,7 @@ class Subject:
         """Whether it insists on a mask."""
         return any(one.required for one in self.masks)
 
-    def _alive(self, reply: Reply) -> bool:
+    def alive(self, reply: Reply) -> bool:
         """Return whether its query makes a difference, as it does not where all is blocked."""
         parts = self.inputs()
         parts["query"] = self.inputs(seed=4)["query"]
@@ -406,11 +407,8 @@ class Subject:
         """Return the shapes and kinds that a mask may have, the likeliest first."""
         if mask.role == "lengths":
             return [form for form in FORMS if form.letters == "(N,)"]
-        shapes = [
-            form
-            for form in FORMS
-            if form.letters != "(N,)" and form.ndim <= self.ndim + self.followed
-        ]
+        most = self.ndim + self.followed
+        shapes = [form for form in FORMS if form.letters != "(N,)" and form.ndim <= most]
         if mask.role == "padding" or "pad" in mask.name.lower():
             shapes.sort(key=lambda form: not form.per_key)
         if self.options.call is not None:
@@ -437,12 +435,9 @@ class Subject:
             return "blocked", "torch"
         if self.target is F.scaled_dot_product_attention:
             return "allowed", "torch"
-        if _hints.says_additive(self.target, mask.name):
-            return "additive", "words"
-        if _hints.says_blocked(self.target, mask.name):
-            return "blocked", "words"
-        if _hints.says_allowed(self.target, mask.name):
-            return "allowed", "words"
+        for meaning in ("additive", "blocked", "allowed"):
+            if getattr(_hints, f"says_{meaning}")(self.target, mask.name):
+                return meaning, "words"
         return ("blocked", "name") if mask.name == "key_padding_mask" else (None, "")
 
     # --- variants ---------------------------------------------------------------------------------

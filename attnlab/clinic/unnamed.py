@@ -159,6 +159,11 @@ def unexplained(subject: Subject, core: Core, results: Results, *, meant: bool) 
     sample = core.sample
     if not sample.output.isfinite().all():
         results.found("nan", "The output holds NaN or infinity although every input is ordinary.")
+    elif "E" in subject.demand:  # it may have heads inside
+        results.unexamined(
+            "It insists on an even number of features, and what it does with them is not known.",
+            remedy="Examine the attention inside it by itself.",
+        )
     elif not subject.followed and (share := _share(sample.output, sample.value)) > SURE:
         if not mixed(subject, results):
             results.found(
@@ -203,7 +208,11 @@ def _weights(subject: Subject, core: Core, results: Results) -> None:
     weights = core.weights
     if hy.tell_sums(weights, results):
         return
-    if subject.followed or not mixed(subject, results):
+    if (weights - weights[:1, :, :1]).abs().max() < SURE:
+        sentence = "Every query gives the keys the same weights, whatever query and key are."
+        table = hy.weights_table("Weights of the first sequence:", weights)
+        results.found("wrong-source", sentence, table)
+    elif subject.followed or not mixed(subject, results):
         misfit = min(hy.fit_scores(weights, core.sample.products).residual, 9.0)
         results.held("sums", "without a mask, the weights of every query sum to 1")
         results.ask(

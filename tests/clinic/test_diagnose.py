@@ -134,15 +134,6 @@ def test_a_layer_is_left_as_it_was():
     assert all(part.grad is None for part in layer.parameters())
 
 
-def test_a_required_mask_that_turns_everything_into_nan_is_named_so():
-    def all_nan(query, key, value, mask):
-        scores = query @ key.mT / math.sqrt(query.shape[-1]) + (~mask) * -torch.inf
-        return scores.softmax(dim=-1) @ value
-
-    assert diagnose(all_nan).findings[0].name == "nan"
-    assert "NaN" in diagnose(all_nan).summary
-
-
 def test_a_wrong_shape_is_told_with_the_shapes_of_the_call():
     report = diagnose(lambda query, key, value: query @ key.mT)
     assert report.findings[0].name == "wrong-shape"

@@ -1,8 +1,7 @@
 """What the clinic does not know it does not say: sizes, arguments, conventions, what is meant."""
 
 import math
-import subprocess
-import sys
+import time
 
 import numpy as np
 import pytest
@@ -148,6 +147,7 @@ class WrongMerge(Layer):
 
 
 WRONG = {
+    "wrong-source": lambda q, k, v: v[:, :1].expand(-1, q.shape[1], -1),
     "nan": lambda q, k, v: F.scaled_dot_product_attention(q, k, v) * math.nan,
     "not-normalised": lambda q, k, v: (lambda s: s / s.sum(-1, keepdim=True))(scored(q, k)) @ v,
     "mask-finite": lambda q, k, v: (
@@ -159,7 +159,9 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_name_is_that_of_the_bug(name):
-    assert names(diagnose(WRONG[name]))[:1] == [name]
+    report = diagnose(WRONG[name])
+    assert names(report)[:1] == [name]
+    assert "sum to 1.00 instead" not in report.summary
 
 
 def test_a_merge_that_leaks_is_no_missing_mask():
@@ -231,7 +233,7 @@ class Values(Layer):
 class Past(Layer):
     """Return its keys and values, and go on from those of before."""
 
-    order = 1
+    order, always = 1, True
 
     def forward(self, x, layer_past=None, use_cache=False):
         query, key, value = self.parts(x)
@@ -239,7 +241,7 @@ class Past(Layer):
             key, value = (torch.cat([old, new][:: self.order], dim=2)
                           for old, new in zip(layer_past, (key, value), strict=True))  # fmt: skip
         L, S = query.shape[-2], key.shape[-2]
-        later = torch.ones(L, S).triu(S - L + 1) > 0
+        later = (torch.ones(L, S).triu(S - L + 1) > 0) & (self.always or L == S)
         weights = scored(query, key).masked_fill(later, -math.inf).softmax(-1)
         out = self.out((weights @ value).transpose(1, 2).flatten(2))
         return (out, (key, value)) if use_cache else (out,)
@@ -252,6 +254,12 @@ class WrongOrder(Past):
         return super().forward(x, layer_past, use_cache)
 
 
+class OneByOne(Past):
+    """Leave out the causal mask behind a cache, as one may for single tokens."""
+
+    always = False
+
+
 class Stretched(Layer):
     """Turn features the wrong way around, which changes their lengths."""
 
@@ -259,6 +267,54 @@ class Stretched(Layer):
         angle = torch.arange(query.shape[-2]).to(query)[:, None]
         query, key = (x * angle.cos() + x.flip(-1) * angle.sin() for x in (query, key))
         return super().attend(query, key, value)
+
+
+def spun(x, sign=1):
+    """Turn neighbouring features as complex numbers."""
+    speeds = 1e4 ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    angles = sign * torch.arange(x.shape[-2])[:, None] * speeds
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+
+
+@pytest.mark.parametrize(
+    ("signs", "scale", "name"),
+    [
+        ((1, 1), None, None),
+        ((1, 1), 1.0, "scale-missing"),
+        ((1, 0), None, "positions"),
+        ((1, -1), None, "positions"),
+    ],
+)
+def test_positions_in_a_function_are_examined(signs, scale, name):
+    def attention(q, k, v):
+        q, k = map(spun, (q, k), signs)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+
+    report = diagnose(attention, causal=True)
+    assert names(report) == ([name] if name else [])
+    assert report.ok is (name is None)
+
+
+def test_heads_inside_a_function_are_not_accused():
+    def attention(*parts):
+        heads = (part.unflatten(-1, (2, -1)).transpose(1, 2) for part in parts)
+        return F.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2)
+
+    report = diagnose(lambda query, key, value: attention(query, key, value))
+    assert report.ok is None
+    assert not report.findings
+
+
+def test_where_a_causal_mask_lies_is_told():
+    def causal_attention(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    report = diagnose(causal_attention)
+    assert report.ok is True
+    assert "aligned" in [note.key for note in report.notes]
+    causal_attention.__doc__ = "The queries are the newest tokens."
+    assert asked(diagnose(causal_attention)) == "cache"
 
 
 @pytest.mark.parametrize(("tiled", "name"), [(False, None), (True, "wrong-source")])
@@ -283,12 +339,14 @@ def test_what_turns_features_without_keeping_their_lengths_is_asked_about():
     [
         (Grouped, None), (Tiled, "wrong-source"), (Rotated, None), (OneSide, "positions"),
         (Opposite, "positions"), (Values, "positions"), (Past, None), (WrongOrder, "cache"),
+        (OneByOne, None),
     ],
 )  # fmt: skip
 def test_grouped_heads_positions_and_caches_are_probed(make, name):
     report = diagnose(make(), causal=True)
     assert names(report)[:1] == ([name] if name else [])
     assert name or report.ok is True
+    assert ("cache" in [note.key for note in report.notes]) == (make is OneByOne)
 
 
 # --- what one call does not show ------------------------------------------------------------------
@@ -328,23 +386,6 @@ class Constant(Layer):
         return self.by(query @ key.mT).softmax(-1) @ value
 
 
-class Window(Layer):
-    def attend(self, query, key, value):
-        old = torch.ones(query.shape[-2], key.shape[-2]).tril(-3) > 0
-        later = torch.ones_like(old).triu(1)
-        return scored(query, key).masked_fill(old | later, -math.inf).softmax(-1) @ value
-
-
-class InTurn(Layer):
-    """Cut every third feature for a head, and join in the same order."""
-
-    def parts(self, x):
-        return (p.unflatten(-1, (-1, H)).permute(0, 3, 1, 2) for p in self.qkv(x).chunk(3, -1))
-
-    def forward(self, x):
-        return self.out(self.attend(*self.parts(x)).permute(0, 2, 3, 1).flatten(2))
-
-
 def with_the_first_mask():
     kept = {}
 
@@ -361,23 +402,6 @@ def with_keys_by_shape():
     return lambda q, k, v: F.scaled_dot_product_attention(q, kept.setdefault(k.shape, k), v)
 
 
-def weighed(query, key, value, mask=None):
-    weights = scored(query, key).softmax(-1)
-    return F.scaled_dot_product_attention(query, key, value, mask), weights
-
-
-def negating(query, key, value, mask=None):
-    if mask is not None:
-        mask.logical_not_()
-        mask = ~mask
-    return F.scaled_dot_product_attention(query, key, value, mask)
-
-
-def rebuilt(query, key, value):
-    output = F.scaled_dot_product_attention(query, key, value)
-    return torch.tensor(output.tolist(), dtype=output.dtype)
-
-
 def of_positive_scores(query, key, value):
     shares = scored(query, key).relu()
     return shares / shares.sum(-1, keepdim=True).clamp_min(1e-9) @ value
@@ -391,12 +415,7 @@ def of_positive_scores(query, key, value):
         (lambda: Constant(8), "scale-constant", {}), (lambda: Constant(0.7), "scale-other", {}),
         (with_the_first_mask, "remembers", ALLOWED),
         (with_keys_by_shape, "scores-not-dot-products", {}),
-        (lambda: weighed, "weights-differ", ALLOWED), (lambda: negating, "modifies-input", ALLOWED),
-        (lambda: rebuilt, "detached", {}),
         (lambda: of_positive_scores, "scores-not-dot-products", {}),
-        (Window, None, {"causal": True}), (InTurn, None, {"causal": True}),
-        (lambda: nn.Transformer(12, 2, 1, 1, 24, batch_first=True), None, {}),
-        (lambda: nn.TransformerDecoderLayer(12, 3, 24, batch_first=True), None, {}),
     ],
 )  # fmt: skip
 def test_what_one_call_does_not_show_is_looked_for(make, name, options):
@@ -412,6 +431,10 @@ def capped(q, k, v):
     return (3 * torch.tanh(scored(q, k) / 3)).softmax(-1) @ v
 
 
+def capped_high(q, k, v):
+    return (50 * torch.tanh(scored(q, k) / 50)).softmax(-1) @ v
+
+
 def with_a_sink(q, k, v):
     scores = scored(q, k)
     return scores.exp() / (1 + scores.exp().sum(-1, keepdim=True)) @ v
@@ -425,6 +448,7 @@ def mine(q, k, v):
     ("attention", "name"),
     [
         (capped, "scores-not-dot-products"),
+        (capped_high, "scores-not-dot-products"),
         (with_a_sink, "not-normalised"),
         (mine, "scale-missing"),
     ],
@@ -562,27 +586,24 @@ def test_numpy_is_examined_through_an_adapter():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_code_is_unwrapped():
     assert diagnose(torch.compile(mine)).findings[0].name == "scale-missing"
-    assert diagnose(torch.compile(Layer()), causal=True).ok is True
+    assert diagnose(nn.Sequential(torch.compile(Layer())), causal=True).ok is True
 
 
-def test_what_is_slow_does_not_hang():
+def test_what_is_slow_is_not_accused():
     def slow(query, key, value):
-        sum(range(6_000_000))
+        sum(range(9_000_000))
         return F.scaled_dot_product_attention(query, key, value)
 
-    assert "hangs" not in names(diagnose(slow))
+    report = diagnose(slow, time_limit=0.1)
+    assert (report.ok, names(report), report.gap.name) == (None, [], "hangs")
+    assert "time_limit=0.4" in report.gap.remedy
 
 
 def test_a_large_layer_takes_two_seconds():
-    code = (
-        "import time, torch; from torch import nn; from attnlab.clinic import diagnose\n"
-        "layer = nn.MultiheadAttention(4096, 32, batch_first=True); start = time.process_time()\n"
-        "report = diagnose(layer); print(report.findings, time.process_time() - start)"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    found, seconds = out.stdout.rsplit(" ", 1)
-    assert found == "()"
-    assert float(seconds) < 6  # 2 on a quiet machine
+    layer = nn.MultiheadAttention(4096, 32, batch_first=True)
+    start = time.process_time()
+    assert diagnose(layer).findings == ()
+    assert time.process_time() - start < 6  # 2 on a quiet machine
 
 
 def test_pieces_of_attention_are_not_accused():
@@ -592,7 +613,10 @@ def test_pieces_of_attention_are_not_accused():
     def make_causal_mask(length):
         return torch.ones(length, length).tril()
 
-    for piece in (attention_scores, make_causal_mask):
+    def no_peak(trg):
+        return torch.ones(trg.shape[1], trg.shape[1]).tril()
+
+    for piece in (attention_scores, no_peak, make_causal_mask):
         report = diagnose(piece)
         assert report.ok is None
         assert not report.findings

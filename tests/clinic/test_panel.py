@@ -1,4 +1,4 @@
-"""The panel is what it says, and the clinic reaches its bars on every fourth of its bugs."""
+"""The panel is what it says, and the clinic reaches its bars on every sixth of its bugs."""
 
 import csv
 
@@ -24,11 +24,11 @@ def test_nobody_correct_is_accused_and_bugs_are_found_and_named(half):
     answers = [
         one
         for place, case in enumerate(load(half))
-        for one in answers_of(half, case.name, start=place % 4, step=4)
+        for one in answers_of(half, case.name, start=place % 6, step=6)
     ]
     texts = "\n".join(one.text for one in answers if one.verdict not in ("ok", "named"))
     assert ("accused", THEN) not in [(one.verdict, one.sort) for one in answers], texts
-    assert sum(one.sort == INJECTED for one in answers) > 60
+    assert sum(one.sort == INJECTED for one in answers) > 35
     found, named = shares(answers)
     assert found >= 0.95, texts
     assert named >= 0.88, texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -94,13 +93,6 @@ class Case:
             dtypes = {part.dtype for part in built.parameters()}
             built = (built if torch.bfloat16 in dtypes else built.double()).eval()
         return built
-
-
-def scripted(code: Callable) -> Callable:
-    """Return what TorchScript makes of a function; torch would rather have it gone."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return torch.jit.script(code)
 
 
 def tensor_of(result: object) -> Tensor:

@@ -69,11 +69,14 @@ class Mutant:
     target: Callable
 
 
-def mutants(case: Case) -> Iterator[Mutant]:
-    """Yield the bugs that can be put in, each if it runs and no earlier one does the same."""
+def mutants(case: Case, start: int = 0, step: int = 1) -> Iterator[Mutant]:
+    """Yield the bugs that can be put in, each if it runs and no earlier one does the same.
+
+    Of all changes only every so many are tried.
+    """
     outputs = [case.output()]
     tree = tree_of(case)
-    for kind, changed in _changed_trees(tree, case.name):
+    for kind, changed in itertools.islice(_changed_trees(tree, case.name), start, None, step):
         target = compiled(changed, case)
         output = _output(case, target)
         if output is None or any(_same(output, earlier) for earlier in outputs):

@@ -15,7 +15,6 @@ from tests.clinic.panel.plain import (
     rand,
     real,
     some,
-    turned,
 )
 
 
@@ -30,26 +29,6 @@ def attention(query, key, value, mask=None, dropout=None):
     if dropout is not None:
         p_attn = dropout(p_attn)
     return torch.matmul(p_attn, value), p_attn
-
-
-@foreign(
-    "required_dropout",
-    given(*qkv(2, 3), real(4, 6, size=6)[:, None, None, :], None),
-    lambda q, k, v, mask, dropout: attend(q, k, v, mask),
-    call=lambda target, q, k, v, mask: target(
-        q, k, v, q.new_ones(q.shape[-2], k.shape[-2]) if mask is None else mask, None
-    ),
-)
-def scaled_attention(query, key, value, mask, dropout):
-    """query, key, value: (batch, heads, length, d_k); mask: (batch, 1, 1, key length), 1 = token;
-    dropout: an nn.Dropout, or None.
-    """
-    energy = torch.matmul(query, key.permute(0, 1, 3, 2)) / (query.shape[-1] ** 0.5)
-    energy = energy.masked_fill(mask == 0, -1e10)
-    weights = torch.softmax(energy, dim=-1)
-    if dropout is not None:
-        weights = dropout(weights)
-    return torch.matmul(weights, value), weights
 
 
 @foreign(
@@ -213,33 +192,6 @@ def attention_where(query, key, value, keep):
     blocked = torch.tensor(float("-inf"), dtype=scores.dtype)
     scores = torch.where(keep, scores, blocked)
     return torch.matmul(torch.nn.Softmax(dim=-1)(scores), value)
-
-
-@foreign(
-    "sequence_first",
-    given(*turned(*qkv(3)), causal(4, 6) == 0),
-    lambda q, k, v, mask: attend(*turned(q, k, v), ~mask).transpose(0, 1),
-    call=lambda target, q, k, v, mask: target(
-        *(part.transpose(0, 1) for part in (q, k, v)), None if mask is None else ~mask
-    ).transpose(0, 1),
-)
-def attention_time_first(query, key, value, attn_mask=None):
-    """Everything is (time, batch, features); True in attn_mask forbids a pair."""
-    weights = torch.einsum("lne,sne->nls", query, key) * (query.shape[2] ** -0.5)
-    if attn_mask is not None:
-        weights.masked_fill_(attn_mask, float("-inf"))
-    weights = weights.softmax(2)
-    return torch.einsum("nls,sne->lne", weights, value)
-
-
-@foreign("scale_twice", given(*qkv(2), some(4, 6)), cause=("scale-d", "scale-other"))
-def twice_scaled(query, key, value, mask=None):
-    scale = query.shape[-1] ** -0.5
-    query = query * scale
-    scores = (query @ key.mT) * scale
-    if mask is not None:
-        scores = scores.masked_fill(mask == 0, -torch.inf)
-    return scores.softmax(dim=-1) @ value
 
 
 @foreign(

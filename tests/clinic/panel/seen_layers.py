@@ -195,34 +195,6 @@ class StackedHeads(nn.Module):
         return torch.einsum("bhid,hde->bie", out, self.w_out)
 
 
-@foreign(
-    "double_layer",
-    given(rand(2, 5, 24), some(2, 5, 5)),
-    lambda m, x, mask: layer(x, (m.to_q, *parts_of(m.to_kv, 2), m.to_out), 3, mask[:, None]),
-    make=lambda Layer: Layer(24, 3).double(),
-)
-class DoubleAttention(nn.Module):
-    """Keys and values from one projection; used in float64. mask: (N, L, L), True = may attend."""
-
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.to_q = nn.Linear(dim, dim, bias=False)
-        self.to_kv = nn.Linear(dim, 2 * dim, bias=False)
-        self.to_out = nn.Linear(dim, dim)
-
-    def forward(self, x, mask=None):
-        n, length, dim = x.shape
-        q = self.to_q(x)
-        k, v = self.to_kv(x).chunk(2, dim=-1)
-        q, k, v = (t.view(n, length, self.heads, -1).transpose(1, 2) for t in (q, k, v))
-        sim = torch.einsum("nhid,nhjd->nhij", q, k) / q.shape[-1] ** 0.5
-        if mask is not None:
-            sim = sim.masked_fill(~mask[:, None], -torch.finfo(sim.dtype).max)
-        out = torch.einsum("nhij,nhjd->nhid", sim.softmax(dim=-1), v)
-        return self.to_out(out.transpose(1, 2).reshape(n, length, dim))
-
-
 CONFIG = SimpleNamespace(n_embd=24, n_head=3, block_size=16, attn_pdrop=0.1, resid_pdrop=0.1)
 
 
@@ -535,45 +507,6 @@ class CachedSelfAttention(nn.Module):
 
 
 @foreign(
-    "causal_and_padding",
-    given(rand(2, 6, 24), real(6, 4, size=6)),
-    lambda m, x, mask: layer(x, (m.w_q, m.w_k, m.w_v, m.w_o), 3, causal(6) & mask[:, None, None]),
-    make=lambda Layer: Layer(n_heads=3, d_model=24),
-    causal=True,
-)
-class MaskedSelfAttention(nn.Module):
-    """Self-attention of a decoder: no later token, and no padding.
-
-    pad_mask: (batch, length), True for real tokens.
-    """
-
-    def __init__(self, n_heads, d_model, dropout=0.1):
-        super().__init__()
-        self.n_heads = n_heads
-        self.d_head = d_model // n_heads
-        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
-        self.w_o = nn.Linear(d_model, d_model, bias=False)
-        self.dropout = dropout
-
-    def heads_of(self, x):
-        return x.reshape(x.shape[0], x.shape[1], self.n_heads, self.d_head).permute(0, 2, 1, 3)
-
-    def forward(self, x, pad_mask=None):
-        q, k, v = self.heads_of(self.w_q(x)), self.heads_of(self.w_k(x)), self.heads_of(self.w_v(x))
-        scores = q.matmul(k.transpose(-1, -2)) / self.d_head**0.5
-        length = x.shape[1]
-        subsequent = torch.triu(
-            torch.ones(length, length, dtype=torch.bool, device=x.device), diagonal=1
-        )
-        scores = scores.masked_fill(subsequent, -1e9)
-        if pad_mask is not None:
-            scores = scores.masked_fill(~pad_mask[:, None, None, :], -1e9)
-        weights = F.dropout(scores.softmax(-1), self.dropout, training=self.training)
-        merged = weights.matmul(v).permute(0, 2, 1, 3).reshape(x.shape)
-        return self.w_o(merged)
-
-
-@foreign(
     "softmax_over_heads_by_view",
     given(rand(2, 5, 24)),
     lambda m, x: layer(x, (*parts_of(m.qkv, 3), m.out), 3),
@@ -592,33 +525,3 @@ class HeadsBehindTokens(nn.Module):
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         weights = torch.softmax(scores, dim=-1)
         return self.out((weights @ v).reshape(n, length, dim))
-
-
-@foreign(
-    "mask_repeated_wrongly",
-    given(rand(2, 5, 24), real(5, 2, size=5)),
-    lambda m, x, mask: layer(x, (m.q, m.k, m.v, m.out), 3, mask[:, None, None]),
-    cause="mask-leak",
-)
-class FoldedHeads(nn.Module):
-    """mask: (batch, length), True = token. Heads lie next to each other in the batch."""
-
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.q, self.k, self.v, self.out = (nn.Linear(dim, dim, bias=False) for _ in range(4))
-
-    def fold(self, x):
-        n, t, _ = x.shape
-        x = x.view(n, t, self.heads, -1).permute(0, 2, 1, 3)
-        return x.reshape(n * self.heads, t, -1)
-
-    def forward(self, x, mask=None):
-        n, t, dim = x.shape
-        q, k, v = self.fold(self.q(x)), self.fold(self.k(x)), self.fold(self.v(x))
-        scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(~mask.repeat(self.heads, 1)[:, None, :], -1e9)
-        out = torch.bmm(scores.softmax(dim=-1), v)
-        out = out.view(n, self.heads, t, -1).transpose(1, 2).reshape(n, t, dim)
-        return self.out(out)

@@ -14,7 +14,6 @@ from tests.clinic.panel.plain import (
     cut,
     join,
     layer,
-    listed,
     near,
     parts_of,
     rand,
@@ -217,38 +216,6 @@ class MultiheadAttention(nn.Module):
 
 
 @foreign(
-    "quarter_root",
-    given(*xyz()[:2]),
-    lambda m, x, xa: layer((x, xa, xa), (m.query, m.key, m.value, m.out), 3),
-)
-class AudioAttention(nn.Module):
-    """Queries and keys are each scaled by the fourth root; the key has no bias."""
-
-    def __init__(self, n_state, n_head):
-        super().__init__()
-        self.n_head = n_head
-        self.query = nn.Linear(n_state, n_state)
-        self.key = nn.Linear(n_state, n_state, bias=False)
-        self.value = nn.Linear(n_state, n_state)
-        self.out = nn.Linear(n_state, n_state)
-
-    def forward(self, x, xa=None):
-        q = self.query(x)
-        k = self.key(x if xa is None else xa)
-        v = self.value(x if xa is None else xa)
-        return self.out(self.qkv_attention(q, k, v))
-
-    def qkv_attention(self, q, k, v):
-        n_state = q.shape[-1]
-        scale = (n_state // self.n_head) ** -0.25
-        q = q.view(*q.shape[:2], self.n_head, -1).permute(0, 2, 1, 3) * scale
-        k = k.view(*k.shape[:2], self.n_head, -1).permute(0, 2, 3, 1) * scale
-        v = v.view(*v.shape[:2], self.n_head, -1).permute(0, 2, 1, 3)
-        w = F.softmax(q @ k, dim=-1)
-        return (w @ v).permute(0, 2, 1, 3).flatten(start_dim=2)
-
-
-@foreign(
     "bfloat16_layer",
     given(rand(2, 5, 24).bfloat16(), real(5, 3, size=5)),
     lambda m, x, mask: layer(x.double(), (m.double().wq, m.wk, m.wv, m.wo), 3, mask[:, None, None]),
@@ -352,38 +319,6 @@ class MultiHeadAttention(nn.Module):
         context_vec = (attn_weights @ values).transpose(1, 2)
         context_vec = context_vec.reshape(b, num_tokens, self.d_out)
         return self.out_proj(context_vec)
-
-
-@foreign(
-    "head_dict",
-    given(rand(2, 5, 24), real(5, 3, size=5)),
-    lambda m, x, mask: listed(
-        x, ((head[part] for part in "qkv") for head in m.heads.values()), m.combine, mask[:, None]
-    ),
-    make=lambda Layer: Layer(24, ["syntax", "topic", "place"], 8),
-)
-class NamedHeads(nn.Module):
-    """Every head is a dictionary of three linear layers; mask: (batch, length), True = token."""
-
-    def __init__(self, width, names, head_width):
-        super().__init__()
-        self.head_width = head_width
-        self.heads = nn.ModuleDict()
-        for name in names:
-            self.heads[name] = nn.ModuleDict(
-                {part: nn.Linear(width, head_width, bias=False) for part in "qkv"}
-            )
-        self.combine = nn.Linear(head_width * len(names), width)
-
-    def forward(self, x, mask=None):
-        results = []
-        for head in self.heads.values():
-            q, k, v = head["q"](x), head["k"](x), head["v"](x)
-            scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(self.head_width)
-            if mask is not None:
-                scores = scores.masked_fill(~mask.unsqueeze(1), -torch.inf)
-            results.append(torch.bmm(torch.softmax(scores, dim=-1), v))
-        return self.combine(torch.cat(results, dim=-1))
 
 
 @foreign(
@@ -493,27 +428,6 @@ class TwoMaskAttention(nn.Module):
         weights = self.dropout(torch.softmax(scores, dim=-1))
         context = unshape(torch.matmul(weights, v))
         return self.out_lin(context), weights
-
-
-@foreign(
-    "heads_folded_into_batch",
-    given(rand(2, 5, 24)),
-    lambda m, x: layer(x, (m.wq, m.wk, m.wv, m.wo), 3),
-    cause=("split-without-transpose", "split-and-merge"),
-)
-class FoldedByView(nn.Module):
-    def __init__(self, dim, heads):
-        super().__init__()
-        self.heads = heads
-        self.wq, self.wk, self.wv, self.wo = (nn.Linear(dim, dim) for _ in range(4))
-
-    def forward(self, x):
-        n, t, dim = x.shape
-        q = self.wq(x).view(n * self.heads, t, -1)
-        k = self.wk(x).view(n * self.heads, t, -1)
-        v = self.wv(x).view(n * self.heads, t, -1)
-        weights = torch.softmax(torch.bmm(q, k.mT) / math.sqrt(dim // self.heads), dim=-1)
-        return self.wo(torch.bmm(weights, v).view(n, t, dim))
 
 
 @foreign(
