@@ -295,7 +295,6 @@ show_figure(draw_swap(), "14.3")
 # average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
 # means, we do the same in the 34 other sentences.
 
-
 # %% other-words
 readings = [encoder.read(sentence) for sentence in sentences]  # tokens and vectors
 
