@@ -86,7 +86,7 @@ LESSONS = {
         new_markdown_cell(TITLE),
         new_markdown_cell(PROSE),
         code("a = 1\n\n\nb < 2", *OUTPUTS),
-        fold(code("SOLVED()", printed("praise"), tags=["solution"])),
+        fold(code("SOLVED()", printed("praise."), tags=["solution"])),
         code('predict("00/key")', shown(text_html="<p>QUESTION</p>"), hidden=True),
         code("plot()", figure("0.2", "one &lt;"), figure("0.1", "two")),
         new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
