@@ -479,7 +479,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
 # | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 50 / 85 |
 # | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
-# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | Which layer knows which bank is meant, and does anything use it? | 50 / 90 |
+# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | Which layer knows which bank is meant, and does anything use it? | 50 / 85 |
 
 # %% how-it-works [markdown]
 # ### How to use the series
