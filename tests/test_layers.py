@@ -12,44 +12,35 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab"
 
-# module or folder: layer and what it may import beside torch and the standard library. Nothing in
-# the package imports seaborn or pandas: the lessons do.
+# The modules and folders of the package from the lowest layer to the highest: each may import what
+# lies below it.
+LAYERS = """
+_checks
+_tensors
+_kernel _texts _bounded palette masks cache heads memory diagnostics data _labels
+attention positions tiled _browser _folds
+modules _cells translator
+plotting display diagrams pretrained lists looking_back
+meanings clinic
+explorers exercises
+live
+""".strip().splitlines()
+HEIGHT = {room: height for height, line in enumerate(LAYERS) for room in line.split()}
+HEIGHT["__init__"] = HEIGHT["modules"] + 1  # what `import attnlab` may load lies below it
+# What they may import beside torch and the standard library. Nothing in the package imports seaborn
+# or pandas: the lessons do.
 DRAWING = {"matplotlib", "numpy"}
-ROOMS: dict[str, tuple[int, set[str]]] = {
-    "_checks": (-1, set()),
-    "_tensors": (0, set()),
-    "_kernel": (1, {"IPython"}),
-    "_texts": (1, set()),
-    "_bounded": (1, set()),
-    "palette": (1, set()),
-    "masks": (1, set()),
-    "cache": (1, set()),
-    "heads": (1, set()),
-    "memory": (1, set()),
-    "diagnostics": (1, set()),
-    "data": (1, {"safetensors"}),
-    "attention": (2, set()),
-    "positions": (2, set()),
-    "tiled": (2, set()),
-    "_browser": (2, set()),
-    "_folds": (2, {"IPython"}),
-    "modules": (3, set()),
-    "_labels": (1, DRAWING),
-    "_cells": (3, DRAWING),
-    "plotting": (4, DRAWING),
-    "display": (4, {"matplotlib"}),
-    "diagrams": (4, DRAWING),
-    "pretrained": (4, {"tokenizers"}),
-    "translator": (3, set()),
-    "lists": (4, set()),
-    "looking_back": (4, set()),
-    "meanings": (5, set()),
-    "clinic": (5, set()),
-    "live": (7, DRAWING | {"PIL"}),
-    "explorers": (6, DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"}),
-    "exercises": (6, {"anywidget", "traitlets", "numpy"}),
+PACKAGES = {
+    **dict.fromkeys(["_labels", "_cells", "plotting", "diagrams"], DRAWING),
+    "_kernel": {"IPython"},
+    "_folds": {"IPython"},
+    "display": {"matplotlib"},
+    "data": {"safetensors"},
+    "pretrained": {"tokenizers"},
+    "live": DRAWING | {"PIL"},
+    "explorers": DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"},
+    "exercises": {"anywidget", "traitlets", "numpy"},
 }
-EXPORTED_LAYERS = (-1, 0, 1, 2, 3)  # what `import attnlab` itself may load
 
 # --- arrows point down ----------------------------------------------------------------------------
 
@@ -70,17 +61,16 @@ def imported(source: str) -> set[str]:
 def wrong_import(room: str, name: str) -> str | None:
     """Say what is wrong with an import of ``name`` in ``room``; None if nothing is."""
     top, _, rest = name.partition(".")
-    layer, packages = ROOMS.get(room, (max(EXPORTED_LAYERS) + 1, set()))  # __init__: above those
     if not top:
         return "is relative: write it out"
     if top != "attnlab":
-        free = top in sys.stdlib_module_names or top == "torch" or top in packages
-        return None if free else "is not among what this module may import"
+        free = {"torch", *sys.stdlib_module_names, *PACKAGES.get(room, ())}
+        return None if top in free else "is not among what this module may import"
     target = rest.partition(".")[0]
-    if target not in ROOMS:
+    if target not in HEIGHT:
         return "is no module with a layer"
-    if target != room and ROOMS[target][0] >= layer:
-        return f"points up: layer {layer} imports layer {ROOMS[target][0]}"
+    if target != room and HEIGHT[target] >= HEIGHT[room]:
+        return f"points up, to {target}"
     return None
 
 
@@ -88,8 +78,9 @@ def test_every_import_of_the_package_points_down():
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        if room not in ROOMS and room != "__init__":
+        if room not in HEIGHT:
             found.append(f"{room} has no layer")
+            continue
         for name in sorted(imported(path.read_text(encoding="utf-8"))):
             if wrong := wrong_import(room, name):
                 found.append(f"{path.relative_to(PACKAGE)}: {name} {wrong}")
@@ -100,7 +91,7 @@ def test_every_import_of_the_package_points_down():
 @pytest.mark.parametrize(
     ("room", "source", "complaint"),
     [
-        ("masks", "def f():\n    from attnlab.attention import x", "layer 1 imports layer 2"),
+        ("masks", "def f():\n    from attnlab.attention import x", "points up, to attention"),
         ("plotting", "from ipywidgets import x", "not among what this module may import"),
         ("__init__", "import numpy", "not among what this module may import"),
     ],
