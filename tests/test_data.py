@@ -1,14 +1,11 @@
 """The input files of the lessons are read, and a wrong file gives a clear error."""
 
-import csv
-import runpy
 from pathlib import Path
 
 import pytest
 import torch
-from torch.testing import assert_close
 
-from attnlab import KeyValueCache, data, data_path, load_table
+from attnlab import data, data_path, load_table
 from attnlab.data import load_tensors
 
 
@@ -93,21 +90,3 @@ def test_a_broken_table_is_told(write, text, words):
 def test_only_files_of_tensors_hold_tensors(name, kind):
     with pytest.raises(kind, match=name):
         load_tensors(name)
-
-
-def stored(name: str) -> list[dict[str, str]]:
-    with data_path(name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file, strict=True))
-
-
-def test_the_stored_times_are_whole_and_their_model_gives_the_same_rows():
-    rows, make = stored("cache_times.csv"), runpy.run_path(str(data_path("make_cache.py")))
-    pairs = [(int(row["tokens"]), int(row["pair"])) for row in rows]
-    assert pairs == [(n, pair) for n in make["LENGTHS"] for pair in range(make["PAIRS"])]
-    assert all(float(row["pass_us"]) > float(row["step_us"]) > 0 for row in rows)
-    model, x = make["Stack"](), torch.randn(1, 17, make["EMBED_DIM"])
-    caches = [KeyValueCache() for _ in model.layers]
-    model(x[:, :-1], caches)
-    step = model(x[:, -1:], make["copies"](caches))
-    assert_close(step, model(x, [None] * len(caches))[:, -1:], rtol=0, atol=1e-4)
-    assert caches[0].length == 16
