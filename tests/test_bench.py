@@ -1,6 +1,5 @@
 """`make bench` compares like with like, writes what it measured, and counts what a command took."""
 
-import json
 import subprocess
 import sys
 import time
@@ -65,38 +64,6 @@ def test_without_a_hub_the_class_says_what_to_install(tmp_path, capsys, monkeypa
     told = capsys.readouterr().out
     assert 'pip install -e ".[hub]"' in told
     assert "npm install" in told
-
-
-def test_a_learner_gets_the_messages_of_a_cell_and_its_error():
-    kernel = FakeKernel()
-    learner = classroom.Learner(hub=None, name="ada")
-    learner.socket = kernel
-    assert [one["content"] for one in learner.run("1 + 1")] == [{"text": "2"}, IDLE]
-    with pytest.raises(RuntimeError, match="NameError in a cell: no x"):
-        learner.run("x")
-
-
-IDLE = {"execution_state": "idle"}
-
-
-class FakeKernel:
-    """Answers a cell as a kernel does, after a message that belongs to another cell."""
-
-    def __init__(self):
-        self.waiting = []
-
-    def send(self, text):
-        asked = json.loads(text)
-        told = ("stream", {"text": "2"})
-        if asked["content"]["code"] == "x":
-            told = ("error", {"ename": "NameError", "evalue": "no x"})
-        for parent, kind, content in [("old", "status", IDLE), ("", *told), ("", "status", IDLE)]:
-            message = {"msg_type": kind, "content": content, "channel": "iopub"}
-            message["parent_header"] = {"msg_id": parent or asked["header"]["msg_id"]}
-            self.waiting.append(json.dumps(message))
-
-    def recv(self):
-        return self.waiting.pop(0)
 
 
 BUSY = "import time\nwhile time.process_time() < 0.3: pass"
