@@ -148,14 +148,6 @@ def test_what_the_library_writes_is_corrected(latex, part):
     assert part in to_mathml(latex)
 
 
-def test_headings_get_the_ids_of_jupyterlab_and_are_listed(first):
-    places = ["#In-torch,-$d_k$-too", "#Three"]
-    contents = first.select_one("aside.contents")
-    assert links_in(contents) == [f"{FIRST}.html", *places, f"{SECOND}.html", f"{WORDS}.html"]
-    assert contents.select_one("li li code").get_text() == "torch"
-    assert first.find(id="Three").name == "h3"
-
-
 def test_links_lead_to_pages(first, made):
     wanted = [f"{SECOND}.html#Two-words-2", "#Three", "https://example.org/a_b"]
     assert links_in(first.select(".prose")[1]) == [*wanted, f"{WORDS}.html#softmax"]
