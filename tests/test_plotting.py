@@ -72,6 +72,11 @@ def look(ax):
         (x, y), to = square.vertices.min(axis=0), square.vertices.max(axis=0)
         assert to.tolist() == [x + 1, y + 1]
         found[int(y)][int(x)] += "/"
+    if part(ax, "blocked"):
+        assert part(ax, "blocked").get_hatch()
+    if part(ax, "NaN"):
+        assert contrast(part(ax, "NaN").get_color()[0], "white") > 3
+        assert part(ax, "NaN").get_linewidth() > 1
     strokes = [one.tolist() for one in part(ax, "NaN").get_segments()] if part(ax, "NaN") else []
     for ((x, y), (to_x, to_y)), up in zip(strokes[::2], strokes[1::2], strict=True):
         assert up == [[x, to_y], [to_x, y]]

@@ -24,6 +24,7 @@ from attnlab.explorers import (
 )
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
+from attnlab.explorers.masks import FILLS, KINDS
 from attnlab.pretrained import load_encoder, load_layer
 from tests.browser.pages import close, shades, shown_weights, written
 
@@ -60,61 +61,40 @@ ASK_MATHS = """([key, cases]) => {
     });
 }"""
 WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+EXPLORERS = {n: MaskExplorer(["word"] * n, ask=False) for n in range(2, 7)}
 ODD = [float("inf"), float("-inf"), float("nan"), 1e30, -1e30, 3e38, 0.0, 88.0, -745.0]
 
 
 def drawn_case(rng):
-    """Return a size, the state of a mask and scores, some of them extreme."""
-    n, spread = rng.randint(1, 6), rng.choice([0.1, 1, 30, 1000])
+    """Return an explorer of masks in a state, with scores of which some are extreme."""
+    n, spread = rng.randint(2, 6), rng.choice([0.1, 1, 30, 1000])
     odd = 0.3 if rng.random() < 0.3 else 0
-    places = [[rng.randrange(n) for _ in range(rng.randint(0, 5))] for _ in range(3)]
-    state = {
-        "mask": rng.choice(["none", "causal", "window"]),
-        "window": rng.randint(1, 6),
-        "padding": sorted({*places[0]}),
-        "toggled": sorted({*zip(*places[1:], strict=False)}),
-        "fill": rng.choice(["-inf", "-1e9", "0", "0 after", "attnlab"]),
-    }
+    explorer = EXPLORERS[n]
+    explorer.mask, explorer.fill = rng.choice(KINDS), rng.choice([*FILLS])
+    explorer.window = rng.randint(1, 6)
+    explorer.padding, *cells = ([rng.randrange(n) for _ in range(rng.randint(0, 5))] for _ in "123")
+    explorer.toggled = [*zip(*cells, strict=False)]
     one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
-    return n, state, [[one() for _ in range(n)] for _ in range(n)]
-
-
-def torch_masked(n, state, scores):
-    """Return mask and weights by torch alone."""
-    i, j = torch.arange(n)[:, None], torch.arange(n)
-    mask = torch.ones(n, n, dtype=torch.bool) if state["mask"] == "none" else i >= j
-    if state["mask"] == "window":
-        mask = mask & (i - j < state["window"])
-    mask[:, state["padding"]] = False
-    for cell in state["toggled"]:
-        mask[cell] = ~mask[cell]
-    if state["fill"] == "0 after":
-        return mask, scores.softmax(-1).masked_fill(~mask, 0)
-    blocked = {"-1e9": -1e9, "0": 0.0}.get(state["fill"], -torch.inf)
-    weights = scores.masked_fill(~mask, blocked).softmax(-1)
-    if state["fill"] == "attnlab":
-        weights[~mask.any(-1)] = 0
-    return mask, weights
+    scores = [[one() for _ in range(n)] for _ in range(n)]
+    explorer.scores = torch.tensor(scores, dtype=torch.float64)
+    return explorer
 
 
 def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
     [card] = open_cards([MaskExplorer()])
-    rng = random.Random(0)
-    cases, nan_rows = [drawn_case(rng) for _ in range(300)], 0
-    sent = [
-        [n, state, [[WORDS.get(str(x), repr(x)) for x in row] for row in scores]]
-        for n, state, scores in cases
-    ]
-    answers = card.page.evaluate(ASK_MATHS, [_page.key_of("maths"), sent])
-    for (n, state, scores), (allowed, weights, product) in zip(cases, answers, strict=True):
-        scores = torch.tensor(scores, dtype=torch.float64)
-        mask, wanted = torch_masked(n, state, scores)
-        assert torch.equal(torch.tensor(allowed), mask)
-        close([[float(x) for x in row] for row in weights], wanted, 1e-6)
-        nan_rows += int(wanted.isnan().all(-1).sum())
-        product = torch.tensor(float(product), dtype=torch.float64)
-        torch.testing.assert_close(product, scores[0] @ scores[-1], equal_nan=True)
-    assert nan_rows > 50
+    rng, cases, wanted = random.Random(0), [], []
+    for explorer in (drawn_case(rng) for _ in range(300)):
+        scores = [[WORDS.get(str(x), repr(x)) for x in row] for row in explorer.scores.tolist()]
+        cases.append([len(scores), explorer.state(), scores])
+        product = explorer.scores[0] @ explorer.scores[-1]
+        wanted.append((explorer.result.mask, explorer.result.weights, product))
+    answers = card.page.evaluate(ASK_MATHS, [_page.key_of("maths"), cases])
+    for found, (mask, weights, product) in zip(answers, wanted, strict=True):
+        assert torch.equal(torch.tensor(found[0]), mask)
+        close([[float(x) for x in row] for row in found[1]], weights, 1e-6)
+        found = torch.tensor(float(found[2]), dtype=torch.float64)
+        torch.testing.assert_close(found, product, equal_nan=True)
+    assert sum(int(weights.isnan().all(-1).sum()) for _, weights, _ in wanted) > 50
 
 
 # --- masks ----------------------------------------------------------------------------------------
