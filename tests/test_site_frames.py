@@ -79,19 +79,6 @@ def write_lesson(folder, source, output):
     return path
 
 
-def test_every_stop_of_every_control_has_its_picture_and_sentence(figure):
-    frames, payload = all_frames(figure), payload_of(figure)
-    words = ["$h$ is 1"] * 2 + ["$h$ is 2"] * 2 + ["<b>high</b>"] * 2
-    assert [frame["say"] for frame in frames] == words
-    assert len({frame["picture"]["png"] for frame in frames}) == 6
-    data, state = payload["data"], payload["state"]
-    last = dict(zip(data["parts"], data["frames"][5], strict=True))
-    assert data["pool"][last["picture"]] == {"png": small(frames[5]["picture"]["png"])}
-    assert (state["place_height"], state["place_word"]) == (1, 0)
-    figure.controls["height"].value, figure.controls["word"].value = 3, "b"
-    assert figure.answer["drawn"] == frames[5]
-
-
 def test_frames_are_as_large_as_the_picture_and_have_fewer_colours():
     many = io.BytesIO()
     Image.effect_noise((64, 64), 50).convert("RGB").resize((99, 99)).save(many, "PNG")

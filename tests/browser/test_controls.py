@@ -3,7 +3,6 @@
 import pytest
 
 from attnlab.explorers import (
-    BankExplorer,
     CostExplorer,
     CrossExplorer,
     MaskExplorer,
@@ -34,11 +33,9 @@ def look(card):
         (ScalingExplorer, "button", "d_k = 1024", "Enter"),
         (ScalingExplorer, "button", "New draw", "Space"),
         (RowExplorer, "button", "Next ▶", "Enter"),
-        (RowExplorer, "button", "6 ÷ sum", "Enter"),
         (MaskExplorer, "radio", "none", "ArrowLeft"),
         (MaskExplorer, "button", "cat", "Space"),
         (RealHeadsExplorer, "button", "head 2", "Enter"),
-        (BankExplorer, "radio", "river", "ArrowRight"),
         (SoftLookupExplorer, "button", "zero", "Enter"),
     ],
 )

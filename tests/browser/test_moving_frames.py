@@ -44,6 +44,7 @@ def test_every_stop_has_its_picture_and_sentence_and_axe_finds_nothing(tab, fold
     page = tab.open(folder / "moving" / "00_made_up.html")
     card, slider, reached = page.locator(".card"), page.get_by_role("slider"), set()
     start = shown(card)
+    assert start[1] == "𝑥 is 1, alike"
     for word in ("alike", "twice"):
         card.get_by_role("radio", name=word).press("Space")
         slider.press("Home")
