@@ -23,7 +23,8 @@ def drawing(request):
     ax = draw()
     ax.figure.draw_without_rendering()
     boxes = [patch for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
-    yield ax, boxes, draw is not diagrams.draw_two_looks  # which has boxes for letters
+    of_tokens = (diagrams.draw_two_looks, diagrams.draw_swap)  # which have boxes for tokens
+    yield ax, boxes, draw not in of_tokens
     plt.close("all")
 
 
