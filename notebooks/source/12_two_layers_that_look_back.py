@@ -603,8 +603,8 @@ for number, layer in enumerate(weights):
     print(f"layer {number}: {score[0]:.2f}")
 check_same_letter_score(same_letter_score_solution)
 
-# %% score-reading [markdown] tags=["solution"]
-# <details><summary>What the scores mean</summary>
+# %% score-reading [markdown]
+# <details><summary>An answer</summary>
 #
 # Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00. A plain average would give them 0.07.
 # So our model does not go this way. An ablation agrees: if only the queries of layer 1 are made without what layer 0
@@ -644,8 +644,8 @@ positions = model.norms[0](model.position.weight)  # (32, E)
 print(best_key_solution(first.q_proj(positions), first.k_proj(positions)))
 check_best_key(best_key_solution)
 
-# %% key-reading [markdown] tags=["solution"]
-# <details><summary>What the positions mean</summary>
+# %% key-reading [markdown]
+# <details><summary>An answer</summary>
 #
 # At positions 1 to 15, the key that fits best is that of the position before. So layer 0 finds the token before by its
 # position and needs no letter for it. From position 16 on, other keys fit better.
