@@ -173,7 +173,7 @@ class PretrainedEmbedding(nn.Module):
         for word in text.split():
             if re.search("[\ud800-\udfff]", word):
                 raise ValueError(
-                    f"text must be readable characters, got half a character in {word!r}."
+                    f"text must hold whole characters, but {word!r} contains half of one."
                 )
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         if not encoding.tokens:

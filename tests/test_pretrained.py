@@ -127,7 +127,7 @@ TEXTS = [
     (None, T, "text must be a string, got NoneType"),
     ("", V, "at least one word, got ''"),
     (" \n\u00a0\u0301\x00", V, "at least one word"),
-    ("a \udfff", V, "half a character in '.udfff'"),
+    ("a \udfff", V, "'.udfff' contains half of one"),
     ("b" * 5001, V, "at most 5,000 characters, got 5,001"),
     ("cat " * 511, V, "at most 510 word pieces, got 511 in 511 words"),
 ]

@@ -249,7 +249,8 @@ def check_same_scores() -> Iterator[Case]:
             "in which W_query and W_key are swapped",
             (key, query),
             False,
-            "The scores are transposed: token i has for token j what token j had for token i.",
+            "The swap transposes the scores, so the two layers differ: the score of query i and "
+            "key j becomes that of query j and key i.",
         ),
         ("in which W_query is negated", (-query, key), False, "All scores have the opposite sign."),
         (

@@ -214,7 +214,8 @@ def to_halves(weight: Tensor, num_heads: int) -> Tensor:
         "All rows are reordered at once. Reorder them within each head.": (
             lambda weight, num_heads: to_halves(weight, 1)
         ),
-        "That order leads back from halves to pairs.": lambda weight, num_heads: (
+        "Your order of the rows leads from halves back to pairs. The task asks for the "
+        "opposite.": lambda weight, num_heads: (
             weight.unflatten(0, (num_heads, 2, -1)).transpose(1, 2).flatten(0, 2)
         ),
         "The columns are reordered, but nn.Linear has a row for each feature of its output.": (

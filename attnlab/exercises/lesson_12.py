@@ -68,7 +68,8 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
     slips={
         "It averages over all tokens. Where a letter is new, there is no copy to look at. Leave "
         "these tokens out.": lambda weights, tokens: score(weights, copies(tokens), tokens.numel()),
-        "It divides by the number of copies. Divide by the number of tokens that have one.": (
+        "Your function divides by the number of earlier copies. Divide by the number of tokens "
+        "that have an earlier copy.": (
             lambda weights, tokens: score(weights, copies(tokens), copies(tokens).sum())
         ),
         "It also adds the weight that a token gives itself. Mark earlier copies only.": (
@@ -136,7 +137,8 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
         "Your function blocks the key at the query's own position. A causal mask allows it.": (
             lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)
         ),
-        "Rows and columns are swapped. A row belongs to a query, and its keys are compared.": (
+        "Rows and columns are swapped. Each row of the scores belongs to one query, so look for "
+        "the largest score within a row.": (
             Either(
                 lambda query, key: fit(query, key).argmax(dim=0),
                 lambda query, key: fit(key, query).argmax(dim=-1),
@@ -212,7 +214,8 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         "All layers run. The layer with the number `removed` must add nothing.": (
             lambda x, layers, removed: stream()(x, layers, len(layers))
         ),
-        "All layers read the same input. Each must read what the layers before it have added to.": (
+        "All layers read the same input. Each must read the stream, to which the layers before it "
+        "have added their outputs.": (
             lambda x, layers, removed: (
                 x + sum(layer(norm(x)) for layer in layers[:removed] + layers[removed + 1 :])
             )

@@ -67,7 +67,8 @@ HINTS = {
     "several pieces.",
     FROM_0: "Compare all logits, and not which of them is the largest.",
     LOW: "Compare all logits, and not which of them is the largest.",
-    OPEN: "This bug shows only if several tokens come at once. Then compare all logits.",
+    OPEN: "This bug shows only if a later call reads several tokens at once. Make such a call, and "
+    "compare the logits of all its tokens.",
 }
 
 

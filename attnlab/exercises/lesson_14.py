@@ -30,10 +30,10 @@ def with_row(x: Tensor, position: int, row: Tensor) -> Tensor:
     right=lambda x, position, donor, there: with_row(x, position, donor[there]),
     what="result",
     slips={
-        "It takes the wrong vector of the donor. Take the one at `donor_position`.": (
+        "Your function takes the wrong vector from the donor. Take the one at `donor_position`.": (
             lambda x, position, donor, _there: with_row(x, position, donor[position])
         ),
-        "It puts the vector at the position that it has in the donor. Put it at `position`.": (
+        "Your function puts the new vector at `donor_position`. Put it at `position`.": (
             lambda x, _position, donor, there: with_row(x, there, donor[there])
         ),
     },

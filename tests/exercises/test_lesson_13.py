@@ -34,7 +34,7 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     "check_cache_test": {
         "in several pieces": in_pieces(24),
-        "only if several tokens come at once": in_pieces(21, 1, 1, 1),
+        "only if a later call reads several tokens": in_pieces(21, 1, 1, 1),
         "allow for rounding": in_pieces(9, 1, 14, same=torch.equal),
     },
     "check_mended_decoding": {"First repeat the kv heads": F.scaled_dot_product_attention},

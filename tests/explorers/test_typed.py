@@ -39,7 +39,7 @@ def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing():
         "   ": "text must hold at least one word",
         "bank " * 23: "at most 22 word pieces to be drawn side by side, got 23",
         "b" * 100_000: "at most 5,000 characters, got 100,000",
-        "\ud800": "half a character",
+        "\ud800": "contains half of one",
     }.items():
         explorer.typed = text
         assert problem in explorer.problem
