@@ -77,7 +77,7 @@ test_names_the_mistake = names({
         "The product is twice as large, and so is": lambda q, k, other_q, other_k: (
             torch.allclose(q @ k.T, other_q @ other_k.T, atol=1e-3)
         ),
-        "The scores are transposed": lambda *layers: bool(by_length(*layers)),
+        "The swap transposes the scores": lambda *layers: bool(by_length(*layers)),
         "Is your tolerance too strict": lambda q, k, other_q, other_k: torch.equal(
             q @ k.T, other_q @ other_k.T
         ),
