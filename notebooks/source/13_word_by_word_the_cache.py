@@ -75,8 +75,8 @@ def write(text, count):
 write("KQZBMTARK", 23)
 
 # %% rows [markdown]
-# The model continues the loop without a mistake. But the first pass has 9 rows, the next has 10, and
-# the last has 31. <!--above-->That makes 460 rows for 23 letters, although we read only one row of each pass.
+# The model continues the loop without a mistake. But look at the work: the first pass has 9 rows, the
+# next has 10, and the last has 31. <!--above-->That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Do the other rows change at all? We compare two passes. The first reads 20 letters, and the second reads the same 20
 # letters and one more.
@@ -333,8 +333,8 @@ Table(bugs, list(ways), torch.tensor(least))
 # %% test-read [markdown]
 # &ZeroWidthSpace;<!--above-->The prompt alone shows none of the four bugs, one new letter shows three, and three at once
 # show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a
-# cache that is not empty, once with several new tokens and once with one.** Test both, because many programs handle a
-# single new token in a separate branch.
+# cache that is not empty, once with several new tokens and once with one.** Many programs handle a single new token
+# in a separate branch.
 #
 # Test in float32 or float64. In bfloat16, the next number after 10 is about 10.06, so rounding can hide a small bug.
 #
@@ -398,10 +398,10 @@ print("repeat:           ", kv_heads.repeat(2).tolist())
 # and values can be dropped. What is dropped is not entirely lost: the oldest tokens in the window have themselves looked
 # further back.
 #
-# Our own model was trained without a window. Which tokens can it do without all the same? We let each token see no
-# more than 20: either the last 20, or the first 19 and itself. Hiding a token from all later ones, in both layers, has
-# the same effect as dropping it from the cache. So one whole pass with a mask is enough. We count the guesses whose
-# answer stands among the last 20 tokens.
+# Our own model was trained without a window. Which tokens can it do without? We let each token see no more than 20:
+# either the last 20, or the first 19 and itself. Hiding a token from all later ones, in both layers, has the same effect
+# as dropping it from the cache, so one whole pass is enough. We count the guesses whose answer stands among the last 20
+# tokens.
 
 
 # %% window
