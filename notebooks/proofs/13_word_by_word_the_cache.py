@@ -317,7 +317,9 @@ assert moved_by("loses its weight").max() < 0.2
 
 # %% after: exercise-1  numbers: 70, 80, 64, 128
 
-# %% after: sources  numbers: 3, 7, 2019, 2022, 2023, 2024
+# %% after: in-torch  numbers: 2.1
+
+# %% after: sources  numbers: 3, 3.1, 7, 2019, 2022, 2023, 2024
 
 # %% after: teacher-plan  numbers: 50, 11, 16, 4, 8
 

@@ -332,9 +332,9 @@ Table(bugs, list(ways), torch.tensor(least))
 
 # %% test-read [markdown]
 # &ZeroWidthSpace;<!--above-->The prompt alone shows none of the four bugs, one new letter shows three, and three at once
-# show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a
-# cache that is not empty, once with several new tokens and once with one.** Many programs handle a single new token
-# in a separate branch.
+# show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a cache that is not empty,
+# once with several new tokens and once with one.** Test both, because many programs handle a single new token
+# separately.
 #
 # Test in float32 or float64. In bfloat16, the next number after 10 is about 10.06, so rounding can hide a small bug.
 #
