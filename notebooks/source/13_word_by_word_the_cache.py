@@ -245,8 +245,7 @@ ax.legend(title="")
 show_figure(ax, "13.2")
 
 # %% time-read [markdown]
-# &ZeroWidthSpace;<!--above-->At 32 tokens, a pass takes about twice as long as a step; at 2,048 tokens, it takes about 50
-# times as long.
+# At 32 tokens, a pass takes about twice as long as a step. <!--above-->At 2,048 tokens, it takes about 50 times as long.
 #
 # But a step gets slower, too: at 2,048 tokens, it takes seven times as long as at 32. A chatbot hardly slows down like
 # this. We shall see why when we know how large a cache is.
@@ -438,7 +437,7 @@ show_figure(ax, "13.3")
 
 # %% window-read [markdown]
 # With the first 19 tokens and the token itself, the guesses are as good as with all. <!--above-->With the last 20 tokens,
-# they get worse as the notes leave the window: nearly every answer with a note is found, and fewer than one in five
+# they get worse as the notes leave the window. Nearly every answer with a note is found, but fewer than one in five
 # without. What can be dropped depends on what a model has learned, and one that is trained with a window can learn to do
 # without the rest.
 #
