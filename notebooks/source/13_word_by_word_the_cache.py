@@ -9,9 +9,9 @@
 # **You need:** [lesson 12](12_two_layers_that_look_back.ipynb), whose model we use, and from
 # [lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb) what slow memory is.
 #
-# **You will be able to:** write text with a model, with and without a cache, and count the work. You can say what a cache
-# keeps and why this is enough, test a cache so that its typical bugs show, and compute how large it is. And you can name
-# two ways to make it smaller.
+# **You will be able to:** write text with a model, with and without a cache, and count the work; say what a cache keeps
+# and why this is enough; test a cache so that its typical bugs show; compute its size; and name two ways to make it
+# smaller.
 #
 # **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 10.
 
@@ -29,7 +29,8 @@ from attnlab.data import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import CacheExplorer
-from attnlab.looking_back import load_looking_back, make_texts, to_text, to_tokens
+from attnlab.looking_back import followers, load_looking_back, make_texts
+from attnlab.looking_back import to_text, to_tokens
 from attnlab.pretrained import load_encoder
 
 lesson_setup()
@@ -37,9 +38,9 @@ lesson_setup()
 # %% writing [markdown]
 # ## A model that writes
 #
-# The texts of lesson 12 are loops of letters that are played again and again. For each token, its model returns 27
-# logits: one for each letter and one for the bar. We write its forward pass once more, so that we can choose the mask of
-# each layer. It computes in float64, so that rounding cannot look like a change.
+# In the texts of lesson 12, a loop of letters is repeated over and over, and a bar marks where it jumps. For each token,
+# the model of that lesson returns 27 logits: one for each letter and one for the bar. We write its forward pass once
+# more, so that we can choose the mask of each layer. It computes in float64, so that rounding cannot look like a change.
 
 # %% whole-pass
 model = load_looking_back().double()
@@ -74,8 +75,8 @@ def write(text, count):
 write("KQZBMTARK", 23)
 
 # %% rows [markdown]
-# The model continues the loop without a mistake. But look at the work. The first pass has 9 rows, the next has 10, and
-# the last has 31. <!--above-->That makes 460 rows for 23 letters, although we read only one row of each pass.
+# The model continues the loop without a mistake. But look at the work: the first pass has 9 rows, the
+# next has 10, and the last has 31. <!--above-->That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Do the other rows change at all? We compare two passes. The first reads 20 letters, and the second reads the same 20
 # letters and one more.
@@ -105,7 +106,8 @@ changed_rows([causal, see_all]), changed_rows([see_all, causal])
 # %% frozen [markdown]
 # &ZeroWidthSpace;<!--above-->If either mask is missing, all 20 old rows change, so every layer needs its own. In each
 # layer, a causal mask keeps a token from seeing later ones. What the token does see was computed, in the layer before,
-# under the same mask. Therefore nothing that is written later can change a row.
+# under the same mask. Everything else in the model handles each token by itself. Therefore nothing that is written later
+# can change a row.
 #
 # ## Keep the keys and values
 #
@@ -115,24 +117,23 @@ changed_rows([causal, see_all]), changed_rows([see_all, causal])
 from attnlab.palette import BLUE, ORANGE
 
 letters = "KQZBMTARKQ"
-_, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
+_, ax = plt.subplots(figsize=(4.8, 4.5), layout="constrained")
 for i in range(len(letters)):
     for j in range(i + 1):
         last = i == len(letters) - 1
         ax.add_patch(
             plt.Rectangle((j, i), 0.9, 0.9, color=ORANGE if last else "#dddddd")
         )
-ax.set(xlim=(-0.2, 10), ylim=(10, -1.6), aspect="equal")
+ax.set(xlim=(-0.2, 10), ylim=(10, -2.1), aspect="equal", anchor="W")
 ax.set(xlabel="keys and values", ylabel="queries")
 ax.set_xticks([j + 0.45 for j in range(10)], letters)
 ax.set_yticks([i + 0.45 for i in range(10)], letters)
 for j in range(len(letters)):
     color = ORANGE if j == len(letters) - 1 else BLUE
-    ax.add_patch(plt.Rectangle((j, -0.75), 0.9, 0.45, color=color))
-ax.text(
-    4.45, -0.9, "keys and values from the cache", ha="center", va="bottom", color=BLUE
-)
-ax.text(9.45, -0.9, "new", ha="center", va="bottom", color=ORANGE)
+    ax.add_patch(plt.Rectangle((j, -1.3), 0.9, 0.9, color=color))
+above = {"ha": "center", "va": "bottom"}
+ax.text(4.45, -1.45, "keys and values from the cache", color=BLUE, **above)
+ax.text(9.45, -1.45, "new", color=ORANGE, **above)
 ax.spines[:].set_visible(False)
 ax.tick_params(length=0)
 ax.set_title("One new row against all old keys and its own", pad=12)
@@ -159,7 +160,8 @@ class Cache:  # of one layer
 
 # %% attend-text [markdown]
 # A layer now gets the vectors of the new tokens alone. It appends their keys and values, and their queries attend to
-# everything that is in the cache. (Each layer of our model has one head, so nothing needs to be split.)
+# what the cache then holds, as far as the mask allows. (Each layer of our model has one head, so nothing needs to be
+# split.)
 
 
 # %% attend
@@ -186,12 +188,12 @@ def new_rows(tokens, caches, positions, mask):  # (N, L) -> (N, L, 27)
 def read(tokens, caches):  # the new tokens: (N, L)
     L, old = tokens.shape[1], caches[0].length
     positions = old + torch.arange(L)
-    mask = causal_mask(L, old + L, align="lower_right")  # (L, S)
+    mask = causal_mask(L, old + L, align="lower_right")  # (L, S): the last row sees all
     return new_rows(tokens, caches, positions, mask)
 
 
 # %% write-text [markdown]
-# Now we can write. The first call reads the prompt, and each later call reads the letter that was written last.
+# The first call reads the prompt, and each later call reads the letter that was written last.
 
 
 # %% write-with-cache
@@ -213,7 +215,7 @@ to_text(write_with_cache(prompt, 23)[0])
 # one more row. <!--above-->That makes 31 rows in place of 460.
 #
 # &ZeroWidthSpace;<!--below-->In the explorer, the model writes one letter in each pass. A number says in which pass a query, key or value was
-# computed, and what is hatched is not kept. Below, you see where the newest letter looks.
+# computed; hatched ones are not kept. Which keys does pass 7 read, and from which passes do they come?
 
 # %% explorer
 CacheExplorer(cache=True, step=3)
@@ -231,26 +233,27 @@ names = {"pass_us": "a pass over all tokens", "step_us": "one step with a cache"
 drawn = drawn.replace({"way": names}).assign(time=drawn["time"] / 1000)
 _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 look = {"style": "way", "markers": True, "dashes": False, "errorbar": ("pi", 100)}
-sns.lineplot(drawn, x="tokens", y="time", hue="way", **look, ax=ax)
+look |= {"hue": "way", "palette": [ORANGE, BLUE]}  # as in the explorer
+sns.lineplot(drawn, x="tokens", y="time", **look, ax=ax)
 ax.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="milliseconds")
 stops = times["tokens"].unique()
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
 ax.set_yticks([1, 10, 100], ["1", "10", "100"])
 ax.minorticks_off()
-ax.set_title("At 2,048 tokens, a step takes a fiftieth as long as a pass")
+ax.set_title("At 2,048 tokens, a pass takes 50 times as long as a step")
 ax.legend(title="")
 show_figure(ax, "13.2")
 
 # %% time-read [markdown]
-# &ZeroWidthSpace;<!--above-->At 32 tokens, a pass takes about twice as long as a step, and at 2,048 tokens about 50 times.
+# At 32 tokens, a pass takes about twice as long as a step. <!--above-->At 2,048 tokens, it takes about 50 times as long.
 #
 # But a step gets slower, too: at 2,048 tokens, it takes seven times as long as at 32. A chatbot hardly slows down like
 # this. We shall see why when we know how large a cache is.
 #
 # ## Four bugs that raise no error
 #
-# Here are four mistakes that are easily made with a cache. All of them do the right thing with a prompt, because they show
-# only when the cache already holds something.
+# Here are four mistakes that are easily made with a cache. None of them affects the prompt: they show only once the cache
+# holds something.
 #
 # - **Wrong corner:** `is_causal=True` is passed, as in training. But PyTorch aligns this mask at the *upper left* corner,
 #   where the first new query sees only the first key of the text. With a cache, it belongs at the *lower right*.
@@ -296,12 +299,13 @@ for bug in bugs:
 
 # %% texts-read [markdown]
 # Without a mask, no text changes: a single new letter may see everything, so there is nothing to block. The wrong corner
-# spoils every text. Counted from 0, our text stays as it was, and so do nearly all others.
+# spoils every text. If the positions are one too low, about half of the texts change; if they start at 0, hardly any. Why
+# does the larger error do less harm?
 #
-# Counted one too low, about half of the texts change. In ours, the K after R is left out. The reason is the note that
-# layer 0 writes on each letter about the one before it (lesson 12). For the first new letter, Q, it now looks one
-# position too far back, and writes “R is before me”. When R comes round again, two letters claim to follow it, K and Q,
-# and the model writes Q.
+# Layer 0 writes notes on the letters up to position 15, each about the letter before, and layer 1 searches for them
+# (lesson 12). A prompt with a whole loop has all the notes that are needed. New letters at position 0 do not distract
+# layer 1: it still looks almost only at the prompt. But one position too low, the first new letter, Q, gets the false
+# note “R is before me”. When R comes round again, two letters claim to follow it, K and Q, and the model writes Q.
 #
 # &ZeroWidthSpace;<!--above-->A text that looks right does not prove a cache correct.
 #
@@ -327,24 +331,21 @@ Table(bugs, list(ways), torch.tensor(least))
 
 # %% test-read [markdown]
 # &ZeroWidthSpace;<!--above-->The prompt alone shows none of the four bugs, one new letter shows three, and three at once
-# show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a
-# cache that is not empty, once with several new tokens and once with one.** (Many programs have code of their own for a
-# single token.)
+# show all. So here is the rule: **compare all new rows with those of a whole pass. Begin with a cache that is not empty,
+# once with several new tokens and once with one.** Test both, because many programs handle a single new token
+# separately.
 #
-# Test in float32 or float64. With 16-bit numbers, rounding alone can move a correct cache by more than 0.001.
-#
-# The leak test of lesson 3 asks which rows move when a token changes. It finds the two wrong masks, but not the two wrong
-# positions: each row still depends on the right tokens, and only its numbers are wrong.
+# Test in float32 or float64. In bfloat16, the next number after 10 is about 10.06, so rounding can hide a small bug.
 #
 # ## How large is a cache?
 #
 # &ZeroWidthSpace;<!--below-->For every token, each layer keeps one key and one value for each head. In some models, several query heads share one
-# head for keys and values, which is called a *kv head*, and only these count. So a cache takes
+# head for keys and values, called a *kv head*. Only the kv heads count here. So a cache takes
 #
 # $$2 \cdot \text{layers} \cdot \text{kv heads} \cdot \text{head\_dim} \cdot \text{bytes per number}$$
 #
-# for each token of each text. The table assumes two bytes per number, and *tokens* is the largest number that the cache
-# keeps. The last column is the size of the model itself. The first row is the model of Figure 13.2.
+# for each token of each text. The table assumes two bytes per number, and *tokens* is the largest number of tokens that
+# the cache keeps. The first row is the model of Figure 13.2.
 
 # %% see-bytes
 models = pd.DataFrame(
@@ -352,23 +353,26 @@ models = pd.DataFrame(
         "Figure 13.2": (4, 4, 4, 64, 2048),
         "GPT-2": (12, 12, 12, 64, 1024),
         "Llama 2 7B": (32, 32, 32, 128, 4096),
-        "Llama 3 8B": (32, 32, 8, 128, 8192),
         "Mistral 7B": (32, 32, 8, 128, 4096),
+        "Llama 3.1 8B": (32, 32, 8, 128, 131072),
     },
     index=["layers", "heads", "kv heads", "head_dim", "tokens"],
 ).T
 per_token = 2 * models["layers"] * models["kv heads"] * models["head_dim"]
 models["KiB per token"] = 2 * per_token // 2**10
 models["MiB of a full cache"] = 2 * per_token * models["tokens"] // 2**20
-models["MiB of parameters"] = [2, 237, 12852, 15316, 13812]
+models["MiB of parameters"] = [2, 237, 12852, 13812, 15316]
 models
 
 # %% bytes-read [markdown]
 # Now we can say why the last word is about as quick as the first. At each step, a program fetches all parameters and the
 # whole cache from memory, and for a single text this takes most of the time (lesson 8; Pope et al., 2022). The parameters
-# are the same for every word. <!--above-->In Llama 2 7B, even a full cache is less than a sixth of the parameters. So the
-# last words take little longer. In the small model of Figure 13.2, a full cache is four times as large as the parameters, so
-# its steps get slower.
+# are the same for every word. <!--above-->In Llama 2 7B, even a full cache is less than a sixth of them, so the last words
+# take little longer.
+#
+# In Llama 3.1 8B, which reads 131,072 tokens, a full cache is larger than the parameters, so the last step fetches about
+# twice as much as the first. In the model of Figure 13.2, it is four times as large, and each step copies it as well, so
+# the steps get slower.
 #
 # If many texts are decoded side by side, one fetch of the parameters serves them all, but each text has a cache of its
 # own. For Llama 2 7B, seven full caches are larger than the model.
@@ -387,30 +391,32 @@ print("repeat:           ", kv_heads.repeat(2).tolist())
 
 # %% window-text [markdown]
 # &ZeroWidthSpace;<!--above-->Neighbouring query heads share a kv head, so `repeat_interleave` is right. With `repeat`, no error is raised, and all
-# shapes and masks are correct. But query heads 1 and 2 get the wrong keys and values. This is one more bug that only a
-# comparison finds.
+# shapes and masks are correct. But query heads 1 and 2 get the wrong keys and values.
 #
 # **A window.** In Mistral 7B, as first published, each layer lets a token see only the last 4,096 tokens, so older keys
-# and values can be dropped. What is dropped is not entirely lost. The vector of a token 4,000 positions back was itself
-# computed from vectors up to 4,095 positions further back, and so on through the layers.
+# and values can be dropped. What is dropped is not entirely lost: the oldest tokens in the window have themselves looked
+# further back.
 #
-# Which tokens can our model do without? It was trained without a window. We let each token see no more than 20: either
-# the last 20, or the first 19 and itself. Hiding a token from all later ones, in both layers, has the same effect as
-# dropping it from the cache. So one whole pass with a mask is enough.
+# Our own model was trained without a window. Which tokens can it do without? We let each token see no more than 20:
+# either the last 20, or the first 19 and itself. Hiding a token from all later ones, in both layers, has the same effect
+# as dropping it from the cache, so one whole pass is enough. We count the guesses whose answer stands among the last 20
+# tokens.
 
 
 # %% window
-def share_by_position(mask):  # of correct guesses, at positions 20 to 31
-    tokens, known = texts  # (N, 33) and (N, 32)
-    guesses = whole_pass(tokens[:, :-1], [mask & causal] * 2).argmax(dim=-1)
-    correct = (guesses == tokens[:, 1:]) & known
-    return (correct.sum(dim=0) / known.sum(dim=0))[20:]
+def share_by_position(texts, mask):  # of correct guesses, at positions 20 to 31
+    tokens, answers = texts.tokens[:, :-1], texts.tokens[:, 1:]  # (N, 32) each
+    near = followers(tokens) & sliding_window_mask(32, window=20)  # (N, 32, 32)
+    counted = texts.known & near.any(dim=-1)  # the answer is among the last 20 tokens
+    guesses = whole_pass(tokens, [mask & causal] * 2).argmax(dim=-1)
+    correct = (guesses == answers) & counted
+    return (correct.sum(dim=0) / counted.sum(dim=0))[20:]
 
 
 torch.manual_seed(1)
 texts = make_texts(1000)
-all_tokens = share_by_position(causal)
-print(f"with all tokens: {all_tokens.min():.2f} or more at each position")
+all_tokens = share_by_position(texts, causal)
+print(f"with all tokens, the smallest share of a position is {all_tokens.min():.2f}")
 
 # %% ask-window
 predict("13/what-to-drop")
@@ -420,8 +426,8 @@ predict("13/what-to-drop")
 i, j = torch.arange(32)[:, None], torch.arange(32)
 shares = {
     "all tokens": all_tokens,
-    "first 19 and itself": share_by_position((j < 19) | (i == j)),
-    "last 20": share_by_position(sliding_window_mask(32, window=20)),
+    "first 19 and itself": share_by_position(texts, (j < 19) | (i == j)),
+    "last 20": share_by_position(texts, sliding_window_mask(32, window=20)),
 }
 _, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 sns.lineplot(pd.DataFrame(shares, index=range(20, 32)), markers=True, ax=ax)
@@ -431,8 +437,9 @@ show_figure(ax, "13.3")
 
 # %% window-read [markdown]
 # With the first 19 tokens and the token itself, the guesses are as good as with all. <!--above-->With the last 20 tokens,
-# the guesses get worse as the notes on the first tokens leave the window. What can be dropped depends
-# on what a model has learned, and one that is trained with a window can learn to do without the rest.
+# they get worse as the notes leave the window. Nearly every answer with a note is found, but fewer than one in five
+# without. What can be dropped depends on what a model has learned, and one that is trained with a window can learn to do
+# without the rest.
 #
 # Xiao et al. (2023) found that large language models become much worse as soon as their first tokens leave a window, but
 # stay nearly as good if the first four are kept.
@@ -442,10 +449,8 @@ show_figure(ax, "13.3")
 # When a chatbot writes the last word of a long answer, it does not read the conversation again. With a causal mask in
 # every layer, old rows never change, so their keys and values can be kept in a cache. One more word costs one row: its
 # own query against all stored keys. The last word appears about as quickly as the first, because each step fetches the
-# same parameters, and the cache of one text is small beside them.
-#
-# The price is memory, which grows with every token. The risk is a bug that the text does not show, and a comparison with
-# whole passes finds it.
+# same parameters, as long as the cache is small beside them. After a hundred thousand tokens, it no longer is, and the
+# words do come more slowly.
 
 # %% further-batch [markdown]
 # ## Further
@@ -483,8 +488,8 @@ print(alone, continue_batch(pair) == alone)
 # In the batch, both texts go on as they do alone. Without the mask or without the shifted positions, `MILKSHAM` would get
 # another text. A test in which all prompts have the same length would not notice.
 #
-# A query of the padding may attend to nothing at all. Here PyTorch returns zeros for it, but a softmax of your own would
-# return NaN (lesson 3), and NaN in a key or value reaches real tokens in the next layer.
+# A query of the padding may attend to nothing at all. Our version of PyTorch returns zeros for it, but a softmax of your
+# own would return NaN (lesson 3), and NaN in a key or value reaches real tokens in the next layer.
 
 # %% further-sink [markdown]
 # ### The first token
@@ -495,8 +500,8 @@ print(alone, continue_batch(pair) == alone)
 #
 # The encoder of lesson 10 shows a related effect. We hide its first token, `[CLS]`, from all others, in all layers, and
 # measure how far the vectors of the words move, compared with their length. There are two controls. In the first,
-# `[CLS]` looks only at itself, so it cannot know the sentence. In the second, its weight is lost: nobody sees `[CLS]`,
-# and the other weights stay as they are.
+# `[CLS]` looks only at itself, so it cannot know the sentence. In the second, its weight is lost: no other token sees
+# `[CLS]`, and the other weights stay as they are.
 
 # %% see-sink
 encoder = load_encoder()
@@ -585,7 +590,8 @@ check_bytes_of_a_token(kib_of_a_token_solution)
 #
 # <details><summary>Hint</summary>
 #
-# Call <code>read = start()</code>, and let it read pieces of different lengths. Join all rows before you compare them.
+# Call <code>read = start()</code>, and let it read pieces of different lengths. Join all rows before you compare them,
+# and allow for the rounding of float32.
 # </details>
 
 
@@ -647,8 +653,8 @@ check_window_with_sinks(window_with_sinks_solution)
 # <details><summary>Hint</summary>
 #
 # Try it with one kv head, and compare with a whole pass. Then try several: which kv head does query head 1 get from
-# <code>repeat</code>? To compare, <code>F.scaled_dot_product_attention(..., enable_gqa=True)</code> takes fewer kv heads as
-# they are.
+# <code>repeat</code>? To compare, <code>F.scaled_dot_product_attention(..., enable_gqa=True)</code> accepts fewer kv heads
+# without repeating them.
 # </details>
 
 
@@ -703,8 +709,9 @@ check_mended_decoding(mended_solution)
 #
 # Hugging Face models take and return `past_key_values`. Pad on the left, and pass an `attention_mask` that covers the
 # whole text. If you write the loop yourself, pass `position_ids`, too. In the package *flash-attn*, `causal=True` aligns
-# the mask at the lower right, so the same word means something else there. Programs that reserve memory for the whole
-# text do not copy the cache, as ours does. `attnlab.KeyValueCache` is the cache of this lesson with checks and a window.
+# the mask at the lower right (since version 2.1), unlike `is_causal=True` here. Our cache is copied at each step; programs
+# that reserve memory for the whole text need not do so. `attnlab.KeyValueCache` is the cache of this lesson with checks
+# and a window.
 
 # %% sources [markdown]
 # ## Sources
@@ -720,7 +727,7 @@ check_mended_decoding(mended_solution)
 #   happens when the first tokens leave the window.
 # - The sizes in the table are those of the models' public configurations: Radford et al., 2019 (GPT-2, the smallest),
 #   [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2), [Grattafiori et
-#   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3, as first released), and Jiang et al., 2023.
+#   al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3.1), and Jiang et al., 2023.
 # - The times and the effects of hiding tokens are our own measurements.
 
 # %% next [markdown]
