@@ -71,7 +71,7 @@ show_figure(draw_residual_stream(), "12.1")
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
 # each vector and scales it to a common length before a layer reads it; a learned factor and shift for each feature
-# follow. The MLPs between the attention layers of a Transformer are left out.
+# follow.
 
 
 # %% looking-back
@@ -144,11 +144,14 @@ logits, _ = one_layer(tokens[:, :-1])
 correct = (logits.argmax(dim=-1) == tokens[:, 1:]).float()  # (N, L)
 played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0
 random_pick = 1 / (played.sum(dim=-1) - 1)  # (N, L), without the current letter
-late = torch.arange(32) >= 16
-parts = {"all": known, "before 16": known & ~late, "from 16 on": known & late}
+early = known & (torch.arange(32) < 16)
+at_start = (tokens[:, 1:, None] == tokens[:, None, 1:3]).any(dim=-1)  # the answers
+parts = {"all": known, "from 16 on": known & ~early, "before 16": early}
+parts["with the answer at 1 or 2"] = early & at_start
+parts["with another answer"] = early & ~at_start
 for name, part in parts.items():
     one, pick = correct[part].mean(), random_pick[part].mean()
-    print(f"{name:10}  one layer {one:.2f}, random pick {pick:.2f}")
+    print(f"{name:25}  one layer {one:.2f}, random pick {pick:.2f}")
 
 # %% one-layer-fails [markdown]
 # &ZeroWidthSpace;<!--above-->The single layer is clearly better than a random pick only before position 16. There the
@@ -195,8 +198,8 @@ ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# With 22 heads, a single layer reaches about 0.28. <!--above-->Even after 1,000 steps, no single layer comes near the
-# model with two.
+# With 22 heads and after 1,000 steps, a single layer reaches about 0.28. <!--above-->So both help a little, but no single
+# layer comes near the model with two.
 #
 # ## Why one look is not enough
 #
@@ -305,7 +308,8 @@ show_figure(ax, "12.4")
 LookingBackExplorer()
 
 # %% weights [markdown]
-# &ZeroWidthSpace;<!--above-->Both scores, averaged over six models, begin to rise together after step 30. A likely
+# &ZeroWidthSpace;<!--above-->Averaged over six models, both scores rise steeply between steps 30 and 80. Before that, only
+# the follower score rises a little. A likely
 # reason is that notes are useful only if something searches for them, and a search only if there are notes.
 #
 # ## Read it from the parameters
@@ -648,7 +652,8 @@ check_best_key(best_key_solution)
 # <details><summary>What the positions mean</summary>
 #
 # At positions 1 to 15, the key that fits best is that of the position before. So layer 0 finds the token before by its
-# position and needs no letter for it. From position 16 on, other keys fit better.
+# position and needs no letter for it. From position 16 on, other keys fit better, except at position 18, the exception
+# of Figure 12.4.
 # </details>
 
 # %% exercise-4 [markdown]
