@@ -267,7 +267,8 @@ show_figure(ax, "10.5")
 
 # %% two-reasons [markdown]
 # &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the other
-# ambiguous words do, on average over the sentences. In head 8, even this is only half a uniform share. Head 7 does the opposite: there the clues get less from their own word.
+# ambiguous words do, on average over the sentences. In head 8, even this is only half a uniform share. Head 7
+# does the opposite: there the clues get less from their own word.
 #
 # The clues get most in head 3, about two uniform shares, but they get as much from the other ambiguous words. **A large
 # share alone does not show that a head has found a clue.**
@@ -320,10 +321,10 @@ print("on average:", sum(of_each) / 20)
 #
 # ## What reaches the output?
 #
-# So far we have looked at weights alone. What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
-# features, and 32 columns of the last matrix turn this value back into 384 features. We call the result $u_{h,j}$. It
-# is what the head would add if it gave token $j$ all of its weight. <!--below-->The output is a weighted sum of all
-# vectors $u_{h,j}$, plus a bias.
+# So far we have looked at weights alone. What a weight adds to the output depends on the token that gets it. Head $h$
+# turns token $j$ into a value of 32 features, and 32 columns of the last matrix turn this value back into 384 features.
+# We call the result $u_{h,j}$. It is what the head would add if it gave token $j$ all of its weight. <!--below-->The
+# output is a weighted sum of all vectors $u_{h,j}$, plus a bias.
 #
 # $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
@@ -387,8 +388,8 @@ draw(factors, names, title, "10.7", vmin=1, vmax=2)
 # $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
 # $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree.
 #
-# **So a sink lets a head contribute less:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
-# little.
+# **So a sink lets a head contribute less:** the weights of a row must sum to 1, but much of this 1 can go to a token
+# that adds little.
 #
 # ## Take a head away
 #
@@ -414,9 +415,9 @@ title = "Equal weights move the output less than removing the head does"
 draw(ablated, names, title, "10.8", vmax=0.5)  # (2, H)
 
 # %% before-table [markdown]
-# &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17.
-# Much of what head 4 adds, then, does not depend on where it looks. Part of it is the same for every sentence, because the bias
-# of the values is always added in full. **A map shows what a head chooses, but a head can add a lot without choosing.**
+# &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it
+# by only 0.17. Much of what head 4 adds, then, does not depend on where it looks. Part of it is the same for every
+# sentence, because the bias of the values is always added in full. **A map shows what a head chooses, but a head can add a lot without choosing.**
 #
 # ## So what does a trained layer really look at?
 #
