@@ -6,8 +6,8 @@
 # has a row of weights for every token of every sentence, and among so many pictures you will find one for almost any
 # story.
 #
-# So let us ask without choosing. <!--above-->**What does a trained layer really look at**? We measure all twelve heads
-# on 46 sentences, and for every result we ask what we would see if the head did nothing special.
+# So let us not pick a picture. <!--above-->**What does a trained layer really look at?** We measure all twelve heads on
+# 46 sentences, and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
 # and the layer of [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
@@ -67,7 +67,7 @@ RealHeadsExplorer(ask=False)
 # ## When is a weight large?
 #
 # One sentence proves little, so we turn to 46. <!--below-->Each sentence contains one
-# of 21 ambiguous words. The words that show its meaning were marked by one person as **clues**, which we will need later.
+# of 21 ambiguous words. The words that show its meaning were marked by one person as **clues**.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -126,8 +126,9 @@ values = torch.stack([weight_of_cls(group) for group in groups])  # (3, H)
 draw(values, by_length, "The weight of [CLS] falls as the text grows", "10.1")
 
 # %% in-uniform-shares [markdown]
-# &ZeroWidthSpace;<!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06. Its score depends only on the word
-# that asks and on two positions, and not on the number of tokens, so seven times as many tokens share the row with it. **So a weight says little unless you know the number of tokens.**
+# &ZeroWidthSpace;<!--above-->In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06, about a
+# seventh. Its score does not depend on the number of tokens, but seven times as many tokens now share the row. **So a
+# weight says little unless you know the number of tokens.**
 #
 # To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share): the weight times the number of
 # tokens. A key has a share of 1 if all keys get the same weight.
@@ -144,15 +145,15 @@ title = "In most heads, the uniform shares of [CLS] change much less"
 draw(values, by_length, title, "10.2", fmt=".1f", vmax=4)
 
 # %% short-only [markdown]
-# &ZeroWidthSpace;<!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. In head 5 its shares grow fourfold: this head
-# gives low scores to distant tokens, so a longer text takes little from `[CLS]`.
-# **From here on we measure the short sentences, and the results hold for those.**
+# &ZeroWidthSpace;<!--above-->In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length. In head 5 its shares grow
+# fourfold: this head gives low scores to distant words, but not to `[CLS]`, so a longer text takes little from it.
+# **From here on we measure the short sentences, and the results hold for them only.**
 #
 # ## Where do words look?
 #
 # For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself, the token before or after
-# it, or some other word. If a word chose at random, each of the five named positions would be hit about one time in
-# nine. We leave out the first word of each sentence, because the token before it is `[CLS]`.
+# it, or some other word. If a word chose at random, each of the five named tokens would be chosen about one time
+# in nine. We leave out the first word of each sentence, because the token before it is `[CLS]`.
 
 
 # %% portrait
@@ -173,7 +174,7 @@ draw(portrait, names, "In eight heads, most words look most at [CLS]", "10.3")
 
 # %% by-position [markdown]
 # &ZeroWidthSpace;<!--above-->In eight heads, most words give their largest weight to `[CLS]`. In head 2 every word looks most at the token
-# before it. In head 3, about half of the words look most at some other word, and none at `[CLS]`.
+# before it. In head 3, about half of the words look most at some other word.
 #
 # ## Does a head look at a position?
 #
@@ -213,13 +214,13 @@ draw(moved[None], ["attention that moves"], title, "10.4", vmax=1)
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5, in one head, “bank” gave its clues more than nearly any other word did. Does this hold for other ambiguous
-# words, and in which heads? We measure the uniform shares that the clues of a sentence get, on average over its clues, from the
-# ambiguous word.
+# In lesson 5, in one head, “bank” gave its clues more weight than almost any other word would have given them. Does this
+# hold for other ambiguous words, and in which heads? In each sentence, we measure how many uniform shares the ambiguous
+# word gives to a clue, on average over the clues.
 #
-# A large share can have two reasons: that this word asks, or that the head gives such clues large shares whoever asks.
-# So, as a control, we let the other 20 ambiguous words ask in its place. They are a strict control, because they are
-# words of the same kind: nouns with several meanings, each with clues of its own.
+# A large share can have two reasons: it may matter that this particular word asks, or the head may give such clues large
+# shares whichever word asks. To tell them apart, we let the other 20 ambiguous words ask in its place. This control is
+# strict: they, too, are nouns with several meanings, each with clues of its own.
 
 
 # %% clue-shares
@@ -265,18 +266,19 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.5")
 
 # %% two-reasons [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as others do. This is an average
-# over the sentences, and in head 8 it is still only half a uniform share. Head 7 does the opposite: there the clues get less from their own word.
+# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the other
+# ambiguous words do, on average over the sentences. In head 8, even this is only half a uniform share. Head 7
+# does the opposite: there the clues get less from their own word.
 #
 # The clues get most in head 3, about two uniform shares, but they get as much from the other ambiguous words. **A large
 # share alone does not show that a head has found a clue.**
 #
 # ### Was the arc a lucky pick?
 #
-# Twelve heads and 46 sentences give 552 chances to find an arc such as the one from *bank* to *river*. For each of them,
-# the 5,000 common words of lesson 5 now ask in the place of the ambiguous word, and we call them **askers**. <!--below-->How
-# many askers are ahead of the ambiguous word, that is, give the clues more than it does? Counting them takes half a
-# minute.
+# Twelve heads and 46 sentences give 552 chances to find an arc such as the one from *bank* to *river*. A second control
+# shows how rare such arcs are: in each case, the 5,000 common words of lesson 5 ask in the place of the ambiguous word.
+# We call them **askers**. <!--below-->How many askers are ahead of the ambiguous word, that is, give the clues more than
+# it does? Counting them takes half a minute.
 
 # %% luck
 common = layer.common_words(5000)
@@ -298,8 +300,8 @@ print("fewer than ten ahead:", few.sum().item(), "of", few.numel())
 print("in each head:", few.sum(dim=0).tolist())
 
 # %% lucky-cases [markdown]
-# &ZeroWidthSpace;<!--above-->In 15 of the 552 cases, fewer than ten of the 5,000 askers are ahead of the ambiguous word. The arc from *bank* to
-# *river* is one of them. How many of these cases could be luck?
+# &ZeroWidthSpace;<!--above-->In 15 of the 552 cases, fewer than ten of the 5,000 askers are ahead. The arc from *bank* to
+# *river* is one of them. How many of these cases could be luck? The first control can tell.
 
 # %% ask-another-word
 predict("10/another-word")
@@ -319,10 +321,10 @@ print("on average:", sum(of_each) / 20)
 #
 # ## What reaches the output?
 #
-# What a weight adds to the output depends on the token that gets it. Head $h$ turns token $j$ into a value of 32
-# features, and 32 columns of the last matrix turn this value back into 384 features. We call the result $u_{h,j}$. It
-# is what the head would add if it gave token $j$ all of its weight. <!--below-->The output is a weighted sum of all
-# vectors $u_{h,j}$, plus a bias.
+# So far we have looked at weights alone. What a weight adds to the output depends on the token that gets it. Head $h$
+# turns token $j$ into a value of 32 features, and 32 columns of the last matrix turn this value back into 384 features.
+# We call the result $u_{h,j}$. It is what the head would add if it gave token $j$ all of its weight. <!--below-->The
+# output is a weighted sum of all vectors $u_{h,j}$, plus a bias.
 #
 # $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
 
@@ -341,8 +343,8 @@ output = (sat.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, sat.output, atol=1e-5)
 
 # %% how-long [markdown]
-# `[CLS]` always stands at position 0, so in each head it always has the same $u$. <!--below-->How many times as long is the $u$ of
-# a word, on average over all words?
+# `[CLS]` always stands at position 0, so in each head it always has the same $u$. <!--below-->How many times as
+# long as this is the $u$ of a word, on average?
 
 # %% sink-lengths
 words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (words, E)
@@ -353,7 +355,7 @@ rows = ["u of a word / u of [CLS]"]
 draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
 
 # %% sink [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as `[CLS]`’s.
+# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
 # weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05, on a word. What is such a
@@ -384,11 +386,10 @@ draw(factors, names, title, "10.7", vmin=1, vmax=2)
 # %% the-arithmetic [markdown]
 # It grows: in head 9, what the head adds becomes 1.73 times as long. The reason is arithmetic. If a token with weight
 # $w$ adds nothing, the others share $1 - w$. Take it away, and they share 1, so what they add is multiplied by exactly
-# $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree. (In head 11 the
-# measured factor is the larger one, because what little `[CLS]` adds there points against the rest.)
+# $1 / (1 - w)$. <!--above-->In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree.
 #
-# **So a sink turns a head down:** the weights of a row must sum to 1, but much of this 1 can go to a token that adds
-# little.
+# **So a sink lets a head contribute less:** the weights of a row must sum to 1, but much of this 1 can go to a token
+# that adds little.
 #
 # ## Take a head away
 #
@@ -414,13 +415,14 @@ title = "Equal weights move the output less than removing the head does"
 draw(ablated, names, title, "10.8", vmax=0.5)  # (2, H)
 
 # %% before-table [markdown]
-# &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it by only 0.17. So
-# much of what head 4 adds does not depend on where it looks. Part of it is the same for every sentence, because the bias
-# of the values is always added in full. **A map shows what a head chooses, but a head can add a lot without choosing.**
+# &ZeroWidthSpace;<!--above-->Removing head 4 moves the output most, by 0.46 of its length, but equal weights move it
+# by only 0.17. Much of what head 4 adds, then, does not depend on where it looks. Part of it is the same for every
+# sentence, because the bias of the values is always added in full. **A map shows what a head chooses, but a head can add a lot without choosing.**
 #
 # ## So what does a trained layer really look at?
 #
-# Here are our measures, row by row. White is 0, but in the two rows of quotients it is 1: there, both are equal.
+# Here are our measures, row by row. White is 0, except in the two rows of ratios: there it is 1, which
+# means that the two lengths or shares are equal.
 
 # %% the-table
 names = ["attention that moves in a shuffle", "words that look most at [CLS]"]
@@ -429,10 +431,10 @@ names += ["output moves: head removed", "output moves: other weights equal"]
 rows = [moved, portrait[0], times_as_long, own / of_others, *ablated]
 table = torch.stack(rows)
 special = table.clone()
-special[2:4] -= 1  # the quotients
+special[2:4] -= 1  # the ratios
 special /= special.amax(dim=1, keepdim=True)
 look = {"annot": table, "cmap": "RdBu", "vmin": -1, "vmax": 1}
-draw(special, names, "No head stands out in every row", "10.9", **look)
+draw(special, names, "Different measures single out different heads", "10.9", **look)
 
 # %% the-answer [markdown]
 # - **In eight of the twelve heads, most words give their largest weight to `[CLS]`**, which is not a word. In heads 6, 7,
@@ -449,8 +451,8 @@ draw(special, names, "No head stands out in every row", "10.9", **look)
 # *she* by the same factor, whatever the rest of the sentence says. <!--above-->Head 4 finds a clue, but it does not
 # decide on a meaning.
 #
-# All this is one layer of one model. A [**residual connection**](glossary.ipynb#residual-connection) adds its output to
-# its input, and five more layers follow. In lesson 14, we follow *bank* through them.
+# All this is one layer of one model. A [**residual connection**](glossary.ipynb#residual-connection) adds the
+# output of the layer to its input, and five more layers follow. In lesson 14, we follow *bank* through them.
 
 # %% further-same-weights [markdown]
 # ## Further
@@ -491,7 +493,7 @@ draw(torch.stack(moves).mean(dim=0), names, title, "10.10", vmax=0.5)
 #   see if nothing special were going on: with shuffled words, with other words that ask, or with equal weights.
 # - In our short sentences, most words give their largest weight to `[CLS]` in eight of the twelve heads of this layer.
 # - An attention sink gets a lot of weight and adds little. If it adds nothing, taking it away multiplies what the head
-#   adds by $1 / (1 - w)$. So a head can turn itself down, as long as $w$ is large.
+#   adds by $1 / (1 - w)$. So the larger $w$ is, the less the head adds.
 # - In a first layer, a score depends on two tokens and their positions. A third word can change a weight, but not this
 #   score.
 # - A weight says where a head takes something from, not what it takes. To know what matters, remove or replace
@@ -568,7 +570,7 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output (L, 384) for a sentence as if the 32 features of one head were 0, which is what
-# “head removed” means in the last figure. But `careless` removes the wrong numbers, and it also leaves something behind.
+# “head removed” means in Figure 10.8. But `careless` removes the wrong numbers, and it also leaves something behind.
 # Write `careful`, which does neither. Call `load_layer()` again before you try either of them, because `careless` changes
 # the layer that it gets. (The parameters of `load_layer()` do not require gradients, so you can change them in place.)
 #

@@ -71,7 +71,7 @@ show_figure(draw_residual_stream(), "12.1")
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
 # each vector and scales it to a common length before a layer reads it; a learned factor and shift for each feature
-# follow. The MLPs between the attention layers of a Transformer are left out.
+# follow.
 
 
 # %% looking-back
@@ -144,16 +144,18 @@ logits, _ = one_layer(tokens[:, :-1])
 correct = (logits.argmax(dim=-1) == tokens[:, 1:]).float()  # (N, L)
 played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0
 random_pick = 1 / (played.sum(dim=-1) - 1)  # (N, L), without the current letter
-late = torch.arange(32) >= 16
-parts = {"all": known, "before 16": known & ~late, "from 16 on": known & late}
+early = known & (torch.arange(32) < 16)
+at_start = (tokens[:, 1:, None] == tokens[:, None, 1:3]).any(dim=-1)  # the answers
+parts = {"all": known, "from 16 on": known & ~early, "before 16": early}
+parts["before 16, answer at 1 or 2"] = early & at_start
+parts["before 16, other answers"] = early & ~at_start
 for name, part in parts.items():
     one, pick = correct[part].mean(), random_pick[part].mean()
-    print(f"{name:10}  one layer {one:.2f}, random pick {pick:.2f}")
+    print(f"{name:27}  one layer {one:.2f}, random pick {pick:.2f}")
 
 # %% one-layer-fails [markdown]
-# &ZeroWidthSpace;<!--above-->The single layer is clearly better than a random pick only before position 16. There the
-# second round has just begun, and the answer often stands at position 1 or 2, so it can be guessed without looking up
-# the letter. Does the layer need more heads, or more time?
+# &ZeroWidthSpace;<!--above-->The single layer is better than a random pick only where the answer stands at position 1 or
+# 2 and the second round has just begun. Such an answer can be guessed without looking up the letter. Does the layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
 import pandas as pd
@@ -195,8 +197,8 @@ ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
 # %% why-two [markdown]
-# With 22 heads, a single layer reaches about 0.28. <!--above-->Even after 1,000 steps, no single layer comes near the
-# model with two.
+# With 22 heads and after 1,000 steps, a single layer reaches about 0.28. <!--above-->So both help a little, but no single
+# layer comes near the model with two.
 #
 # ## Why one look is not enough
 #
@@ -294,7 +296,7 @@ show_figure(ax, "12.4")
 #
 # Why does it stop there? In the longest loops, of 15 letters, the note about the last letter is due at position 15, and
 # nearly all later ones would be repetitions. If we train with loops of at most 11 letters, the notes end at position
-# 11, and with loops of at most 20, near position 20.
+# 11, and with loops of at most 20, at position 19.
 #
 # The score did not lie, but an average over all positions hid what mattered.
 #
@@ -305,7 +307,8 @@ show_figure(ax, "12.4")
 LookingBackExplorer()
 
 # %% weights [markdown]
-# &ZeroWidthSpace;<!--above-->Both scores, averaged over six models, begin to rise together after step 30. A likely
+# &ZeroWidthSpace;<!--above-->Averaged over six models, both scores rise steeply between steps 30 and 80. Before that, only
+# the follower score rises a little. A likely
 # reason is that notes are useful only if something searches for them, and a search only if there are notes.
 #
 # ## Read it from the parameters
@@ -378,8 +381,8 @@ Table(names, columns, torch.tensor(rows))
 # Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average, and the model does no
 # better than a random pick. Yet not one parameter of layer 1 has changed: it searches for notes that nobody has
 # written. Without layer 1, the score of layer 0 stays as it was, because layer 0 has finished before layer 1 begins.
-# (The model then does worse than a random pick: half of its guesses go to the letter just before, or to letters never
-# played.) <!--above-->A correct guess needs both layers.
+# (A zero also takes away what a layer adds on average. But if we put in its mean output instead, the shares stay the
+# same.) <!--above-->A correct guess needs both layers.
 #
 # ## The record without a scratch
 #
@@ -512,7 +515,7 @@ for removed in ([], [0], [0, 1], [1]):
 
 # %% two-heads-read [markdown]
 # Either head alone is nearly enough, but when both are removed, hardly any guesses are correct. So either can replace
-# the other. If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To
+# the other. (Three more models, trained from other initialisations, show the same.) If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To
 # tell these two cases apart, remove the other head alone, and then both.
 
 # %% remember [markdown]
@@ -648,7 +651,8 @@ check_best_key(best_key_solution)
 # <details><summary>An answer</summary>
 #
 # At positions 1 to 15, the key that fits best is that of the position before. So layer 0 finds the token before by its
-# position and needs no letter for it. From position 16 on, other keys fit better.
+# position and needs no letter for it. From position 16 on, other keys fit better, except at position 18, the exception
+# of Figure 12.4.
 # </details>
 
 # %% exercise-4 [markdown]
@@ -748,7 +752,9 @@ check_mended_stream(mended_solution)
 # row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
 # hold up the letter of the neighbour to the left, and repeat the search. *“Layer 1 looks at layer 0”:* it looks at
 # tokens, as every layer does; what has changed is what they hold up. *“An ablation shows what the head does”:* it shows
-# what is lost without the head, which can be less if another head helps, or more if a later layer is confused.
+# what is lost without the head, which can be less if another head helps, or more if a later layer is confused. Without layer 1,
+# for example, half of the guesses go to the letter just before, or to letters never played, and the model does worse
+# than a random pick.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
