@@ -7,7 +7,7 @@ assert (~is_mixed).sum() == 19 and is_mixed.sum() == 16
 # %% after: nearer  numbers: 34
 
 # %% after: lean
-of_thief = fair_lean(thief, vectors[thief], vectors, is_river)
+of_thief = fair_lean([thief], vectors[thief], vectors, is_river)
 assert is_river[thief] and of_thief[1] > 0.005 and of_thief[-1] < -0.005
 assert (of_thief[1:6] > 0.001).all() and (of_thief[1:].diff() < 0).all()
 
@@ -38,7 +38,6 @@ assert mended.sum(dim=0).tolist() == [4, 0, 1, 0, 0] and lost.sum(dim=0).tolist(
 assert lost[thief, -1]
 worked = sentences.index("she swam well and worked at the bank")
 assert to_own_side[:, -1].argmin() == worked and not trained[worked, 1:].any()
-assert to_own_side[worked, -1] < 2 * to_own_side[worked, 1] < 0
 river_mean, money_mean = vectors[is_river].mean(dim=0), vectors[~is_river].mean(dim=0)
 spread = cosine_similarity(river_mean, money_mean, dim=-1)
 assert spread[3] < spread[1] < spread[0]  # the two means move apart
@@ -71,35 +70,29 @@ for some, uncentred in (
         counted += (lean(some[i] - middle, known - middle, labels) > 0) == is_river[i]
     assert (counted - uncentred.sum(dim=0)).abs().max() <= 1
 
-# %% after: overlap  numbers: 0, 5
+# %% after: overlap  numbers: 0, 5, 29, 3
 assert (outcome == 2).sum() == 29 and (outcome == 1).sum() == 3
 
 # %% after: see-early
 assert (own_side_with(equal_early)[:, 4:].sum(dim=0) <= equal[:, 4:].sum(dim=0)).all()
 assert own_side_with(equal_late)[:, 4:].sum() == trained[:, 4:].sum()
 
-# %% after: read-early  numbers: 0, 2, 3, 5, 35, 144
+# %% after: read-early  numbers: 0, 2, 3, 5, 29, 33
 
 # %% after: one-swap  numbers: 2, 33, 35, 34
 assert trained[:, 2].sum() == 33
 
 # %% after: by-hand
 assert (readings[thief].tokens[6], readings[loan].tokens[5]) == ("bank", "bank")
-assert (
-    unchanged[thief] - fair_lean(thief, other_words(x[0], readings[thief].tokens), others, is_river)
-    > 0.005
-)
+before, after = fair_lean([thief, loan], pair, others, is_river)
+assert before - after > 0.005 and abs(before - unchanged[thief]) < 0.001
 
-# %% after: read-by-hand  numbers: 34, 35
+# %% after: read-by-hand  numbers: 34, 0.082
 
 # %% after: see-swap
 assert other.mean().round() == -9 and 0 < same.mean() < 2 and (other < same).sum() == 34
-gun = sentences.index("he robbed the bank with a gun")
-of_donors = fair_lean(thief, swap(thief, 2, of_bank), others, is_river)
-assert of_donors[gun] - unchanged[thief] > 0.005 > of_donors[loan] - unchanged[thief]
-# nothing is changed if a sentence is its own donor
-for number in (0, 2):
-    assert torch.allclose(swap(thief, number, of_bank)[thief], others[thief], atol=1e-4)
+of_thief = all_swaps(2, of_bank)[thief]  # what was done by hand
+assert abs(of_thief[loan] - 100 * (after - before) / mean_lean) < 0.01
 for number in (1, 3, 4, 5):  # before other layers, it is much the same
     elsewhere_other, elsewhere_same = by_meaning(all_swaps(number, of_bank))
     assert (elsewhere_other < elsewhere_same).sum() >= 29
