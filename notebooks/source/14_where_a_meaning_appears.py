@@ -69,30 +69,30 @@ def lean(vector, known, is_river):
     return to_river - cosine_similarity(vector, money, dim=-1)
 
 
-def fair_lean(left_out, vector, known, is_river):
-    """The lean of a vector, by the means of the sentences that are not left out."""
-    rest = [n for n in range(len(known)) if n not in left_out]
+def fair_lean(i, vector, known, is_river):
+    """The lean of a vector from sentence i, by the means of the other sentences."""
+    rest = torch.arange(len(known)) != i
     return lean(vector, known[rest], is_river[rest])
 
 
 thief = sentences.index("the thief sailed to the bank with the gold")
-fair_lean([thief], vectors[thief], vectors, is_river)
+fair_lean(thief, vectors[thief], vectors, is_river)
 
 # %% read-lean [markdown]
 # The first number belongs to the vector before the first layer, and the last one to the vector after layer 5. All are
 # small, because the two means point in nearly the same direction, so we look at the sign. After layer 0, “bank” leans
 # to the river, its own side. From there on the numbers fall, and after layer 5 it leans to money.
 #
-# Is the thief an exception? We shall do the same for all 35 sentences, but one point comes first. Must each sentence be
-# left out of the means that it is compared with? We can test this before the first layer. There, nothing from the rest
-# of the sentence has reached “bank” yet, so there is no meaning to read.
+# Is the thief an exception? Before we try all 35 sentences, we ask: must each be left out of its own means?
+# We can test this before the first layer. There, nothing from the rest of the sentence has reached “bank” yet, so there
+# is no meaning to read.
 
 
 # %% fair-leans
 def fair_leans(vectors, is_river):
     """The lean of each sentence, by the means of the others: (N, ..., E) -> (N, ...)."""
     numbered = enumerate(vectors)
-    return torch.stack([fair_lean([i], x, vectors, is_river) for i, x in numbered])
+    return torch.stack([fair_lean(i, x, vectors, is_river) for i, x in numbered])
 
 
 def on_own_side(leans, is_river):
@@ -269,9 +269,10 @@ compared["equal in layers 3 to 5"] = own_side_with(equal_late).sum(dim=0).tolist
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-early [markdown]
-# In our sentences, it matters early. <!--above-->Equal shares in layers 0 to 2 give the same counts as equal shares
-# everywhere: 29 after layer 5. With equal shares in layers 3 to 5, there are 33, so we see no loss. These are few
-# sentences, so “Further” also tests eight other words, and takes the positions away.
+# It seems to matter early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere:
+# 29 are left after layer 5. With equal shares in layers 3 to 5, there are 33. But 35 sentences cannot settle it: after
+# layers 3 to 5, chance gives such a difference in about 25% of the tries. And in layers 1 to 4, “bank” has little weight
+# to share: most of it is on itself and the markers.
 #
 # ## Does anything use it?
 #
@@ -309,9 +310,8 @@ mean_lean = (unchanged * side).mean()  # of all 35 sentences, to their own side
 unchanged[thief], mean_lean
 
 # %% by-hand-text [markdown]
-# The other words of the thief lean to money, which is no surprise with *thief* and *gold* among them. Now we do one swap
-# by hand: the thief gets the “bank” of “his loan from the bank was large”. The loan stays out of the means as well,
-# because its vector is what we put in.
+# The other words of the thief lean to money. Now we do one swap
+# by hand: the thief gets the “bank” of “his loan from the bank was large”.
 
 # %% by-hand
 loan = sentences.index("his loan from the bank was large")
@@ -319,8 +319,7 @@ x = readings[thief].vectors[2][None].clone()  # what layer 2 receives: (1, L, E)
 x[0, 6] = readings[loan].vectors[2, 5]  # “bank” is token 6 here, and token 5 there
 for layer in encoder.layers[2:]:
     x, _ = layer(x)
-pair = torch.stack([others[thief], other_words(x[0], readings[thief].tokens)])
-fair_lean([thief, loan], pair, others, is_river)  # before and after
+fair_lean(thief, other_words(x, readings[thief].tokens), others, is_river)
 
 # %% read-by-hand [markdown]
 # With the “bank” of the loan, the other words lean to money even more. But one swap proves little: any foreign vector
@@ -328,25 +327,23 @@ fair_lean([thief, loan], pair, others, is_river)  # before and after
 # test, and donors of the *same* meaning are the control.
 #
 # The function `all_swaps` does this for all sentences. It returns how far the lean to the own side changes, in percent of
-# the mean lean, 0.082.
+# the mean lean.
 
 
 # %% all-swaps
 def all_swaps(number, at):
     """Sentence i, donor j: how the lean to the own side changes, in percent (35, 35)."""
     donors = torch.stack([one.vectors[number, at[j]] for j, one in enumerate(readings)])
-    changes = torch.full((35, 35), torch.nan)  # no sentence is its own donor
+    changes = torch.zeros(35, 35)
     for i in range(35):
         x = readings[i].vectors[number].repeat(35, 1, 1)  # a copy for each donor
         x[:, at[i]] = donors
         for layer in encoder.layers[number:]:
             x, _ = layer(x)
         swapped = other_words(x, readings[i].tokens)  # (35, E)
-        for j in set(range(35)) - {i}:
-            pair = torch.stack([others[i], swapped[j]])
-            before, after = fair_lean([i, j], pair, others, is_river)
-            changes[i, j] = (after - before) * side[i]
-    return 100 * changes / mean_lean
+        after = fair_lean(i, swapped, others, is_river)
+        changes[i] = (after - unchanged[i]) * side[i]
+    return 100 * changes.fill_diagonal_(torch.nan) / mean_lean  # none is its own donor
 
 
 # %% ask-swap
@@ -370,7 +367,7 @@ print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
 # %% read-swap [markdown]
 # The meaning decides. <!--above-->On average, a “bank” of the other meaning takes away about 9% of the lean of the other
-# words, and one of the same meaning hardly changes it. So it is not foreign vectors as such that pull.
+# words. One of the same meaning moves it about as often up as down.
 #
 # Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”, which has only one meaning.
 
@@ -383,6 +380,7 @@ swaps = {
     "“bank”, before layer 2": (other, same),
     "first word, before layer 2": by_meaning(all_swaps(2, [1] * 35)),  # [CLS] is 0
     "“bank”, before layer 0": by_meaning(all_swaps(0, of_bank)),
+    "first word, before layer 0": by_meaning(all_swaps(0, [1] * 35)),
 }
 rows = []
 for by_other, by_same in swaps.values():
@@ -399,58 +397,63 @@ import seaborn as sns
 pulls = {
     name: (by_same - by_other).tolist() for name, (by_other, by_same) in swaps.items()
 }
-_, ax = plt.subplots(figsize=(7.4, 2.8), layout="constrained")
-palette = ["#0b61a4", "#6d757c", "#6d757c"]
+_, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
+palette = ["#0b61a4", *["#6d757c"] * 3]
 sns.swarmplot(pulls, orient="h", palette=palette, size=5, ax=ax)
 ax.axvline(0, color="#333", lw=1)
 ax.set_xlabel("difference between the donors (% of the mean lean)")
-title = "A foreign “bank” pulls the other words before layer 2, but not before layer 0"
+title = "A foreign “bank” pulls the other words, a foreign first word hardly does"
 ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(ax, "14.4")
 
 # %% read-controls [markdown]
-# It matters, but less. <!--above-->Layers 0 and 1 have brought words of its sentence to the first word, too. With it, the
-# difference between the donors is less than a quarter as large as with “bank”. But it has the same sign in just as many
-# sentences, 34 of 35. Had we only counted sentences, we would have taken the two effects for equal. In “bank” before
-# layer 0, no words of the sentence have arrived yet, and on average the two kinds of donors hardly differ.
+# It matters, but less. <!--above-->With the first word, the difference between the donors is less than a quarter as large
+# as with “bank”. But it has the same sign in just as many sentences, 34 of 35. Had we only counted, we would have
+# taken the two effects for equal.
 #
-# So the other words do take up what layers 0 and 1 have written into “bank”. Do they need it? We leave “bank” out: the
+# Before layer 0, nothing of the sentence has arrived yet. There, the two kinds of “bank” hardly differ on average, but the
+# first words differ nearly as much as before layer 2. So a few percent may come from the method: the donor’s sentence is
+# part of our means. Left out of them, “bank” still gives about 9, but the first word -3.4.
+#
+# So the other words do take up what “bank” holds. Do they need it? We leave “bank” out: the
 # model gets only the other tokens, each at its old position. As a control, we leave out the first word.
 
 
 # %% left-out
-def change_without(positions):
-    """How the mean lean changes without one token of each sentence, in percent."""
-    leans = []
+def changes_without(positions):
+    """How the lean changes without one token of each sentence, in percent (35,)."""
+    changes = []
     for i, one in enumerate(readings):
         kept = [n for n in range(len(one.tokens)) if n != positions[i]]
         x, _ = encoder([one.tokens[n] for n in kept], positions=kept)
         after = one.vectors[-1].clone()
         after[kept] = x[-1, 0]
-        leans.append(fair_lean([i], other_words(after, one.tokens), others, is_river))
-    return 100 * ((torch.stack(leans) * side).mean() / mean_lean - 1)
+        new = fair_lean(i, other_words(after, one.tokens), others, is_river)
+        changes.append(100 * (new - unchanged[i]) * side[i] / mean_lean)
+    return torch.stack(changes)
 
 
-print(f"without “bank”, the lean changes by {change_without(of_bank):.1f}%")
-print(f"without the first word, the lean changes by {change_without([1] * 35):.1f}%")
+for name, positions in {"“bank”": of_bank, "the first word": [1] * 35}.items():
+    change = changes_without(positions)
+    print(f"without {name}: {change.mean():.1f}%, up in {(change > 0).sum()} of 35")
 
 # %% what-this-shows [markdown]
-# They do not need it. <!--above-->Without “bank”, the lean does not fall. It even rises by 6%, not much less than a
-# “bank” of the other meaning takes away.
+# They do not need it. <!--above-->Without “bank”, their lean does not fall. On average it rises by 6%, but in only 20 of
+# the 35 sentences, so this may be chance.
 #
 # ## What this shows, and what it does not
 #
 # Which layer knows which bank is meant? No single one does. In most of our sentences, the meaning can be read after
-# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Mixing goes most of the way.
-# Choosing among the words helps, and in our sentences it helped only in the first three layers. The thief is an
-# exception: after layer 0 its “bank” leans to the river, as it should, but after layer 5 it leans to money.
+# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Mixing goes most of the way,
+# and choosing among the words helps, perhaps mainly in the first layers. The thief is an exception: its “bank” leans to
+# the river after layer 0, and to money after layer 5. With equal shares in layers 3 to 5, it stays with the river.
 #
 # Does anything use it? <!--above-->Put a “bank” of the other meaning into the sentence, and the other words lean less to
 # their own side. So they take up what “bank” holds. But they do not need it, for their own clues are still there. And
 # whether the output of the model depends on it, we have not tested.
 #
-# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence. And one
-# person wrote these sentences.
+# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence. And one person
+# wrote these sentences.
 
 # %% further-luck [markdown]
 # ## Further
@@ -545,9 +548,9 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # sentences, the position of a word already says a little about its meaning, so the other numbers have to be compared
 # with 88.
 #
-# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences, and in layers 3 to 5 only,
-# hardly any. And without positions, the trained weights still stay ahead: chance gives their margin in about 3% of the
-# tries.
+# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences. In layers 0 to 2 only, they
+# cost 7 after layer 5, and in layers 3 to 5 only, 4. So after the last layer, early and late hardly differ. And without positions, the trained weights still stay ahead: chance gives their margin in about
+# 3% of the tries.
 
 # %% remember [markdown]
 # ## What to remember
