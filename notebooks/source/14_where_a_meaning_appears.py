@@ -207,9 +207,9 @@ compared = {
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-equal [markdown]
-# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. (A
-# model that was trained with equal shares might do better.) Both were tested on the *same* sentences, so we should
-# compare them sentence by sentence.
+# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. (A model
+# that was trained with equal shares might do better.) Both were tested on the *same* sentences, so we should compare
+# them sentence by sentence.
 
 # %% draw-squares jupyter={"source_hidden": true}
 from matplotlib.colors import ListedColormap
@@ -310,8 +310,8 @@ mean_lean = (unchanged * side).mean()  # of all 35 sentences, to their own side
 unchanged[thief], mean_lean
 
 # %% by-hand-text [markdown]
-# The other words of the thief lean to money. Now we do one swap
-# by hand: the thief gets the “bank” of “his loan from the bank was large”.
+# The other words of the thief lean to money. Now we do one swap by hand: the thief gets the “bank” of “his loan from the
+# bank was large”.
 
 # %% by-hand
 loan = sentences.index("his loan from the bank was large")
@@ -413,10 +413,10 @@ show_figure(ax, "14.4")
 #
 # Before layer 0, nothing of the sentence has arrived yet. There, the two kinds of “bank” hardly differ on average, but the
 # first words differ nearly as much as before layer 2. So a few percent may come from the method: the donor’s sentence is
-# part of our means. Left out of them, “bank” still gives about 9, but the first word -3.4.
+# part of our means. Without it, “bank” still gives about 9, but the first word -3.4.
 #
-# So the other words do take up what “bank” holds. Do they need it? We leave “bank” out: the
-# model gets only the other tokens, each at its old position. As a control, we leave out the first word.
+# So the other words do take up what “bank” holds. Do they need it? We leave “bank” out: the model gets only the other
+# tokens, each at its old position. As a control, we leave out the first word.
 
 
 # %% left-out
@@ -549,8 +549,8 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # with 88.
 #
 # Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences. In layers 0 to 2 only, they
-# cost 7 after layer 5, and in layers 3 to 5 only, 4. So after the last layer, early and late hardly differ. And without positions, the trained weights still stay ahead: chance gives their margin in about
-# 3% of the tries.
+# cost 7 after layer 5, and in layers 3 to 5 only, 4. So after the last layer, early and late hardly differ. And without
+# positions, the trained weights still stay ahead: chance gives their margin in about 3% of the tries.
 
 # %% remember [markdown]
 # ## What to remember
