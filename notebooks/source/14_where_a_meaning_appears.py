@@ -6,8 +6,8 @@
 # change the score of “bank” for “sailed”. It can only bring the words to “bank”. But the model has six layers, and the
 # later ones read what the earlier ones have written.
 #
-# So we might expect the later layers to put this “bank” right. It will go the other way round. <!--above-->Which layer
-# knows which bank is meant, and does anything use it?
+# So we might expect the later layers to decide for the river. The opposite happens. <!--above-->Which layer knows which
+# bank is meant, and does anything use it?
 #
 # **You need:** [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink, and controls) and
 # [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
@@ -35,8 +35,8 @@ lesson_setup()
 #
 # The model is all-MiniLM-L6-v2, whose first attention layer you know. Each of its six layers has two parts: attention
 # with twelve heads, and then an [MLP](glossary.ipynb#MLP), which processes every token separately. Each part adds its
-# result to the token’s vector, and a norm follows. We look at the
-# vectors before the first layer and after each of the layers 0 to 5.
+# result to the token’s vector, and a norm follows. We look at the vectors before the first layer and after each of the
+# layers 0 to 5.
 #
 # We use the 35 sentences with “bank” from lesson 5. In 19 of them, which we call *clear*, every clue points to the
 # meaning of the sentence. The other 16 are *mixed*: they also have words that suggest the other meaning.
@@ -53,7 +53,7 @@ vectors.shape  # (N, 7, E)
 # %% nearer [markdown]
 # ## Nearer to which mean?
 #
-# To read a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). We take the mean of
+# Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). We take the mean of
 # the vectors from the river sentences, and the mean of those from the money sentences. The **lean** of a vector is its
 # cosine with the river mean minus its cosine with the money mean. Above 0, it is nearer to the river mean. We say that
 # “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
@@ -81,12 +81,11 @@ fair_lean(thief, vectors[thief], vectors, is_river)
 # %% read-lean [markdown]
 # The first number belongs to the vector before the first layer, and the last one to the vector after layer 5. All are
 # small, because the two means point in nearly the same direction, so we look at the sign. After layer 0, “bank” leans
-# to the river, its own side. From there on it leans less and less, and after layer 5 it leans to money. This is the
-# opposite of what we expected.
+# to the river, its own side. From there on the numbers fall, and after layer 5 it leans to money.
 #
-# Is the thief an exception? We do the same for all 35 sentences, and each stays out of the means that it is compared
-# with. Is this necessary? We can test it before the first layer. There, nothing from the rest of the sentence has
-# reached “bank” yet, so there is no meaning to read.
+# Is the thief an exception? Before we try all 35 sentences, we ask: must each be left out of its own means?
+# We can test this before the first layer. There, nothing from the rest of the sentence has reached “bank” yet, so there
+# is no meaning to read.
 
 
 # %% fair-leans
@@ -152,12 +151,12 @@ fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.1")
 
 # %% read-layers [markdown]
-# One layer is enough for most. <!--above-->After layer 0, “bank” is on its own side in 29 of the 35 sentences. This
-# layer cannot choose between clues, but it brings the words to “bank”, and in most sentences their mixture tells which
-# bank is meant.
+# One layer is enough for most sentences. <!--above-->After layer 0, “bank” is on its own side in 29 of the 35. The
+# attention of this layer cannot weigh one clue by another, and its MLP sees only what attention has mixed into “bank”.
+# But in most sentences, the mixture tells which bank is meant.
 #
-# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. And in “she swam
-# well and worked at the bank”, they only make it worse.
+# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. In “she swam well
+# and worked at the bank”, “bank” is on the other side after every layer.
 #
 # ### Your experiment: from layer to layer
 #
@@ -166,23 +165,23 @@ show_figure(fig, "14.1")
 # the most weight? And does “bank” lean to money after this layer? Then type a sentence of your own.
 
 # %% explorer
-LayersExplorer(layer=3, ask=False)  # it starts after three layers, 0 to 2
+LayersExplorer(layer=3, ask=False)  # three layers have run, 0 to 2
 
 # %% use-it [markdown]
 # <details><summary>The answer</summary>
 #
 # In layer 0, “robbed” gets 0.24, nearly twice as much as “river”. Yet after this layer “bank” leans to the river. Later
-# it stays near the middle between the two means, and ends just on the side of money.
+# it stays near the middle between the two means, and ends only just on the money side.
 # </details>
 #
 # ## Does choosing matter?
 #
 # Six layers have mixed the words into “bank”. Would mixing be enough, without choosing among them?
-# We need a [control](glossary.ipynb#control) like the plain average of lesson 5, but one that takes away nothing except
-# the choice. In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]` (the sinks of lesson 10).
+# We need a [control](glossary.ipynb#control) like the plain average of lesson 5, but one that takes away only the choice.
+# In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]` (the sinks of lesson 10).
 # Only the rest is shared equally among the other words.
 #
-# We pass this function as `edit`. In every layer, the model calls it with the number of the layer and its attention
+# We pass the function below as `edit`. In every layer, the model calls it with the number of the layer and its attention
 # weights, and continues with the weights that it returns. A control must have the same freedom as the method it is
 # compared with, so the changed model gets means of its own.
 
@@ -208,8 +207,9 @@ compared = {
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-equal [markdown]
-# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. Both were
-# tested on the *same* sentences, so we should compare them sentence by sentence.
+# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. (A model
+# that was trained with equal shares might do better.) Both were tested on the *same* sentences, so we should compare
+# them sentence by sentence.
 
 # %% draw-squares jupyter={"source_hidden": true}
 from matplotlib.colors import ListedColormap
@@ -227,7 +227,7 @@ fig, axes = plt.subplots(1, 2, figsize=(7.4, 2.5), width_ratios=[19, 16])
 fig.set_layout_engine("constrained")
 for ax, (name, kind) in zip(axes, panels.items(), strict=True):
     squares = outcome[kind]
-    order = squares.sum(dim=1).argsort(descending=True, stable=True)
+    order = (squares == 3).sum(dim=1).argsort(descending=True, stable=True)
     ax.pcolormesh(squares[order].T, cmap=shades, vmin=0, vmax=3, edgecolors="w", lw=1.5)
     ax.set(xticks=[], ylim=(6, 0), aspect="equal")
     ax.set_title(name, fontweight="normal")
@@ -244,11 +244,11 @@ fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.2")
 
 # %% overlap [markdown]
-# The difference is one-sided. <!--above-->Many sentences are on their own side only with the trained weights, and few
-# only with equal shares. Chance rarely gives such a difference, as “Further” tests.
+# The difference is one-sided. <!--above-->In 29 squares, only the trained weights have “bank” on its own side, and in 3,
+# only equal shares do. Chance rarely produces such a difference, as a test in “Further” shows.
 #
-# In which layers does the choosing matter? The blue squares do not tell: if a word is missed in layer 0, this may still
-# show after layer 5. So we let the words share equally in some layers only.
+# In which layers does the choosing matter? The blue squares cannot tell us: if a word is missed in layer 0, this may
+# still show after layer 5. So we let the words share equally in some layers only.
 
 # %% ask-early
 predict("14/early-or-late")
@@ -264,22 +264,20 @@ def equal_late(layer, weights):
     return equal_shares(layer, weights) if layer >= 3 else weights
 
 
-compared["in layers 0 to 2 only"] = own_side_with(equal_early).sum(dim=0).tolist()
-compared["in layers 3 to 5 only"] = own_side_with(equal_late).sum(dim=0).tolist()
+compared["equal in layers 0 to 2"] = own_side_with(equal_early).sum(dim=0).tolist()
+compared["equal in layers 3 to 5"] = own_side_with(equal_late).sum(dim=0).tolist()
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-early [markdown]
-# It matters early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere. In
-# layers 3 to 5, they cost nothing: 33 sentences stay on their own side. So choosing among the words matters in the
-# first three layers. What “bank” has taken up by then stays in the residual stream.
-#
-# The positions of the words play a part as well: they disturb equal shares more. Without positions, the difference
-# could be chance with our 35 sentences, but hardly with 144 sentences about eight other words (see “Further”).
+# It seems to matter early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere:
+# 29 are left after layer 5. With equal shares in layers 3 to 5, there are 33. But 35 sentences cannot settle it: after
+# layers 3 to 5, chance gives such a difference in about 25% of the tries. And in layers 1 to 4, “bank” has little weight
+# to share: most of it is on itself and the markers.
 #
 # ## Does anything use it?
 #
-# That a meaning can be read from a vector does not show that the model uses it. To test this, we change the vector of
-# “bank” and watch the *other words* of the sentence. <!--below-->Such a swap is called [**activation
+# That a meaning can be read from a vector does not show that the model uses it. To test this, we replace the vector
+# of “bank” by one from another sentence, and watch the *other words*. <!--below-->Such a swap is called [**activation
 # patching**](glossary.ipynb#activation-patching).
 
 # %% draw-the-swap
@@ -291,8 +289,8 @@ show_figure(draw_swap(), "14.3")
 # The sentence whose vector is taken is the *donor*. We swap before layer 2, because “bank” is on its own side there in
 # 33 of the 35 sentences, and four layers are left.
 #
-# To see what they take up, we average the vectors of the other words after the last layer and compute the lean of this
-# average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
+# To see what the other words take up from “bank”, we average their vectors after the last layer and compute the lean of
+# this average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
 # means, we do the same in the 34 other sentences.
 
 # %% other-words
@@ -307,11 +305,13 @@ def other_words(x, tokens):
 
 others = torch.stack([other_words(one.vectors[-1], one.tokens) for one in readings])
 unchanged = fair_leans(others, is_river)  # (35,)
-unchanged[thief]
+side = torch.where(is_river, 1, -1)
+mean_lean = (unchanged * side).mean()  # of all 35 sentences, to their own side
+unchanged[thief], mean_lean
 
 # %% by-hand-text [markdown]
-# The other words of the thief lean to money, which is no surprise with *thief* and *gold* among them. Now we do one swap
-# by hand: the thief gets the “bank” of “his loan from the bank was large”.
+# The other words of the thief lean to money. Now we do one swap by hand: the thief gets the “bank” of “his loan from the
+# bank was large”.
 
 # %% by-hand
 loan = sentences.index("his loan from the bank was large")
@@ -323,36 +323,26 @@ fair_lean(thief, other_words(x, readings[thief].tokens), others, is_river)
 
 # %% read-by-hand [markdown]
 # With the “bank” of the loan, the other words lean to money even more. But one swap proves little: any foreign vector
-# disturbs a sentence. (With “he robbed the bank with a gun” as the donor, the lean moves the other way.) So each of the
-# 34 other sentences becomes the donor in turn. Donors of the *other* meaning are the test, and donors of the *same*
-# meaning are the control.
+# disturbs a sentence. So each of the 34 other sentences becomes the donor in turn. Donors of the *other* meaning are the
+# test, and donors of the *same* meaning are the control.
 #
-# The function `swap` repeats the lines from above, for all donors at once. `all_swaps` computes how much the other
-# words change their lean to their own side, in percent of its mean over the 35 sentences.
-
-
-# %% swap
-def swap(i, number, at):
-    """Put the vector of each donor into sentence i before a layer: (35, E)."""
-    x = readings[i].vectors[number].repeat(35, 1, 1)  # a copy for each donor
-    for donor in range(35):
-        x[donor, at[i]] = readings[donor].vectors[number, at[donor]]
-    for layer in encoder.layers[number:]:
-        x, _ = layer(x)
-    return other_words(x, readings[i].tokens)
+# The function `all_swaps` does this for all sentences. It returns how far the lean to the own side changes, in percent of
+# the mean lean.
 
 
 # %% all-swaps
-side = torch.where(is_river, 1, -1)
-mean_lean = (unchanged * side).mean()  # of the other words, to their own side
-
-
 def all_swaps(number, at):
     """Sentence i, donor j: how the lean to the own side changes, in percent (35, 35)."""
+    donors = torch.stack([one.vectors[number, at[j]] for j, one in enumerate(readings)])
     changes = torch.zeros(35, 35)
     for i in range(35):
-        swapped = fair_lean(i, swap(i, number, at), others, is_river)  # (35,)
-        changes[i] = (swapped - unchanged[i]) * side[i]
+        x = readings[i].vectors[number].repeat(35, 1, 1)  # a copy for each donor
+        x[:, at[i]] = donors
+        for layer in encoder.layers[number:]:
+            x, _ = layer(x)
+        swapped = other_words(x, readings[i].tokens)  # (35, E)
+        after = fair_lean(i, swapped, others, is_river)
+        changes[i] = (after - unchanged[i]) * side[i]
     return 100 * changes.fill_diagonal_(torch.nan) / mean_lean  # none is its own donor
 
 
@@ -376,11 +366,10 @@ print(f"donors of the other meaning change the lean by {other.mean():.1f}%")
 print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
 # %% read-swap [markdown]
-# The meaning decides. <!--above-->A “bank” of the other meaning takes away about 9% of the lean of the other words. One
-# of the same meaning hardly changes it. So it is not foreign vectors as such that pull.
+# The meaning decides. <!--above-->On average, a “bank” of the other meaning takes away about 9% of the lean of the other
+# words. One of the same meaning moves it about as often up as down.
 #
-# Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”. It has only one meaning,
-# but layers 0 and 1 have brought the words of its sentence to it as well.
+# Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”, which has only one meaning.
 
 # %% ask-first
 predict("14/the-first-word")
@@ -391,6 +380,7 @@ swaps = {
     "“bank”, before layer 2": (other, same),
     "first word, before layer 2": by_meaning(all_swaps(2, [1] * 35)),  # [CLS] is 0
     "“bank”, before layer 0": by_meaning(all_swaps(0, of_bank)),
+    "first word, before layer 0": by_meaning(all_swaps(0, [1] * 35)),
 }
 rows = []
 for by_other, by_same in swaps.values():
@@ -407,38 +397,63 @@ import seaborn as sns
 pulls = {
     name: (by_same - by_other).tolist() for name, (by_other, by_same) in swaps.items()
 }
-_, ax = plt.subplots(figsize=(7.4, 2.8), layout="constrained")
-palette = ["#0b61a4", "#6d757c", "#6d757c"]
+_, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
+palette = ["#0b61a4", *["#6d757c"] * 3]
 sns.swarmplot(pulls, orient="h", palette=palette, size=5, ax=ax)
 ax.axvline(0, color="#333", lw=1)
 ax.set_xlabel("difference between the donors (% of the mean lean)")
-title = "A foreign “bank” pulls the other words, but only after layers 0 and 1"
+title = "A foreign “bank” pulls the other words, a foreign first word hardly does"
 ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(ax, "14.4")
 
 # %% read-controls [markdown]
 # It matters, but less. <!--above-->With the first word, the difference between the donors is less than a quarter as large
-# as with “bank”. But it has the same sign in just as many sentences, 34 of 35, as the last column says. Had we only
-# counted sentences, we would have taken the two effects for equal. In “bank” before layer 0, no words of the sentence
-# have arrived yet, and the two kinds of donors hardly differ.
+# as with “bank”. But it has the same sign in just as many sentences, 34 of 35. Had we only counted, we would have
+# taken the two effects for equal.
 #
-# So the other words do take up what layers 0 and 1 have written into “bank”. The effect is small, because these words
-# also attend to one another, and their own clues are still there.
+# Before layer 0, nothing of the sentence has arrived yet. There, the two kinds of “bank” hardly differ on average, but the
+# first words differ nearly as much as before layer 2. So a few percent may come from the method: the donor’s sentence is
+# part of our means. Without it, “bank” still gives about 9, but the first word -3.4.
+#
+# So the other words do take up what “bank” holds. Do they need it? We leave “bank” out: the model gets only the other
+# tokens, each at its old position. As a control, we leave out the first word.
+
+
+# %% left-out
+def changes_without(positions):
+    """How the lean changes without one token of each sentence, in percent (35,)."""
+    changes = []
+    for i, one in enumerate(readings):
+        kept = [n for n in range(len(one.tokens)) if n != positions[i]]
+        x, _ = encoder([one.tokens[n] for n in kept], positions=kept)
+        after = one.vectors[-1].clone()
+        after[kept] = x[-1, 0]
+        new = fair_lean(i, other_words(after, one.tokens), others, is_river)
+        changes.append(100 * (new - unchanged[i]) * side[i] / mean_lean)
+    return torch.stack(changes)
+
+
+for name, positions in {"“bank”": of_bank, "the first word": [1] * 35}.items():
+    change = changes_without(positions)
+    print(f"without {name}: {change.mean():.1f}%, up in {(change > 0).sum()} of 35")
+
+# %% what-this-shows [markdown]
+# They do not need it. <!--above-->Without “bank”, their lean does not fall. On average it rises by 6%, but in only 20 of
+# the 35 sentences, so this may be chance.
 #
 # ## What this shows, and what it does not
 #
 # Which layer knows which bank is meant? No single one does. In most of our sentences, the meaning can be read after
-# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Choosing among the words helps,
-# but only in the first three layers, and mixing goes most of the way. The thief goes the other way round: its “bank”
-# leans to the river at first, and to money in the end.
+# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Mixing goes most of the way,
+# and choosing among the words helps, perhaps mainly in the first layers. The thief is an exception: its “bank” leans to
+# the river after layer 0, and to money after layer 5. With equal shares in layers 3 to 5, it stays with the river.
 #
-# Does anything use it? <!--above-->Put another “bank” into the sentence, and the other words follow it by about a tenth
-# of their lean. So they take it up. But they do not need it: if “bank” is hidden from them in all six layers, their
-# lean hardly changes, as you can see in exercise 2. And whether the output of the model depends on it, we have not
-# tested.
+# Does anything use it? <!--above-->Put a “bank” of the other meaning into the sentence, and the other words lean less to
+# their own side. So they take up what “bank” holds. But they do not need it, for their own clues are still there. And
+# whether the output of the model depends on it, we have not tested.
 #
-# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence, which the first
-# word carries a little as well. And one person wrote these sentences.
+# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence. And one person
+# wrote these sentences.
 
 # %% further-luck [markdown]
 # ## Further
@@ -446,27 +461,27 @@ show_figure(ax, "14.4")
 # ### Could it be chance?
 #
 # For each sentence, count the layers after which only the trained weights have it on its own side, and subtract those
-# after which only equal shares have. We call the result the *margin* of the sentence. For the bank that was robbed by
-# the river, it is the sum of this row:
+# after which only equal shares have. We call the result the *margin* of the sentence. For “the thief robbed the bank by
+# the river”, it is the sum of this row, 3:
 
 # %% one-margin
 robbed = sentences.index("the thief robbed the bank by the river")
 (trained[robbed].long() - equal[robbed].long())[1:]  # after layers 0 to 5
 
 # %% to-coins [markdown]
-# Suppose that both were equally good. Then swapping their results for a sentence would make no difference. So we toss a
-# coin for each sentence, and if it shows heads, we swap its two rows of results, all layers together, because they are
-# not independent. We do this 100,000 times and count how often the margin of all sentences together, in either
+# Suppose that both were equally good. Then exchanging their results for a sentence would make no difference. So we toss a
+# coin for each sentence, and if it shows heads, we exchange its two rows of results, all layers together, because they
+# are not independent. We do this 100,000 times and count how often the margin of all sentences together, in either
 # direction, is at least as large as ours. This is called a *permutation test*.
 
 
 # %% coins
 def margin_and_chance(ours, theirs):
-    """The margin, and how often swaps by coins give at least as large a one."""
+    """The margin, and how often coins give at least as large a one."""
     margins = (ours.float() - theirs.float()).sum(dim=1)  # one for each sentence
     generator = torch.Generator().manual_seed(0)
     heads = torch.randint(2, (100_000, len(margins)), generator=generator)
-    tossed = (1 - 2.0 * heads) @ margins  # a swap changes the sign
+    tossed = (1 - 2.0 * heads) @ margins  # an exchange changes the sign
     as_large = tossed.abs() >= margins.sum()
     return margins.sum().item(), round(as_large.float().mean().item(), 3)
 
@@ -475,8 +490,7 @@ margin_and_chance(trained, equal)
 
 # %% to-order [markdown]
 # By convention, a result that chance gives in fewer than 5% of the tries is taken seriously. So the trained weights do
-# better than equal shares. (The MLPs and norms were trained together with these weights. A model that was trained with
-# equal shares might do better.)
+# better than equal shares.
 #
 # ### Do the positions matter?
 #
@@ -522,7 +536,8 @@ def own_side_of_144(edit):
 edits = {
     "trained weights": None,
     "equal shares": equal_shares,
-    "in layers 3 to 5 only": equal_late,
+    "equal in layers 0 to 2": equal_early,
+    "equal in layers 3 to 5": equal_late,
 }
 of_144 = {name: own_side_of_144(edit) for name, edit in edits.items()}
 print(margin_and_chance(of_144["trained weights"], of_144["equal shares"]))
@@ -533,9 +548,9 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # sentences, the position of a word already says a little about its meaning, so the other numbers have to be compared
 # with 88.
 #
-# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences, and in layers 3 to 5 only,
-# hardly any. And without positions, the trained weights still stay ahead: chance gives their margin in about 3% of the
-# tries.
+# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences. In layers 0 to 2 only, they
+# cost 7 after layer 5, and in layers 3 to 5 only, 4. So after the last layer, early and late hardly differ. And without
+# positions, the trained weights still stay ahead: chance gives their margin in about 3% of the tries.
 
 # %% remember [markdown]
 # ## What to remember
@@ -598,12 +613,12 @@ check_careful_swap(careful_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (12 minutes)
 #
-# The other words take something up from “bank”. To see that they do not need it, write a function that hides one token:
-# no *other* token may attend to it any more, and their other weights keep their proportions. The hidden token keeps its
+# We have left “bank” out of its sentence. We can also leave it in and hide it. Write a function that hides one token: no
+# *other* token may attend to it any more, and their other weights keep their proportions. The hidden token keeps its
 # whole row.
 #
-# When your function passes the check, hide “bank” in all six layers of each sentence. How does this change the mean
-# lean of the other words? As a control, hide the first word.
+# When your function passes the check, hide “bank” in all six layers of the sentence of the thief. Compare the vectors of
+# the other tokens with those that they have if “bank” is left out. What do you find, and why?
 #
 # <details><summary>Hint</summary>
 #
@@ -634,27 +649,16 @@ check_hidden_token(hide_token_solution)
 
 
 # %% tags=["solution"]
-# The lean hardly changes: the other words take up what “bank” says, but they do not need it.
-def mean_lean_without(positions):
-    results = []
-    for i, position in enumerate(positions):
-
-        def edit(layer, weights, position=position):
-            return hide_token_solution(weights, position)
-
-        reading = encoder.read(sentences[i], edit=edit)
-        x = other_words(reading.vectors[-1], reading.tokens)
-        results.append(fair_lean(i, x, others, is_river) * side[i])
-    return torch.stack(results).mean().item()
+# They agree: if one score is left out, a softmax keeps the proportions of the other weights.
+def edit(layer, weights):
+    return hide_token_solution(weights, of_bank[thief])
 
 
-pd.Series(
-    {
-        "nothing hidden": (unchanged * side).mean().item(),
-        "“bank” hidden": mean_lean_without(of_bank),
-        "first word hidden": mean_lean_without([1] * 35),
-    }
-).round(3)
+tokens = readings[thief].tokens
+kept = [n for n in range(len(tokens)) if n != of_bank[thief]]
+hidden = encoder.read(sentences[thief], edit=edit).vectors
+without_bank, _ = encoder([tokens[n] for n in kept], positions=kept)
+torch.allclose(hidden[:, kept], without_bank[:, 0], atol=1e-5)
 
 # %% exercise-3 [markdown]
 # ### 3 · Find ★★ (10 minutes)
@@ -742,8 +746,8 @@ check_fooling_sentence(fooling_sentence_solution)
 # - Elhage et al., [A Mathematical Framework for Transformer
 #   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021, on the residual stream and on what
 #   heads do together.
-# - Meng et al., [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022, which
-#   changes vectors inside a model and watches the output, as we did.
+# - Meng et al., [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022, which, like
+#   this lesson, changes vectors inside a model, but watches its output.
 #
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
