@@ -6,7 +6,7 @@
 # has a row of weights for every token of every sentence, and among so many pictures you will find one for almost any
 # story.
 #
-# So let us not pick a picture. <!--above-->**What does a trained layer really look at?** We measure all twelve heads on
+# So let us not pick a picture. <!--above-->**What does a trained layer really look at**? We measure all twelve heads on
 # 46 sentences, and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares, and letting other words ask)
@@ -266,9 +266,9 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.5")
 
 # %% two-reasons [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the other
-# ambiguous words do, on average over the sentences. In head 8, even this is only half a uniform share. Head 7
-# does the opposite: there the clues get less from their own word.
+# &ZeroWidthSpace;<!--above-->In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the
+# others do. This is an average over the sentences, and in head 8, even twice as much is only half a uniform share. Head
+# 7 does the opposite: there the clues get less from their own word.
 #
 # The clues get most in head 3, about two uniform shares, but they get as much from the other ambiguous words. **A large
 # share alone does not show that a head has found a clue.**
@@ -355,7 +355,7 @@ rows = ["u of a word / u of [CLS]"]
 draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
 
 # %% sink [markdown]
-# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
+# &ZeroWidthSpace;<!--above-->In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long.
 #
 # A token that gets a lot of weight but adds little is called an [**attention sink**](glossary.ipynb#attention-sink). A
 # weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05, on a word. What is such a

@@ -154,8 +154,8 @@ for name, part in parts.items():
     print(f"{name:27}  one layer {one:.2f}, random pick {pick:.2f}")
 
 # %% one-layer-fails [markdown]
-# &ZeroWidthSpace;<!--above-->The single layer is better than a random pick only where the answer stands at position 1 or
-# 2 and the second round has just begun. Such an answer can be guessed without looking up the letter. Does the layer need more heads, or more time?
+# &ZeroWidthSpace;<!--above-->Before position 16, the single layer beats a random pick only where the answer stands at
+# position 1 or 2. The second round has just begun, so such an answer can be guessed without looking up the letter. Does the layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
 import pandas as pd
