@@ -217,6 +217,8 @@ for seed in range(1, 5):
 
 # %% after: exercise-2  numbers: 7
 
+# %% after: exercise-3  numbers: 35
+
 # %% after: exercise-4  numbers: 2,000, 95%
 
 # %% after: sources  numbers: 2019, 2020, 2021, 2022

@@ -533,12 +533,8 @@ def own_side_of_144(edit):
     return torch.cat(results)  # (144, 7)
 
 
-edits = {
-    "trained weights": None,
-    "equal shares": equal_shares,
-    "equal in layers 0 to 2": equal_early,
-    "equal in layers 3 to 5": equal_late,
-}
+edits = {"trained weights": None, "equal shares": equal_shares}
+edits |= {"equal in layers 0 to 2": equal_early, "equal in layers 3 to 5": equal_late}
 of_144 = {name: own_side_of_144(edit) for name, edit in edits.items()}
 print(margin_and_chance(of_144["trained weights"], of_144["equal shares"]))
 pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places).T
