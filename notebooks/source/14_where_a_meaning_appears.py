@@ -269,8 +269,8 @@ compared["equal in layers 3 to 5"] = own_side_with(equal_late).sum(dim=0).tolist
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
 # %% read-early [markdown]
-# It seems to matter early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere:
-# 29 are left after layer 5. With equal shares in layers 3 to 5, there are 33. But 35 sentences cannot settle it: after
+# It seems to matter early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere.
+# After layer 5, 29 are left. With equal shares in layers 3 to 5, there are 33. But 35 sentences cannot settle it: after
 # layers 3 to 5, chance gives such a difference in about 25% of the tries. And in layers 1 to 4, “bank” has little weight
 # to share: most of it is on itself and the markers.
 #
