@@ -600,8 +600,7 @@ def same_letter_score_solution(weights, tokens):
     return on_copies / copies.any(dim=-1).sum()
 
 
-_, weights = model(texts.tokens[:, :-1])
-for number, layer in enumerate(weights):
+for number, layer in enumerate(model(texts.tokens[:, :-1])[1]):
     score = same_letter_score_solution(layer, texts.tokens[:, :-1])
     print(f"layer {number}: {score[0]:.2f}")
 check_same_letter_score(same_letter_score_solution)

@@ -646,15 +646,15 @@ check_hidden_token(hide_token_solution)
 
 # %% tags=["solution"]
 # They agree: if one score is left out, a softmax keeps the proportions of the other weights.
-def edit(layer, weights):
+def hide_bank(layer, weights):
     return hide_token_solution(weights, of_bank[thief])
 
 
-tokens = readings[thief].tokens
-kept = [n for n in range(len(tokens)) if n != of_bank[thief]]
-hidden = encoder.read(sentences[thief], edit=edit).vectors
-without_bank, _ = encoder([tokens[n] for n in kept], positions=kept)
-torch.allclose(hidden[:, kept], without_bank[:, 0], atol=1e-5)
+pieces = readings[thief].tokens
+left = [n for n in range(len(pieces)) if n != of_bank[thief]]
+hidden = encoder.read(sentences[thief], edit=hide_bank).vectors
+without_bank = encoder([pieces[n] for n in left], positions=left)[0]
+torch.allclose(hidden[:, left], without_bank[:, 0], atol=1e-5)
 
 # %% exercise-3 [markdown]
 # ### 3 · Find ★★ (10 minutes)
