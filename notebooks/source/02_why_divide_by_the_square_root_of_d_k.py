@@ -249,7 +249,7 @@ medians["largest weight, not divided"] = [w.median().item() for w, _ in without]
 medians["gradient, not divided"] = [g.median().item() for _, g in without]
 medians["gradient, divided"] = [g.median().item() for _, g in divided_by_root]
 medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided"]
-medians.round(4)
+medians.set_index(["d_k", "keys"]).map("{:.3g}".format)
 
 # %% half-true [markdown]
 # &ZeroWidthSpace;<!--above-->With 64 features and 256 keys, the median gradient is about twelve times as long without the division. So
