@@ -225,8 +225,7 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         ),
     },
     otherwise="Each layer but one must read a normalised copy of the stream, and its output must "
-    "be added "
-    "to the stream.",
+    "be added to the stream.",
     verified="The layers read normalised copies of the stream and add to it, and one is left out.",
     axes=("sequence", "token", "feature"),
     atol=1e-4,
