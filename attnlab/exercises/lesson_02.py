@@ -26,8 +26,7 @@ from attnlab.exercises._forms import Compared, Either, Value, randoms
         "division.": "A",
         "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
         "D is not always true. A model can learn without the division, because training can change "
-        "the size "
-        "of the scores.": "D",
+        "the size of the scores.": "D",
     },
     verified="The lesson contains a counterexample to each of the other three sentences. This one "
     "is always true.",
