@@ -19,6 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, output_fro
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
+PLACES = ("above", "below")  # where a cell puts a sentence: over the slide before it, or after it
 GLOSSARY = "glossary"  # a page of words, without a number
 LIMIT = 2000  # seconds for a cell or a proof: a last resort, far above what a busy computer needs
 
@@ -153,7 +154,7 @@ def write_source(notebook: NotebookNode) -> str:
         cell.metadata = {**_kept(cell), **({"title": cell.id} if is_named else {})}
     options = {
         "notebook_metadata_filter": "-all",
-        "cell_metadata_filter": "title,tags,jupyter,-all",
+        "cell_metadata_filter": f"title,tags,jupyter,{','.join(PLACES)},-all",
     }
     bare.metadata = {"jupytext": options}
     script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
@@ -237,6 +238,7 @@ def plain_traceback(traceback: Iterable[str]) -> list[str]:
 def _kept(cell: NotebookNode) -> NotebookNode:
     """Return the metadata that a source holds; the build makes all else."""
     kept = {"tags": tags(cell), "jupyter": {"source_hidden": True} if is_folded(cell) else {}}
+    kept |= {place: cell.metadata.get(place) for place in PLACES}
     return nbformat.from_dict({name: value for name, value in kept.items() if value})
 
 

@@ -3,10 +3,10 @@
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands one sentence of the prose. The source of the lesson marks it: ``<!--above-->`` puts the
-sentence after it over the slide before it, ``<!--below-->`` over the slide that follows. The notes
-for teachers are those of the first slide, and sections that a class does not look at together are
-left out.
+slide stands one sentence of the prose. Its cell names it by its first words, in the source of the
+lesson: ``# %% nan-spreads [markdown] above="One empty row"`` puts it over the slide before the
+cell, and ``below=`` over the slide that follows. The notes for teachers are those of the first
+slide, and sections that a class does not look at together are left out.
 
 Each deck is a single file that makes no request and opens from a folder, as pages of the site do.
 """
@@ -24,10 +24,12 @@ from nbformat import NotebookNode
 from tools._site_frames import Frames
 from tools.notebooks import (
     ROOT,
+    LessonError,
     find_notebooks,
     html_of,
     is_folded,
     is_lesson,
+    PLACES,
     read_notebook,
     tags,
 )
@@ -48,7 +50,6 @@ MOST_LINES = 18  # of code that is shown together
 HEADING_OR_FORMULA = re.compile(
     r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
-MARKED = re.compile(r"<!--(?P<place>above|below)-->(?P<sentence>.+?[.?!])(?=\s|$)", re.DOTALL)
 ANSWER = re.compile(r'<details class="attnlab-answer".*?</summary>(.*)</details>', re.DOTALL)
 QUESTION = re.compile(
     r"<p><b>Predict\.</b> (?P<question>.*?)</p><ul>(?P<options>.*?)</ul><details>.*?</summary>"
@@ -79,7 +80,7 @@ class Deck:
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
-                self.read(cell.source)
+                self.read(cell)
             elif self.is_shown:
                 self.run(cell)
 
@@ -93,29 +94,34 @@ class Deck:
         self.slides.append(Slide(kind, self.section, body, self.said, [*notes]))
         self.said = ""
 
-    def read(self, text: str) -> None:
-        """Take prose, which is said: its formulas are slides, and it may hold a marked sentence."""
+    def read(self, cell: NotebookNode) -> None:
+        """Take prose, which is said: its formulas are slides, and it may name sentences."""
         if not self.slides:
             self.add("title")
+        text, marks = cell.source, marks_of(cell)
         while text:
             found = HEADING_OR_FORMULA.search(text)
-            self.say(text[: found.start()] if found else text)
+            marks = self.say(text[: found.start()] if found else text, marks)
             if found and found["heading"]:
                 self.section = found["heading"]
             elif found and self.is_shown:
                 self.add("formula", self.page.prose(found["formula"]))
             text = text[found.end() :] if found else ""
+        for _, words in marks:
+            raise LessonError(f"no sentence of the cell {cell.id!r} begins with {words!r}.")
 
-    def say(self, prose: str) -> None:
-        """Put prose into the notes, and the sentences that it marks over their slides."""
+    def say(self, prose: str, marks: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Put prose into the notes, and its sentences over their slides; return the other marks."""
         if not self.is_shown:
-            return
-        for mark in MARKED.finditer(prose):
-            if mark["place"] == "above":
-                self.slides[-1].sentence = mark["sentence"]
-            else:
-                self.said = mark["sentence"]
+            return marks
+        sentences = {mark: sentence_in(prose, mark[1]) for mark in marks}
+        for (place, _), sentence in sentences.items():
+            if sentence and place == "above":
+                self.slides[-1].sentence = sentence
+            elif sentence:
+                self.said = sentence
         self.slides[-1].notes.append(prose)
+        return [mark for mark, sentence in sentences.items() if not sentence]
 
     def run(self, cell: NotebookNode) -> None:
         """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
@@ -149,6 +155,28 @@ class Deck:
             self.code = []
         elif code:
             self.code.append(code)
+
+
+def marks_of(cell: NotebookNode) -> list[tuple[str, str]]:
+    """Return the sentences that a cell puts over slides: the place of each, and its first words.
+
+    LessonError says that a sentence is named by fewer than three words.
+    """
+    marks = []
+    for place in PLACES:
+        names = cell.metadata.get(place, [])
+        marks += [(place, words) for words in ([names] if isinstance(names, str) else names)]
+    for place, words in marks:
+        if len(words.split()) < 3:
+            raise LessonError(f"cell {cell.id!r}: {place}={words!r} needs three words or more.")
+    return marks
+
+
+def sentence_in(prose: str, words: str) -> str | None:
+    """Return the sentence of a text that begins with these words; None if there is none."""
+    first = r"\s+".join(map(re.escape, words.split()))
+    found = re.search(rf"(?<!\S){first}(?!\w).*?[.?!](?=\s|$)", prose, re.DOTALL)
+    return found and found[0]
 
 
 class SlidesExporter(PageExporter):

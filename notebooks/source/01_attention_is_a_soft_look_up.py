@@ -1,20 +1,27 @@
-# %% opening [markdown]
+# %% opening [markdown] above="What if a dictionary"
 # # 1 · Attention is a soft lookup
 #
-# A Python dictionary is strict. If you ask for a key that it holds, you get its value; if you ask for anything else, you get an error, however
-# close you come. <!--above-->What if a dictionary could answer “almost”?
+# A Python dictionary is strict.
+# If you ask for a key that it holds, you get its value; if you ask for anything else,
+# you get an error, however close you come.
+# What if a dictionary could answer “almost”?
 #
-# Attention is such a dictionary. It compares your question with all of its keys, and instead of picking one value it returns a weighted average
-# of all the values. You will first build one in two dimensions, where you can drag the question around with the mouse. Then you will let the dictionary
-# learn what a kitten is, which a strict one cannot do. By the end it will have become the attention of lesson 0, line for line.
+# Attention is such a dictionary.
+# It compares your question with all of its keys,
+# and instead of picking one value it returns a weighted average of all the values.
+# You will first build one in two dimensions, where you can drag the question around with the mouse.
+# Then you will let the dictionary learn what a kitten is, which a strict one cannot do.
+# By the end it will have become the attention of lesson 0, line for line.
 #
-# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch, including gradients with `backward`.
+# **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch,
+# including gradients with `backward`.
 #
-# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn, say how much weight a score of zero gets,
-# and choose the correct axis for the softmax.
+# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn,
+# say how much weight a score of zero gets, and choose the correct axis for the softmax.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 15. The terms are explained in the
-# [glossary](glossary.ipynb).
+# **Time:** 50 minutes in class, or 90 on your own with the exercises.
+# “Further” takes another 15.
+# The terms are explained in the [glossary](glossary.ipynb).
 
 # %% setup
 import math
@@ -36,10 +43,13 @@ number_of_legs["kitten"]  # this line is meant to fail
 # %% [markdown]
 # ## From “equal” to “close”
 #
-# *Kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess. To make use of “close”, we need things that can be
-# close to each other: vectors. Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up, and *spider* left. We chose
-# these directions by hand; a model learns its own. The question, called the [query](glossary.ipynb#query), is an arrow too, and *kitten* points
-# mostly towards *cat* and a little towards *bird*.
+# *Kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess.
+# To make use of “close”, we need things that can be close to each other: vectors.
+# Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up,
+# and *spider* left.
+# We chose these directions by hand; a model learns its own.
+# The question, called the [query](glossary.ipynb#query), is an arrow too,
+# and *kitten* points mostly towards *cat* and a little towards *bird*.
 
 # %% hard
 animals = ["cat", "bird", "spider"]
@@ -49,15 +59,20 @@ kitten = torch.tensor([0.866, 0.5])  # 30 degrees from cat, 60 from bird
 match = keys @ kitten
 match, legs[match.argmax()]
 
-# %% after-hard [markdown]
-# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key: the key and the query are multiplied entry by entry, and the
-# products are added up. For two arrows of length 1, the dot product is the cosine of the angle between them: 1 for the same direction, 0 for a right angle and $-1$
-# for opposite directions. The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score). (Many books call it the score.)
+# %% after-hard [markdown] above="The last line picks"
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key:
+# the key and the query are multiplied entry by entry, and the products are added up.
+# For two arrows of length 1, the dot product is the cosine of the angle between them:
+# 1 for the same direction, 0 for a right angle and $-1$ for opposite directions.
+# The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
+# (Many books call it the score.)
 #
-# &ZeroWidthSpace;<!--above-->The last line picks the value of the key with the largest raw score and ignores the others. This is a [hard
-# lookup](glossary.ipynb#hard-lookup). A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of
-# the values instead. The softmax computes the [weights](glossary.ipynb#weight): it raises $e$ to the power of each raw
-# score and divides each result by the sum of all the results.
+# The last line picks the value of the key with the largest raw score and ignores the others.
+# This is a [hard lookup](glossary.ipynb#hard-lookup).
+# A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of the values instead.
+# The softmax computes the [weights](glossary.ipynb#weight):
+# it raises $e$ to the power of each raw score and divides each result by the sum of all the
+# results.
 
 # %%
 predict("01/between-two-keys")
@@ -69,13 +84,17 @@ powers = torch.exp(keys @ between)
 shares = powers / powers.sum()
 shares, shares @ legs
 
-# %% after-between [markdown]
-# The answer is 3.54 legs, more than 3. <!--above-->*Cat* and *bird* get 0.446 of the weight each. *Spider* points away from the query and
-# still gets 0.108, because $e$ to the power of any number is positive, and its eight legs pull the average up.
+# %% after-between [markdown] above="*Cat* and *bird* get"
+# The answer is 3.54 legs, more than 3.
+# *Cat* and *bird* get 0.446 of the weight each.
+# *Spider* points away from the query and still gets 0.108,
+# because $e$ to the power of any number is positive, and its eight legs pull the average up.
 #
-# The lines that compute `powers` and `shares` are the two steps of the softmax, which PyTorch performs in a single call. Here is the
-# whole soft lookup, with a knob added. The function multiplies in the other order, `query @ keys.T`, which gives the same three
-# numbers and also works for many queries at once, one in each row.
+# The lines that compute `powers` and `shares` are the two steps of the softmax,
+# which PyTorch performs in a single call.
+# Here is the whole soft lookup, with a knob added.
+# The function multiplies in the other order, `query @ keys.T`,
+# which gives the same three numbers and also works for many queries at once, one in each row.
 
 
 # %% soft
@@ -86,15 +105,21 @@ def soft_lookup(query, values=legs, temperature=1.0):
 
 soft_lookup(kitten)
 
-# %% after-soft [markdown]
-# &ZeroWidthSpace;<!--above-->The kitten gets 3.64 legs. The knob is the [temperature](glossary.ipynb#temperature): the raw scores are divided by it before the softmax, and the
-# results are called the scores. A low temperature makes the differences between the scores larger, so the best-matching key gets a larger share of
-# the weight; a high one makes them smaller, so the weights become more even.
+# %% after-soft [markdown] above="The kitten gets 3.64" below="How do you bring"
+# The kitten gets 3.64 legs.
+# The knob is the [temperature](glossary.ipynb#temperature):
+# the raw scores are divided by it before the softmax, and the results are called the scores.
+# A low temperature makes the differences between the scores larger,
+# so the best-matching key gets a larger share of the weight; a high one makes them smaller,
+# so the weights become more even.
 #
 # ### Drag the question
 #
-# Each blue arrow is a key, and the number of legs is its value. The orange arrow is the query. Drag its tip to turn it or to make it longer, and change the
-# temperature. <!--below-->How do you bring the output as close to 8 legs as possible? Can you get beyond 8, or below 2?
+# Each blue arrow is a key, and the number of legs is its value.
+# The orange arrow is the query.
+# Drag its tip to turn it or to make it longer, and change the temperature.
+# How do you bring the output as close to 8 legs as possible?
+# Can you get beyond 8, or below 2?
 
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
@@ -104,16 +129,18 @@ SoftLookupExplorer(query=(-0.8, -1.0), temperature=0.5, ask=False)
 # %% found [markdown]
 # <details><summary>An answer</summary>
 #
-# Choose a low temperature, and drag the query into the corner at the lower left. It is long there, and *spider* is the only key with a
-# positive raw score. You cannot get beyond 8, or below 2, because an average lies between the smallest and the largest of the
-# values that it averages.
+# Choose a low temperature, and drag the query into the corner at the lower left.
+# It is long there, and *spider* is the only key with a positive raw score.
+# You cannot get beyond 8, or below 2,
+# because an average lies between the smallest and the largest of the values that it averages.
 # </details>
 
 # %% why-soft [markdown]
 # ## Why give up a clear answer?
 #
-# The correct answer for a kitten is four legs, not 3.64. So what is a soft answer good for? Let us turn the query from *cat* through *bird* to
-# *spider*.
+# The correct answer for a kitten is four legs, not 3.64.
+# So what is a soft answer good for?
+# Let us turn the query from *cat* through *bird* to *spider*.
 
 # %% turning
 angle = torch.arange(0.25, 180, 0.5)  # in degrees, for 360 queries
@@ -127,14 +154,18 @@ ax.set(
 )
 show_figure(ax, "1.1")
 
-# %% after-turning [markdown]
-# &ZeroWidthSpace;<!--above-->The hard lookup is flat, and then it jumps. That is bad news for training. A model learns by following a slope: it changes each of its numbers
-# by a little, in the direction that brings the answer closer to the correct one. On a flat stretch there is no such
-# direction, and at a jump there is no slope at all.
+# %% after-turning [markdown] above="The hard lookup is"
+# The hard lookup is flat, and then it jumps.
+# That is bad news for training.
+# A model learns by following a slope: it changes each of its numbers by a little,
+# in the direction that brings the answer closer to the correct one.
+# On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
-# Suppose, then, that nobody has typed in the arrow of *kitten*. The model has to learn it. It starts with an arbitrary arrow, say at 60
-# degrees, nearer to *bird* than to *cat*, and all that it is told is the correct answer: four legs. Which of the two lookups
-# shows it how to change the arrow?
+# Suppose, then, that nobody has typed in the arrow of *kitten*.
+# The model has to learn it.
+# It starts with an arbitrary arrow, say at 60 degrees, nearer to *bird* than to *cat*,
+# and all that it is told is the correct answer: four legs.
+# Which of the two lookups shows it how to change the arrow?
 
 # %% two-slopes
 start = torch.tensor([0.5, 0.866])  # 60 degrees from cat, 30 from bird
@@ -144,18 +175,23 @@ hard_answers = legs[(two_queries @ keys.T).argmax(dim=-1)]
 answers = torch.stack([hard_answers, soft_lookup(two_queries)])
 Table(["hard", "soft"], ["at the start", "moved a little"], answers)
 
-# %% after-two-slopes [markdown]
-# &ZeroWidthSpace;<!--above-->The hard lookup answers 2, which is wrong, and the small move changes nothing. The function `argmax` returns a position in a list, and that
-# position stays the same.
-# There is no slope to follow. (A model can learn which key to choose in a hard lookup, but only with special methods.) The soft lookup answers 3.50. That is
-# not correct either, but after the move it answers 3.57, which is closer to four. (Figure 1.1 is flat near 60 degrees, so turning alone would hardly help, but the
-# move also made the query shorter.) The soft lookup has a slope for each of the two numbers of the query, and these slopes together are its
-# [gradient](glossary.ipynb#gradient).
+# %% after-two-slopes [markdown] above="The hard lookup answers"
+# The hard lookup answers 2, which is wrong, and the small move changes nothing.
+# The function `argmax` returns a position in a list, and that position stays the same.
+# There is no slope to follow.
+# (A model can learn which key to choose in a hard lookup, but only with special methods.)
+# The soft lookup answers 3.50.
+# That is not correct either, but after the move it answers 3.57, which is closer to four.
+# (Figure 1.1 is flat near 60 degrees, so turning alone would hardly help,
+# but the move also made the query shorter.)
+# The soft lookup has a slope for each of the two numbers of the query,
+# and these slopes together are its [gradient](glossary.ipynb#gradient).
 #
 # ## A dictionary that learns
 #
-# Now let the query follow the slope. The loss is the square of the error, and each step moves the query a little in the direction in which
-# the loss falls fastest.
+# Now let the query follow the slope.
+# The loss is the square of the error,
+# and each step moves the query a little in the direction in which the loss falls fastest.
 
 
 # %% learn
@@ -182,21 +218,32 @@ print(f"The answer after learning: {soft_lookup(path[-1]):.2f} legs")
 weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last query
 Table(["before learning", "after learning"], animals, weights)
 
-# %% after-learned [markdown]
-# &ZeroWidthSpace;<!--above-->The query has learned to answer four legs, and *bird* still has the largest weight. *Spider* has gained weight; *bird* and *cat* have both lost some.
+# %% after-learned [markdown] above="The query has learned"
+# The query has learned to answer four legs, and *bird* still has the largest weight.
+# *Spider* has gained weight; *bird* and *cat* have both lost some.
 #
-# Why did *spider* gain and not *cat*? The query cannot turn towards both, because their arrows point in opposite directions. If the score of a key rises a little,
-# the answer changes in proportion to the weight of the key times the distance of its value from the answer. At the start, the answer is 3.50, and this product is
-# $0.13 \times 4.5$, or 0.59, for *spider*, but only $0.36 \times 0.5$, or 0.18, for *cat*. For *bird* it is $0.51 \times (-1.5)$, so the query moves away from
-# *bird* as well.
+# Why did *spider* gain and not *cat*?
+# The query cannot turn towards both, because their arrows point in opposite directions.
+# If the score of a key rises a little,
+# the answer changes in proportion to the weight of the key times the distance of its value from the
+# answer.
+# At the start, the answer is 3.50, and this product is $0.13 \times 4.5$, or 0.59, for *spider*,
+# but only $0.36 \times 0.5$, or 0.18, for *cat*.
+# For *bird* it is $0.51 \times (-1.5)$, so the query moves away from *bird* as well.
 #
-# How can the answer be correct with so much *bird*? Two birds and a spider have twelve legs between them, four each
-# on average. After learning, *bird* has twice the weight of *spider*, and *cat* has the rest. The model was told how many
-# legs to find but not on which animal, and many mixtures of the three animals have four.
+# How can the answer be correct with so much *bird*?
+# Two birds and a spider have twelve legs between them, four each on average.
+# After learning, *bird* has twice the weight of *spider*, and *cat* has the rest.
+# The model was told how many legs to find but not on which animal,
+# and many mixtures of the three animals have four.
 #
-# One number cannot tell these mixtures apart, but two numbers can. So let each value hold the legs and the wings. Two birds and a spider
-# still have four legs on average, but they also have wings, and a kitten has none. Twelve queries, which start as arrows of length 1 in twelve directions,
-# learn first from the legs alone and then from both numbers. The table shows the weight of *cat* at the end, for each starting direction.
+# One number cannot tell these mixtures apart, but two numbers can.
+# So let each value hold the legs and the wings.
+# Two birds and a spider still have four legs on average, but they also have wings,
+# and a kitten has none.
+# Twelve queries, which start as arrows of length 1 in twelve directions,
+# learn first from the legs alone and then from both numbers.
+# The table shows the weight of *cat* at the end, for each starting direction.
 
 # %% twelve
 turn = torch.arange(0, 360, 30).deg2rad()
@@ -229,23 +276,32 @@ axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
 axes[1].set(title="legs and wings: all find “cat”")
 show_figure(axes[0].figure, "1.2")
 
-# %% after-twelve [markdown]
-# When the queries learn from the legs alone, all twelve arrive at four legs, but *cat* ends with anything from 0.15 to 0.78 of the weight,
-# depending on where the query started. <!--above-->When the queries learn from legs and wings, all twelve head for the same place, and *cat* ends with
-# 0.97. It does not reach 1, because the softmax leaves some weight to every key, but more steps bring it closer.
+# %% after-twelve [markdown] above="When the queries learn from legs"
+# When the queries learn from the legs alone, all twelve arrive at four legs,
+# but *cat* ends with anything from 0.15 to 0.78 of the weight,
+# depending on where the query started.
+# When the queries learn from legs and wings, all twelve head for the same place,
+# and *cat* ends with 0.97.
+# It does not reach 1, because the softmax leaves some weight to every key,
+# but more steps bring it closer.
 #
-# Nothing told the queries to choose *cat*. All the weight on *cat* is simply the only mixture with four legs and no wings. A soft lookup can learn only
-# what its values tell apart, and the values of a real model are vectors of many numbers.
+# Nothing told the queries to choose *cat*.
+# All the weight on *cat* is simply the only mixture with four legs and no wings.
+# A soft lookup can learn only what its values tell apart,
+# and the values of a real model are vectors of many numbers.
 #
-# The start matters too. A query ten times as long that points at *spider* gives it nearly all the weight. The slope has all but vanished, and in 1,000 steps
-# *cat* gains almost nothing. Lesson 2 is about such scores.
+# The start matters too.
+# A query ten times as long that points at *spider* gives it nearly all the weight.
+# The slope has all but vanished, and in 1,000 steps *cat* gains almost nothing.
+# Lesson 2 is about such scores.
 #
 # ## A sentence looks up its own words
 #
-# In lesson 0, each word put its question to every word of its own sentence. This is [self-attention](glossary.ipynb#self-attention), and
-# it is the lookup that you have built: each word asks as a query, is found by its key, and hands over its
-# [value](glossary.ipynb#value). Here the same row of numbers plays all three parts. These are the
-# rows of six words, and below them their raw scores.
+# In lesson 0, each word put its question to every word of its own sentence.
+# This is [self-attention](glossary.ipynb#self-attention), and it is the lookup that you have built:
+# each word asks as a query, is found by its key, and hands over its [value](glossary.ipynb#value).
+# Here the same row of numbers plays all three parts.
+# These are the rows of six words, and below them their raw scores.
 
 # %% raw
 from IPython.display import display
@@ -255,12 +311,15 @@ Q = K = V = x  # queries, keys and values, one in each row
 raw = Q @ K.T  # (L, S): L queries, S keys
 display(Table(tokens, features, x), Table(tokens, tokens, raw))
 
-# %% after-raw [markdown]
-# &ZeroWidthSpace;<!--above-->One matrix product has computed all 36 raw scores. We write L for the number of queries and S for the number of keys; here both are 6.
+# %% after-raw [markdown] above="One matrix product has"
+# One matrix product has computed all 36 raw scores.
+# We write L for the number of queries and S for the number of keys; here both are 6.
 #
-# Scaled dot-product attention uses $\sqrt{E}$ as its temperature, where $E$ is the number of features, here 5. A raw score divided by
-# $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0. The first row below holds the weights of `on`. For the second row
-# we make the key of `mat` twice as long, without turning it.
+# Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
+# where $E$ is the number of features, here 5.
+# A raw score divided by $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0.
+# The first row below holds the weights of `on`.
+# For the second row we make the key of `mat` twice as long, without turning it.
 
 # %% longer
 longer = K.clone()
@@ -268,18 +327,22 @@ longer[5] *= 2  # mat: the same direction, twice the length
 two_rows = torch.stack([Q[3] @ K.T, Q[3] @ longer.T]) / math.sqrt(5)  # “on” asks
 Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
 
-# %% after-longer [markdown]
-# At first `on` gives most weight to itself, 0.23. <!--above-->Then `mat` gets the most, 0.30, although its key points where it pointed before. A dot product is the
-# cosine of the angle times *both* lengths, so a high score alone does not prove that two words are similar.
+# %% after-longer [markdown] above="Then `mat` gets the" below="Here is attention as"
+# At first `on` gives most weight to itself, 0.23.
+# Then `mat` gets the most, 0.30, although its key points where it pointed before.
+# A dot product is the cosine of the angle times *both* lengths,
+# so a high score alone does not prove that two words are similar.
 #
-# &ZeroWidthSpace;<!--below-->Here is attention as one formula.
+# Here is attention as one formula.
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows,
+# and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
 # under “Sources”).
 #
-# In code, the transpose is written `.mT`, which swaps the last two dimensions and therefore works for a batch as well.
+# In code, the transpose is written `.mT`,
+# which swaps the last two dimensions and therefore works for a batch as well.
 
 
 # %% attention
@@ -295,7 +358,9 @@ assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6
 # %% [markdown]
 # ## What is a score of zero worth?
 #
-# `cat` and `The` have no feature in common, so their score is exactly 0. Suppose that a text has many such words. How much do they matter?
+# `cat` and `The` have no feature in common, so their score is exactly 0.
+# Suppose that a text has many such words.
+# How much do they matter?
 
 # %%
 predict("01/ten-zeros")
@@ -305,30 +370,38 @@ predict("01/ten-zeros")
 one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
-# %% after-zeros [markdown]
-# &ZeroWidthSpace;<!--above-->The ten zeros together get 0.786 of the weight. Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about
-# 2.7, so the ten have 10 of the 12.7 parts. In exact arithmetic, only a score of minus infinity gives a weight of exactly 0, and
-# lesson 3 uses it to hide words.
+# %% after-zeros [markdown] above="The ten zeros together"
+# The ten zeros together get 0.786 of the weight.
+# Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about 2.7,
+# so the ten have 10 of the 12.7 parts.
+# In exact arithmetic, only a score of minus infinity gives a weight of exactly 0,
+# and lesson 3 uses it to hide words.
 #
-# What counts is the *difference* between two scores. Next to a 5, a zero is far behind; next to a $-5$, it is far ahead. So what
-# happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+# What counts is the *difference* between two scores.
+# Next to a 5, a zero is far behind; next to a $-5$, it is far ahead.
+# So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
 
 # %% differences
 row = raw[1] / math.sqrt(5)  # the scores of "cat"
 changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
-# %% after-differences [markdown]
-# &ZeroWidthSpace;<!--above-->Adding 1000 changes neither the differences nor the weights, up to rounding. In exact arithmetic, the factor $e^{1000}$ appears in both the numerator
-# and the denominator of every weight, and cancels. (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.) Multiplying
-# by 8 makes all differences eight times as large, and `cat` takes almost all of the weight. You have met this knob before: multiplying
-# by 8 lowers the temperature to an eighth of what it was.
+# %% after-differences [markdown] above="Adding 1000 changes neither"
+# Adding 1000 changes neither the differences nor the weights, up to rounding.
+# In exact arithmetic, the factor $e^{1000}$ appears in both the numerator and the denominator of
+# every weight, and cancels.
+# (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.)
+# Multiplying by 8 makes all differences eight times as large,
+# and `cat` takes almost all of the weight.
+# You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it
+# was.
 #
 # ## Which axis?
 #
-# The softmax runs over the keys, which lie along the last dimension, `dim=-1`. The scores of one sentence have the shape (L, S), so their last
-# dimension is also dimension 1, and `softmax(dim=1)` gives the same weights. This stops being true when two copies of the sentence
-# form a batch.
+# The softmax runs over the keys, which lie along the last dimension, `dim=-1`.
+# The scores of one sentence have the shape (L, S), so their last dimension is also dimension 1,
+# and `softmax(dim=1)` gives the same weights.
+# This stops being true when two copies of the sentence form a batch.
 
 # %% over-dim-1
 batch = torch.stack([raw, raw]) / math.sqrt(5)  # (N, L, S): N = 2 sentences
@@ -338,29 +411,37 @@ fig = plot_heads(maps, queries=tokens, keys=tokens, titles=titles)
 sums_of_rows = maps.sum(dim=-1)
 display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
 
-# %% after-axes [markdown]
-# &ZeroWidthSpace;<!--above-->With `dim=1` there is no error, and the shape is correct, but the weights are wrong. In a batch, dimension 1 runs over the queries, so
-# the softmax shares out each key among the queries: the columns sum to 1, and the sums of the rows range from 0.83 to 1.17. Write
-# `dim=-1`, and check that every row sums to 1.
+# %% after-axes [markdown] above="With `dim=1` there is"
+# With `dim=1` there is no error, and the shape is correct, but the weights are wrong.
+# In a batch, dimension 1 runs over the queries,
+# so the softmax shares out each key among the queries: the columns sum to 1,
+# and the sums of the rows range from 0.83 to 1.17.
+# Write `dim=-1`, and check that every row sums to 1.
 
 # %% the-answer [markdown]
 # ## A dictionary that answers “almost”
 #
-# What if a dictionary could answer “almost”? Asked for *kitten*, it answers “3.64 legs” instead of raising a
-# `KeyError`. It does not test whether a key is equal to the question; it measures how well each key matches it. It does not pick one
-# value; it returns an average of all the values, in which each counts in proportion to its weight. And because the answer changes a
-# little when the query does, it can learn: told about legs and wings, a query at 60 degrees finds its own way to *cat*.
+# What if a dictionary could answer “almost”?
+# Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
+# It does not test whether a key is equal to the question; it measures how well each key matches it.
+# It does not pick one value; it returns an average of all the values,
+# in which each counts in proportion to its weight.
+# And because the answer changes a little when the query does, it can learn:
+# told about legs and wings, a query at 60 degrees finds its own way to *cat*.
 #
-# One thing is still open: why do we divide by $\sqrt{E}$, of all numbers? That is the subject of lesson 2.
+# One thing is still open: why do we divide by $\sqrt{E}$, of all numbers?
+# That is the subject of lesson 2.
 
 # %% further [markdown]
 # ## Further
 #
 # ### How much slope is there?
 #
-# A soft lookup can learn because it has a slope. How large is it? The slope in the direction in which the answer rises fastest is
-# the length of the gradient, measured in legs per unit of distance travelled by the tip of the query. For the query at 60 degrees it
-# is 0.871 at temperature 1.
+# A soft lookup can learn because it has a slope.
+# How large is it?
+# The slope in the direction in which the answer rises fastest is the length of the gradient,
+# measured in legs per unit of distance travelled by the tip of the query.
+# For the query at 60 degrees it is 0.871 at temperature 1.
 
 # %% ask-slope
 predict("01/slope-at-a-low-temperature")
@@ -373,15 +454,22 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
 
 # %% after-slope [markdown]
-# The slope becomes larger at first, and then it vanishes. At temperature 0.02 the soft lookup has all but turned into a hard one:
-# *bird* has nearly all the weight and keeps it when the query moves a little, so there is almost nothing to follow. What counts is how
-# far apart the raw scores are, compared with the temperature. Most of lesson 2 is about this.
+# The slope becomes larger at first, and then it vanishes.
+# At temperature 0.02 the soft lookup has all but turned into a hard one:
+# *bird* has nearly all the weight and keeps it when the query moves a little,
+# so there is almost nothing to follow.
+# What counts is how far apart the raw scores are, compared with the temperature.
+# Most of lesson 2 is about this.
 #
 # ### Three words on paper
 #
-# This example is small enough for paper and pencil: three tokens with four made-up features each. The explorer goes through the seven steps that
-# compute one row, and the last step has a line for each feature. Five steps are done. Work out the next one, then press “Next” and compare. The step called
-# “mask” changes nothing unless you choose a mask; masks are the subject of lesson 3.
+# This example is small enough for paper and pencil: three tokens with four made-up features each.
+# The explorer goes through the seven steps that compute one row,
+# and the last step has a line for each feature.
+# Five steps are done.
+# Work out the next one, then press “Next” and compare.
+# The step called “mask” changes nothing unless you choose a mask;
+# masks are the subject of lesson 3.
 
 # %% row
 from attnlab.explorers import RowExplorer
@@ -389,26 +477,35 @@ from attnlab.explorers import RowExplorer
 RowExplorer(step=5)
 
 # %% after-row [markdown]
-# Now choose the query “He”. Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300. The reason is that “is” points in nearly
-# the same direction and is the longest of the three vectors.
+# Now choose the query “He”.
+# Its best match is “is”, with a raw score of 0.700; with itself it scores only 0.300.
+# The reason is that “is” points in nearly the same direction and is the longest of the three
+# vectors.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention is a lookup that answers with a weighted average of all values. In each feature, the answer lies within
-#   the range of the values.
-# - Unless one key has nearly all the weight, a soft answer has a slope, so training can move the query and the keys. A hard one gives them none.
-# - Training improves the answer, not the weights. Different weights can give the same answer, unless the values can tell the mixtures apart.
-# - The raw score is a dot product: it depends on the angle *and* on both lengths. The score is the raw score divided by $\sqrt{E}$.
+# - Attention is a lookup that answers with a weighted average of all values.
+#   In each feature, the answer lies within the range of the values.
+# - Unless one key has nearly all the weight, a soft answer has a slope,
+#   so training can move the query and the keys.
+#   A hard one gives them none.
+# - Training improves the answer, not the weights.
+#   Different weights can give the same answer, unless the values can tell the mixtures apart.
+# - The raw score is a dot product: it depends on the angle *and* on both lengths.
+#   The score is the raw score divided by $\sqrt{E}$.
 # - The softmax sees only the differences between scores, and a score of 0 still gets some weight.
-# - The softmax runs over the keys, `dim=-1`. Check that every row sums to 1, and compare your output with PyTorch's: correct row sums alone
-#   do not prove that the output is correct.
+# - The softmax runs over the keys, `dim=-1`.
+#   Check that every row sums to 1, and compare your output with PyTorch's:
+#   correct row sums alone do not prove that the output is correct.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below a task, run it, and then run the check that follows. The last two tasks have no check. The first two exercises use three words
-# with four made-up features each. In the docstrings the dots stand for any number of batch dimensions.
+# Write your answer in the cell below a task, run it, and then run the check that follows.
+# The last two tasks have no check.
+# The first two exercises use three words with four made-up features each.
+# In the docstrings the dots stand for any number of batch dimensions.
 
 # %% three-words
 from attnlab.exercises import check_attention_from_exp, check_mended
@@ -420,7 +517,9 @@ Table(words, made_up, small)
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
 #
-# A query of four zeros looks at “He is awesome”. Which three weights does it give? Find them without calling softmax.
+# A query of four zeros looks at “He is awesome”.
+# Which three weights does it give?
+# Find them without calling softmax.
 #
 # <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
 
@@ -444,11 +543,14 @@ check_zero_query(zero_query_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# With its own query, “He” gives its largest weight to “is”. Write a query of four numbers that gives “awesome” more than 0.9 of the weight. The keys
-# stay as they are, and the scores are divided by $\sqrt{4}$. You may find the numbers by thinking, or let gradient descent find them.
+# With its own query, “He” gives its largest weight to “is”.
+# Write a query of four numbers that gives “awesome” more than 0.9 of the weight.
+# The keys stay as they are, and the scores are divided by $\sqrt{4}$.
+# You may find the numbers by thinking, or let gradient descent find them.
 #
-# <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”. In which feature
-# is “awesome” larger than the other two words? Then think of what the length of the query does.</details>
+# <details><summary>Hint</summary>The score of “awesome” must be far above those of “He” and “is”.
+# In which feature is “awesome” larger than the other two words?
+# Then think of what the length of the query does.</details>
 
 
 # %% tags=["exercise"]
@@ -470,11 +572,13 @@ check_query_for_awesome(query_for_awesome_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns a tensor of the correct shape, but it has two bugs. Find both, and write `mended`, a version without them. It must work for a batch as well.
+# `broken` returns a tensor of the correct shape, but it has two bugs.
+# Find both, and write `mended`, a version without them.
+# It must work for a batch as well.
 #
-# <details><summary>Hint</summary>Print the sums of the rows. Along which axis do the weights of one query lie? And what does `len(key)` count, for one sentence
-# and for a
-# batch?</details>
+# <details><summary>Hint</summary>Print the sums of the rows.
+# Along which axis do the weights of one query lie?
+# And what does `len(key)` count, for one sentence and for a batch?</details>
 
 
 # %% tags=["exercise"]
@@ -502,11 +606,15 @@ check_mended(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# Write attention with `exp` and a sum, without calling softmax. It must work for a batch, and raw scores above 1000 or below $-1000$ must not give
-# NaN. (In floating-point arithmetic, $e^{1000}$ overflows to infinity, and infinity divided by infinity is NaN.)
+# Write attention with `exp` and a sum, without calling softmax.
+# It must work for a batch, and raw scores above 1000 or below $-1000$ must not give NaN.
+# (In floating-point arithmetic, $e^{1000}$ overflows to infinity,
+# and infinity divided by infinity is NaN.)
 #
-# <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it, without changing its weights?
-# <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row, in a shape that lets you subtract it from the scores.</details>
+# <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it,
+# without changing its weights? <code>scores.amax(dim=-1,
+# keepdim=True)</code> gives one number for each row,
+# in a shape that lets you subtract it from the scores.</details>
 
 
 # %% tags=["exercise"]
@@ -530,47 +638,64 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: “Filler words get a score of zero, so they do no harm.” Write down your answer in two sentences.
+# A friend says: “Filler words get a score of zero, so they do no harm.”
+# Write down your answer in two sentences.
 #
-# <details><summary>An answer</summary>A score of zero does not mean “no attention”: what counts is how far it lies below the other scores, and if those are not far
-# above zero, many filler words together take most of the weight. To exclude them completely, set their scores to minus infinity before the softmax.</details>
+# <details><summary>An answer</summary>A score of zero does not mean “no attention”:
+# what counts is how far it lies below the other scores, and if those are not far above zero,
+# many filler words together take most of the weight.
+# To exclude them completely, set their scores to minus infinity before the softmax.</details>
 
 # %% exercise-6 [markdown]
 # ### 6 · Explore ★★ (6 minutes)
 #
-# Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings. The keys and the values stay as they are, and no key has six legs. Which weights
-# do you expect at the end, and will the twelve queries agree? Write down your guess, and then let them learn.
+# Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings.
+# The keys and the values stay as they are, and no key has six legs.
+# Which weights do you expect at the end, and will the twelve queries agree?
+# Write down your guess, and then let them learn.
 #
-# <details><summary>An answer</summary>All twelve agree to within 0.003. They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of
+# <details><summary>An answer</summary>All twelve agree to within 0.003.
+# They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of
 # <em>bird</em>: that is the only average
-# with six legs and no wings. Use
-# <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>, and take the softmax of the last queries times <code>keys.T</code>.</details>
+# with six legs and no wings.
+# Use <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
+# and take the softmax of the last queries times <code>keys.T</code>.</details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention(query, key, value)` does all of this, where `F` is `torch.nn.functional`. The query
-# has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`. The dots stand for any number of
-# batch dimensions, and Ev, the number of features of a value, may differ from E. The function returns the output but not the weights. Its option
-# `scale=1.0` switches the division off. `nn.MultiheadAttention` runs several attention computations side by side, with learned matrices before and after
-# them (lessons 6 and 7).
+# `F.scaled_dot_product_attention(query, key, value)` does all of this,
+# where `F` is `torch.nn.functional`.
+# The query has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`.
+# The dots stand for any number of batch dimensions, and Ev, the number of features of a value,
+# may differ from E. The function returns the output but not the weights.
+# Its option `scale=1.0` switches the division off.
+# `nn.MultiheadAttention` runs several attention computations side by side,
+# with learned matrices before and after them (lessons 6 and 7).
 
 # %% sources [markdown]
 # ## Sources
 #
-# - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft
-#   lookup in a sentence, trained by gradient descent.
-# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401), October 2014, section 3.3.1:
-#   content-based lookup with a “key strength”, by which the scores are multiplied. It corresponds to the reciprocal of
-#   the temperature.
-# - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1: the formula.
-# - Zhang et al., [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html), section 11.1: attention as a lookup in
-#   a database of keys and values; section 11.2: the kernel regression of Nadaraya and Watson (both 1964) as attention.
-# - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023: the comparison between the softmax of a row and the softmax of
-#   the same row times 8.
-# - Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3, “Your journey starts with one step”: one score, one
-#   row, then the whole table.
+# - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and
+#   Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft lookup in a sentence,
+#   trained by gradient descent.
+# - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401),
+#   October 2014, section 3.3.1: content-based lookup with a “key strength”,
+#   by which the scores are multiplied.
+#   It corresponds to the reciprocal of the temperature.
+# - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine
+#   Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
+#   section 3.2.1: the formula.
+# - Zhang et al., [Dive into Deep
+#   Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html),
+#   section 11.1: attention as a lookup in a database of keys and values; section 11.2:
+#   the kernel regression of Nadaraya and Watson (both 1964) as attention.
+# - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023:
+#   the comparison between the softmax of a row and the softmax of the same row times 8.
+# - Raschka, [Build a Large Language Model
+#   (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3,
+#   “Your journey starts with one step”: one score, one row, then the whole table.
 #
 # ## Next
 #
@@ -579,44 +704,82 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
 #
-# **50 minutes.** From the dictionary to the average: 10. Dragging, on the projector: 6. Why soft, and the dictionary that learns: 17. The sentence, the longer
-# key and
-# the formula: 7. Zeros and differences: 6. The wrong axis and the answer: 4. The exercises and “Further” are homework.
+# **50 minutes.**
+# From the dictionary to the average: 10.
+# Dragging, on the projector: 6.
+# Why soft, and the dictionary that learns: 17.
+# The sentence, the longer key and the formula: 7.
+# Zeros and differences: 6.
+# The wrong axis and the answer: 4.
+# The exercises and “Further” are homework.
 #
-# **Questions that come up.** *Isn't 3.64 legs worse than 4?* Yes, but training can improve it. *Why doesn't the query go to cat?* Nobody asked it to: the loss
-# sees legs and not
-# animals. At temperature 1, all queries that answer four legs lie on a straight line, the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice
-# $e^{-\text{right}}$.
-# *Will more steps make the weight 1?* It comes as close as you like, but never there: with legs and wings the query grows longer and longer.
-# *Does the order of the keys matter?* No, as long as the values are shuffled along with them, as in a
-# dictionary. *Why a dot product?* It is cheap: one matrix product compares all pairs. *Where do the arrows come from?*
-# Those of the keys were typed in; a model computes queries and keys with matrices that are learned (lesson 6). *Why not divide each score by the sum of its
-# row?* Such
-# shares could be negative, and they are undefined where the sum is 0.
+# **Questions that come up.**
+# *Isn't 3.64 legs worse than 4?*
+# Yes, but training can improve it.
+# *Why doesn't the query go to cat?*
+# Nobody asked it to: the loss sees legs and not animals.
+# At temperature 1, all queries that answer four legs lie on a straight line,
+# the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
+# *Will more steps make the weight 1?*
+# It comes as close as you like, but never there:
+# with legs and wings the query grows longer and longer.
+# *Does the order of the keys matter?*
+# No, as long as the values are shuffled along with them, as in a dictionary.
+# *Why a dot product?*
+# It is cheap: one matrix product compares all pairs.
+# *Where do the arrows come from?*
+# Those of the keys were typed in; a model computes queries and keys with matrices that are learned
+# (lesson 6).
+# *Why not divide each score by the sum of its row?*
+# Such shares could be negative, and they are undefined where the sum is 0.
 #
-# **Where a class gets stuck.** If it is not clear why one row plays three parts, give one student three cards: “my question”, “my label” and “my
-# content”. If someone says that a score of zero does no harm, write $e^0 = 1$ on the board. If a dot product is mistaken for a measure of the angle,
+# **Where a class gets stuck.**
+# If it is not clear why one row plays three parts, give one student three cards: “my question”,
+# “my label” and “my content”.
+# If someone says that a score of zero does no harm, write $e^0 = 1$ on the board.
+# If a dot product is mistaken for a measure of the angle,
 # draw two arrows that point in the same direction, one longer than the other.
 # </details>
 
 # %% questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** Four scores are 0. What are the weights? **A quarter each.** *All 0* mistakes scores for weights. *NaN* is what you get if you divide each
-# score by the sum of the scores.
+# **1.**
+# Four scores are 0.
+# What are the weights?
+# **A quarter each.**
+# *All 0* mistakes scores for weights.
+# *NaN* is what you get if you divide each score by the sum of the scores.
 #
-# **2.** In a row of several scores, one is larger than the rest. Now every score in the row is doubled. What happens to
-# the weight of the key with the largest score? **It grows.** *It stays the same* is the effect of adding a constant. It
-# would also be the answer if each score were divided by the sum of its row. *It doubles* can happen by chance, but what
-# is doubled is the exponent, and a weight of more than a half cannot double.
+# **2.**
+# In a row of several scores, one is larger than the rest.
+# Now every score in the row is doubled.
+# What happens to the weight of the key with the largest score?
+# **It grows.**
+# *It stays the same* is the effect of adding a constant.
+# It would also be the answer if each score were divided by the sum of its row.
+# *It doubles* can happen by chance, but what is doubled is the exponent,
+# and a weight of more than a half cannot double.
 #
-# **3.** The values are 4, 2 and 8 legs. Can the output be 9? **No, never.** *With a long query* and *at a low temperature* ignore the fact that
-# sharper weights still give an average, which cannot exceed 8.
+# **3.**
+# The values are 4, 2 and 8 legs.
+# Can the output be 9?
+# **No, never.**
+# *With a long query* and *at a low temperature* ignore the fact that sharper weights still give an
+# average, which cannot exceed 8.
 #
-# **4.** The scores have the shape (N, L, S). Over which dimension does the softmax run? **-1.** *1* shares out the
-# weight of each key among the queries. *0* shares out the weight of each pair of query and key among the sentences.
+# **4.**
+# The scores have the shape (N, L, S).
+# Over which dimension does the softmax run?
+# **-1.**
+# *1* shares out the weight of each key among the queries.
+# *0* shares out the weight of each pair of query and key among the sentences.
 #
-# **5.** In “He is awesome”, “He” has a higher raw score with “is” than with itself. Why? **“is” is longer.** *The
-# angle is smaller* ignores the fact that the angle between “He” and itself is 0, the smallest possible. *The meanings are
-# related* ignores the fact that the numbers were typed in.
+# **5.**
+# In “He is awesome”, “He” has a higher raw score with “is” than with itself.
+# Why?
+# **“is” is longer.**
+# *The angle is smaller* ignores the fact that the angle between “He” and itself is 0,
+# the smallest possible.
+# *The meanings are related* ignores the fact that the numbers were typed in.
 # </details>

@@ -1,4 +1,4 @@
-# %% opening [markdown]
+# %% opening [markdown] above="The dot products say"
 # # 2 · Why divide by the square root of d_k
 #
 # Open almost any implementation of attention and you will find a line like this one:
@@ -7,20 +7,22 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# &ZeroWidthSpace;<!--above-->The dot products say how well each query matches each key, so why divide them by anything? And why by the
-# square root of the number of features, rather than by that number itself? The paper that introduced the formula explains
-# the root in a footnote. Its authors could only suspect why large dot products do harm: they may push the softmax
-# into regions where its gradients are extremely small.
+# The dot products say how well each query matches each key, so why divide them by anything?
+# And why by the square root of the number of features, rather than by that number itself?
+# The paper that introduced the formula explains the root in a footnote.
+# Its authors could only suspect why large dot products do harm:
+# they may push the softmax into regions where its gradients are extremely small.
 #
-# **You need:** lesson 1 (scores, weights, output, and the softmax along a row), and the ideas of a loss, a gradient, the
-# chain rule and a learning rate.
+# **You need:** lesson 1 (scores, weights, output, and the softmax along a row),
+# and the ideas of a loss, a gradient, the chain rule and a learning rate.
 #
 # **You will be able to**
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
 # - predict how sharp the weights become with the division and without it,
 # - say what the division does for the gradients, and what it cannot do in a trained layer.
 #
-# **Time:** 50 minutes in class, or 75 on your own with the exercises. “Further” takes another 15.
+# **Time:** 50 minutes in class, or 75 on your own with the exercises.
+# “Further” takes another 15.
 
 # %% setup
 import pandas as pd
@@ -36,8 +38,9 @@ lesson_setup()
 # %% ten-queries [markdown]
 # ## Ten queries, ten keys
 #
-# Let us leave the division out. Here are ten queries and ten keys with 512 features each. All
-# features are random numbers, so no key has anything to do with any query.
+# Let us leave the division out.
+# Here are ten queries and ten keys with 512 features each.
+# All features are random numbers, so no key has anything to do with any query.
 
 # %% two-maps
 generator = torch.Generator().manual_seed(0)
@@ -48,25 +51,32 @@ divided = (dot_products / 512**0.5).softmax(dim=-1)
 titles = ["not divided", "divided by √512"]
 show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
 
-# %% so-sure [markdown]
-# &ZeroWidthSpace;<!--above-->Without the division, a single key takes more than 99% of the weight in nine
-# of the ten rows. (On average over many draws, it happens in seven of the ten rows.) Attention is supposed to compute a
-# weighted *average*, but here it has turned into a choice, and an arbitrary one. The map on the right comes from the
-# same dot products, but in it every query still averages over several keys.
+# %% so-sure [markdown] above="Without the division, a" below="The **raw score** of"
+# Without the division, a single key takes more than 99% of the weight in nine of the ten rows.
+# (On average over many draws, it happens in seven of the ten rows.)
+# Attention is supposed to compute a weighted *average*, but here it has turned into a choice,
+# and an arbitrary one.
+# The map on the right comes from the same dot products,
+# but in it every query still averages over several keys.
 #
 # ## A dot product is a sum
 #
-# &ZeroWidthSpace;<!--below-->The **raw score** of a query $q$ and a key $k$ is their dot product, with one term for each feature.
+# The **raw score** of a query $q$ and a key $k$ is their dot product,
+# with one term for each feature.
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
-# How spread out are such sums? The usual measure is the [**variance**](glossary.ipynb#variance), the mean squared
-# distance from the mean. Its square root, the [**standard deviation**](glossary.ipynb#standard-deviation), is a typical
-# distance from the mean.
+# How spread out are such sums?
+# The usual measure is the [**variance**](glossary.ipynb#variance),
+# the mean squared distance from the mean.
+# Its square root, the [**standard deviation**](glossary.ipynb#standard-deviation),
+# is a typical distance from the mean.
 #
-# For now we make three assumptions about the features. They have mean 0, they have variance 1, and they are
-# [**independent**](glossary.ipynb#independent): knowing one of them tells you nothing about the others. We draw 20,000
-# queries with 64 features each, and one key for each query.
+# For now we make three assumptions about the features.
+# They have mean 0, they have variance 1,
+# and they are [**independent**](glossary.ipynb#independent):
+# knowing one of them tells you nothing about the others.
+# We draw 20,000 queries with 64 features each, and one key for each query.
 
 # %% one-product
 generator = torch.Generator().manual_seed(0)
@@ -75,31 +85,35 @@ products = queries * keys  # (20000, 64): a row holds q_1 k_1, q_2 k_2, ...
 raw_scores = products.sum(dim=-1)  # (20000,)
 print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1f}")
 
-# %% variances-add [markdown]
+# %% variances-add [markdown] above="A single product has" below=["The variance of $a", "There are $d_k$ terms"]
 # ## Where the root comes from
 #
-# &ZeroWidthSpace;<!--above-->A single product has variance 1, and a sum of 64 products has a variance of about 64. To see why, take
-# two of the
-# products, $a = q_1 k_1$ and $b = q_2 k_2$. Since $q_1$ and $k_1$ are independent, the mean of $a$ is the mean of $q_1$
-# times the mean of $k_1$, which is 0. The mean of $b$ is 0 as well, and so is the mean of $a + b$.
-# &ZeroWidthSpace;<!--below-->The variance of $a + b$ is therefore the mean of its square.
+# A single product has variance 1, and a sum of 64 products has a variance of about 64.
+# To see why, take two of the products, $a = q_1 k_1$ and $b = q_2 k_2$.
+# Since $q_1$ and $k_1$ are independent,
+# the mean of $a$ is the mean of $q_1$ times the mean of $k_1$, which is 0.
+# The mean of $b$ is 0 as well, and so is the mean of $a + b$.
+# The variance of $a + b$ is therefore the mean of its square.
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2.$$
 #
-# The two products are independent of each other, so the mean of $ab$ is 0. What remains is the mean of $a^2$ plus the
-# mean of $b^2$, which are the two variances. The same holds for more terms: **the variance of a sum of independent terms
-# is the sum of their variances.**
+# The two products are independent of each other, so the mean of $ab$ is 0.
+# What remains is the mean of $a^2$ plus the mean of $b^2$, which are the two variances.
+# The same holds for more terms: **the variance of a sum of independent terms is the sum of their
+# variances.**
 #
-# A single term $q_1 k_1$ has the variance of $q_1$ times the variance of $k_1$, because $q_1^2$ and $k_1^2$ are
-# independent too. <!--below-->There are $d_k$ terms, so the variance of a raw score is $d_k$ times that of one term.
+# A single term $q_1 k_1$ has the variance of $q_1$ times the variance of $k_1$,
+# because $q_1^2$ and $k_1^2$ are independent too.
+# There are $d_k$ terms, so the variance of a raw score is $d_k$ times that of one term.
 #
 # $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
 #
-# Here, both factors on the right are 1. So the variance of a raw score is $d_k$, and its standard deviation is
-# $\sqrt{d_k}$. If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
+# Here, both factors on the right are 1.
+# So the variance of a raw score is $d_k$, and its standard deviation is $\sqrt{d_k}$.
+# If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
 #
-# (A token that is compared with itself, as in lesson 0, breaks the third assumption. Its raw score is a sum of squares,
-# near $d_k$, or near $\sqrt{d_k}$ after the division.)
+# (A token that is compared with itself, as in lesson 0, breaks the third assumption.
+# Its raw score is a sum of squares, near $d_k$, or near $\sqrt{d_k}$ after the division.)
 
 # %% ask-larger
 predict("02/features-of-variance-4")
@@ -109,11 +123,12 @@ predict("02/features-of-variance-4")
 scores_of_larger = ((2 * queries) * (2 * keys)).sum(dim=-1) / 64**0.5
 print(f"variance {scores_of_larger.var():.1f}")
 
-# %% other-sizes [markdown]
-# The variance is about 16, because queries and keys each contribute a factor of 4. <!--above-->The division makes up for
-# the number of features, not for their size.
+# %% other-sizes [markdown] above="The division makes up"
+# The variance is about 16, because queries and keys each contribute a factor of 4.
+# The division makes up for the number of features, not for their size.
 #
-# Does it do so for any $d_k$? We try six sizes, on 40 random sequences with 25 queries and 16 keys each.
+# Does it do so for any $d_k$?
+# We try six sizes, on 40 random sequences with 25 queries and 16 keys each.
 
 
 # %% random-sequences
@@ -136,19 +151,23 @@ roots = [1, 2, 4, 8, 16, 32]
 ax.set_yticks(roots, roots)
 show_figure(ax, "2.2")
 
-# %% spread-and-weights [markdown]
-# &ZeroWidthSpace;<!--above-->After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
+# %% spread-and-weights [markdown] above="After the division by"
+# After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
 #
 # ## What the spread does to the weights
 #
-# The spread of the scores matters because the softmax turns *differences* between scores into *ratios* between weights.
-# If one score is 1 above another, its weight is $e \approx 2.7$ times as large. If it is 8 above, its weight is $e^8
-# \approx 2{,}981$ times as large.
+# The spread of the scores matters because the softmax turns *differences* between scores into
+# *ratios* between weights.
+# If one score is 1 above another, its weight is $e \approx 2.7$ times as large.
+# If it is 8 above, its weight is $e^8 \approx 2{,}981$ times as large.
 #
-# How sharp is a row of weights? We count its [**effective keys**](glossary.ipynb#effective-keys). If five keys share
-# the weight equally, the count is 5, and if one key has all of it, the count is 1. In general it is $e$ to the power of
-# the entropy, which is the sum of $-p \ln p$ over the weights $p$ of the row. Here is the count for the ten rows of
-# both maps in Figure 2.1.
+# How sharp is a row of weights?
+# We count its [**effective keys**](glossary.ipynb#effective-keys).
+# If five keys share the weight equally, the count is 5, and if one key has all of it,
+# the count is 1.
+# In general it is $e$ to the power of the entropy,
+# which is the sum of $-p \ln p$ over the weights $p$ of the row.
+# Here is the count for the ten rows of both maps in Figure 2.1.
 
 # %% effective-by-hand
 entropy = -(divided * divided.log()).sum(dim=-1)  # (L,)
@@ -156,9 +175,10 @@ print("divided, by hand:", entropy.exp())
 print("divided:         ", effective_keys(divided))
 print("not divided:     ", effective_keys(undivided))
 
-# %% many-keys [markdown]
-# &ZeroWidthSpace;<!--above-->With the division, most of these queries use about half of the ten keys or more. Without it, nine of them
-# use little more than one. But how many keys does a query use in a text of thousands of words?
+# %% many-keys [markdown] above="With the division, most"
+# With the division, most of these queries use about half of the ten keys or more.
+# Without it, nine of them use little more than one.
+# But how many keys does a query use in a text of thousands of words?
 
 # %% ask-many
 predict("02/four-thousand-keys")
@@ -175,19 +195,21 @@ for n_keys in counts:
 table["share of all keys"] = table["divided by √64"] / table.index
 table.round(2)
 
-# %% grows-with-n [markdown]
-# &ZeroWidthSpace;<!--above-->With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them. To see why
-# it is a *share* of the keys, imagine that every key is there twice: each weight is halved, and the number of effective
-# keys doubles. For normally distributed scores of variance $\sigma^2$ and many keys, the share is $e^{-\sigma^2/2}$,
-# which is 0.61 if the variance is 1.
+# %% grows-with-n [markdown] above="With the division, a"
+# With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them.
+# To see why it is a *share* of the keys, imagine that every key is there twice:
+# each weight is halved, and the number of effective keys doubles.
+# For normally distributed scores of variance $\sigma^2$ and many keys,
+# the share is $e^{-\sigma^2/2}$, which is 0.61 if the variance is 1.
 #
-# In a long text, an untrained query averages
-# over most of the words, and training has to make the scores larger before the query can single out one of them.
+# In a long text, an untrained query averages over most of the words,
+# and training has to make the scores larger before the query can single out one of them.
 #
 # ## What the spread does to learning
 #
-# Now we turn to what the authors suspected. A model can learn from a score only if changing the score changes the
-# weights. We take three keys with the weights 0.5, 0.3 and 0.2, raise the score of the first by 0.01,
+# Now we turn to what the authors suspected.
+# A model can learn from a score only if changing the score changes the weights.
+# We take three keys with the weights 0.5, 0.3 and 0.2, raise the score of the first by 0.01,
 # and divide the change of each weight by 0.01.
 
 # %% nine-derivatives
@@ -197,30 +219,39 @@ raised = scores + torch.tensor([0.01, 0.0, 0.0])
 print((raised.softmax(dim=-1) - p) / 0.01)
 print(p.diag() - p.outer(p))  # the same for all three scores, by a formula
 
-# %% two-forces [markdown]
-# &ZeroWidthSpace;<!--above-->The weight of a key rises with its own score, and the other keys lose what it gains. The table, called the
-# [**Jacobian**](glossary.ipynb#Jacobian) of the softmax, says the same for every score: its entry in row $i$ and column
-# $j$ is how fast weight $i$ moves when score $j$ rises. The quotient rule gives $p_i (1 - p_i)$ on the diagonal and
-# $-p_i p_j$ everywhere else.
+# %% two-forces [markdown] above="The weight of a"
+# The weight of a key rises with its own score, and the other keys lose what it gains.
+# The table, called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax,
+# says the same for every score: its entry in row $i$ and column $j$ is how fast weight $i$ moves
+# when score $j$ rises.
+# The quotient rule gives $p_i (1 - p_i)$ on the diagonal and $-p_i p_j$ everywhere else.
 #
-# If one key has a weight of 0.998, its entry on the diagonal is $0.998 \cdot 0.002$, or about 0.002. Hardly anything
-# moves: the softmax is *saturated*.
+# If one key has a weight of 0.998, its entry on the diagonal is $0.998 \cdot 0.002$,
+# or about 0.002.
+# Hardly anything moves: the softmax is *saturated*.
 #
 # ## Back to the query, in three steps
 #
-# The division changes more than these derivatives. Take the three keys from above, and let the loss be the first weight.
+# The division changes more than these derivatives.
+# Take the three keys from above, and let the loss be the first weight.
 #
-# 1. **The softmax.** The first row of the table says how fast the first weight, and with it the loss, moves with each
-#    *score*: $(0.25, -0.15, -0.1)$.
-# 2. **The division.** A score is a raw score divided by some number $c$. So the derivatives with respect to the *raw
-#    scores* are those of step 1, divided by $c$. If $d_k$ is 4, then $c$ is 2, and we get $(0.125, -0.075, -0.05)$.
-# 3. **The dot products.** The derivative of $q \cdot k$ with respect to $q$ is the key $k$. So the gradient of the
-#    *query* is a sum of the keys: 0.125 times the first key, minus 0.075 times the second, minus 0.05 times the third.
+# 1. **The softmax.**
+#    The first row of the table says how fast the first weight, and with it the loss,
+#    moves with each *score*: $(0.25, -0.15, -0.1)$.
+# 2. **The division.**
+#    A score is a raw score divided by some number $c$.
+#    So the derivatives with respect to the *raw scores* are those of step 1, divided by $c$.
+#    If $d_k$ is 4, then $c$ is 2, and we get $(0.125, -0.075, -0.05)$.
+# 3. **The dot products.**
+#    The derivative of $q \cdot k$ with respect to $q$ is the key $k$.
+#    So the gradient of the *query* is a sum of the keys: 0.125 times the first key,
+#    minus 0.075 times the second, minus 0.05 times the third.
 #
-# Without the division, step 2 no longer divides by $\sqrt{d_k}$, which makes the gradient longer. But in step 1 the
-# derivatives become small if one key has won. What is the effect of both
-# together? We let PyTorch compute the gradients of 1,000 random queries. Each key has one random number as its value,
-# and the loss is the sum of all outputs.
+# Without the division, step 2 no longer divides by $\sqrt{d_k}$, which makes the gradient longer.
+# But in step 1 the derivatives become small if one key has won.
+# What is the effect of both together?
+# We let PyTorch compute the gradients of 1,000 random queries.
+# Each key has one random number as its value, and the loss is the sum of all outputs.
 
 
 # %% query-gradients
@@ -251,16 +282,21 @@ medians["gradient, divided"] = [g.median().item() for _, g in divided_by_root]
 medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided"]
 medians.set_index(["d_k", "keys"]).map("{:.3g}".format)
 
-# %% half-true [markdown]
-# &ZeroWidthSpace;<!--above-->With 64 features and 256 keys, the median gradient is about twelve times as long without the division. So
-# the gradients do not simply vanish:
+# %% half-true [markdown] above="With 64 features and"
+# With 64 features and 256 keys, the median gradient is about twelve times as long without the
+# division.
+# So the gradients do not simply vanish:
 #
-# - **In heads of the usual size, most gradients become longer.** With 64 or 128 features and hundreds or thousands of
-#   keys, the median is 12 to 36 times as long. A factor of $\sqrt{d_k}$, here 8 or 11, comes from step 2. The rest comes
-#   from step 1. Without the division, the largest weight is typically near 0.8, and its derivative near
-#   $0.8 \cdot 0.2 = 0.16$. With it, the weights are small, and so are the derivatives.
-# - **With many features and few keys, most gradients vanish.** With 1,024 features and 16 keys, one key has won in most
-#   rows, and the median is about a thousandth of what it is with the division.
+# - **In heads of the usual size, most gradients become longer.**
+#   With 64 or 128 features and hundreds or thousands of keys, the median is 12 to 36 times as long.
+#   A factor of $\sqrt{d_k}$, here 8 or 11, comes from step 2.
+#   The rest comes from step 1.
+#   Without the division, the largest weight is typically near 0.8,
+#   and its derivative near $0.8 \cdot 0.2 = 0.16$.
+#   With it, the weights are small, and so are the derivatives.
+# - **With many features and few keys, most gradients vanish.**
+#   With 1,024 features and 16 keys, one key has won in most rows,
+#   and the median is about a thousandth of what it is with the division.
 #
 # With 128 features and 16 keys, the two effects nearly cancel.
 
@@ -297,41 +333,52 @@ ax.set_title("Without the division, gradients are uneven")
 sns.move_legend(ax, "upper left", title=None)
 show_figure(ax, "2.3")
 
-# %% uneven [markdown]
-# &ZeroWidthSpace;<!--above-->Without the division, the gradients of different queries are uneven. With it, most of
-# them have similar lengths.
+# %% uneven [markdown] above="Without the division, the"
+# Without the division, the gradients of different queries are uneven.
+# With it, most of them have similar lengths.
 #
-# So the suspicion, which is about step 1 alone, is only half the truth. A smaller learning rate makes up for gradients
-# when every one of them is too long, but not when they are *uneven*. All queries of a layer are made by the
-# same parameters (lesson 6), whose gradient is a sum over the queries. In the last case of Figure 2.3, the
-# longest tenth is over 1,000 times as long as the median, so a few queries dominate this sum.
+# So the suspicion, which is about step 1 alone, is only half the truth.
+# A smaller learning rate makes up for gradients when every one of them is too long,
+# but not when they are *uneven*.
+# All queries of a layer are made by the same parameters (lesson 6),
+# whose gradient is a sum over the queries.
+# In the last case of Figure 2.3, the longest tenth is over 1,000 times as long as the median,
+# so a few queries dominate this sum.
 #
 # ## Why not divide by something else?
 #
-# Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$, where $d_{model}$ is the number of features of a
-# token in the whole layer. A layer of width 512 is often split into 8 [heads](glossary.ipynb#head), small attention
-# computations of their own whose queries have $d_k = 64$ features (lesson 7).
+# Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$,
+# where $d_{model}$ is the number of features of a token in the whole layer.
+# A layer of width 512 is often split into 8 [heads](glossary.ipynb#head),
+# small attention computations of their own whose queries have $d_k = 64$ features (lesson 7).
 #
-# In the explorer, $d_{model}$ is always 1,024. Try the four divisors with a small and with a large $d_k$. Which of them
-# keeps both the number of effective keys and the length of the gradient nearly the same?
+# In the explorer, $d_{model}$ is always 1,024.
+# Try the four divisors with a small and with a large $d_k$.
+# Which of them keeps both the number of effective keys and the length of the gradient nearly the
+# same?
 
 # %% explore-scaling
 ScalingExplorer(d_k=256, divisor="d_k", ask=False)
 
-# %% only-the-root [markdown]
-# From $d_k = 4$ on, only $\sqrt{d_k}$ keeps both nearly the same. If we divide by $d_k$, the variance drops to
-# $d_k/d_k^2 = 1/d_k$. <!--above-->Divided by $d_k$, the scores of random keys are nearly equal in a large head.
-# The output is then nearly a plain average. If we divide by $\sqrt{d_{model}}$, we ignore the fact that the sum has
-# only as many terms as the *query*
-# has features. In a layer of width 512 with 8 heads, this leaves a variance of $64/512 = 1/8$.
+# %% only-the-root [markdown] above="Divided by $d_k$, the"
+# From $d_k = 4$ on, only $\sqrt{d_k}$ keeps both nearly the same.
+# If we divide by $d_k$, the variance drops to $d_k/d_k^2 = 1/d_k$.
+# Divided by $d_k$, the scores of random keys are nearly equal in a large head.
+# The output is then nearly a plain average.
+# If we divide by $\sqrt{d_{model}}$,
+# we ignore the fact that the sum has only as many terms as the *query* has features.
+# In a layer of width 512 with 8 heads, this leaves a variance of $64/512 = 1/8$.
 #
 # ## Do trained scores still have a variance of 1?
 #
-# Let us look at the first attention layer of all-MiniLM-L6-v2, a small model that turns English sentences into vectors.
-# The layer has twelve heads with $d_k = 32$. We let it read 35 sentences; the model adds two tokens to each.
+# Let us look at the first attention layer of all-MiniLM-L6-v2,
+# a small model that turns English sentences into vectors.
+# The layer has twelve heads with $d_k = 32$.
+# We let it read 35 sentences; the model adds two tokens to each.
 #
-# The layer returns weights. The logarithm of a weight is its score, up to a number that is the same in the whole row, so
-# the logarithms of the weights vary exactly as the scores do.
+# The layer returns weights.
+# The logarithm of a weight is its score, up to a number that is the same in the whole row,
+# so the logarithms of the weights vary exactly as the scores do.
 
 # %% ask-trained
 predict("02/a-sharp-trained-head")
@@ -352,31 +399,34 @@ maps = readings[0].weights[[1, 2]]
 figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
-# %% after-trained [markdown]
-# &ZeroWidthSpace;<!--above-->Head 2 looks almost only at the preceding token, and the variance of its scores is near 100. So the division
-# does not keep the scores small: in this head, training has made them large. Nine of the other heads have a mean
-# variance between
-# 1/2 and 2 in these short sentences, but nothing keeps it there.
+# %% after-trained [markdown] above="Head 2 looks almost"
+# Head 2 looks almost only at the preceding token, and the variance of its scores is near 100.
+# So the division does not keep the scores small: in this head, training has made them large.
+# Nine of the other heads have a mean variance between 1/2 and 2 in these short sentences,
+# but nothing keeps it there.
 
 # %% the-answer [markdown]
 # ## So why that number?
 #
-# A raw score is a sum of $d_k$ products. If the features are independent, with mean 0 and variance 1, its typical size
-# is $\sqrt{d_k}$. Dividing by this number gives small and large heads the same sharpness before any training. Each query
-# then averages over several keys, and most queries get gradients of similar length. If we divided by $d_k$ instead, a
-# larger head would begin closer to a plain average.
+# A raw score is a sum of $d_k$ products.
+# If the features are independent, with mean 0 and variance 1, its typical size is $\sqrt{d_k}$.
+# Dividing by this number gives small and large heads the same sharpness before any training.
+# Each query then averages over several keys, and most queries get gradients of similar length.
+# If we divided by $d_k$ instead, a larger head would begin closer to a plain average.
 #
-# A model can also learn without the division, because training can change the size of the scores. Under
-# “Further” we train a small model, which does so, but more slowly, and only within a narrower range of learning rates.
+# A model can also learn without the division, because training can change the size of the scores.
+# Under “Further” we train a small model, which does so, but more slowly,
+# and only within a narrower range of learning rates.
 
 # %% further [markdown]
 # ## Further
 #
 # ### Trained heads without the division
 #
-# The heads of all-MiniLM-L6-v2 were trained with the division. What would their weights look like without it? To undo
-# it, we multiply the logarithms of the weights by $\sqrt{32}$. (This multiplies the number that they all share as well,
-# but the softmax ignores it.)
+# The heads of all-MiniLM-L6-v2 were trained with the division.
+# What would their weights look like without it?
+# To undo it, we multiply the logarithms of the weights by $\sqrt{32}$.
+# (This multiplies the number that they all share as well, but the softmax ignores it.)
 
 # %% without-it
 undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
@@ -384,17 +434,20 @@ largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H,
 (largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
 
 # %% training-race [markdown]
-# Even with the division, head 2 gives nearly all of its weight to one key. Without the division, the other eleven
-# heads would give more than 99% of the weight to a single key in 6% to 56% of their rows. With the division, ten of the
-# eleven never do. (A model trained without the division would of course have learned different features.)
+# Even with the division, head 2 gives nearly all of its weight to one key.
+# Without the division, the other eleven heads would give more than 99% of the weight to a single
+# key in 6% to 56% of their rows.
+# With the division, ten of the eleven never do.
+# (A model trained without the division would of course have learned different features.)
 #
 # ### A training race
 #
-# One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question “a”. The correct answer is
-# 3, one of 16 numbers. We trained it with Adam, once for each combination of three divisors, five learning rates
-# and four seeds, and stored the accuracy on new examples. (The script is `data/make_scaling_race.py`.) At the start,
-# queries and keys have
-# variance 1.
+# One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question “a”.
+# The correct answer is 3, one of 16 numbers.
+# We trained it with Adam, once for each combination of three divisors,
+# five learning rates and four seeds, and stored the accuracy on new examples.
+# (The script is `data/make_scaling_race.py`.)
+# At the start, queries and keys have variance 1.
 
 # %% see-race
 race = pd.read_csv(data_path("scaling_race.csv"))
@@ -418,8 +471,8 @@ ax.set(ylim=(0, 1.02), title="Learning rate 0.001: √d_k learns fastest")
 show_figure(ax, "2.5")
 
 # %% five-rates [markdown]
-# The other two versions are slower at this rate, but their accuracy comes close to 1 as well. Here is the accuracy for
-# all five rates, after 400 steps and after 1,600.
+# The other two versions are slower at this rate, but their accuracy comes close to 1 as well.
+# Here is the accuracy for all five rates, after 400 steps and after 1,600.
 
 # %% race-table
 compared = race[race.step.isin([400, 1600])]
@@ -427,18 +480,22 @@ final = compared.groupby(["step", "divisor", "learning_rate"]).accuracy.mean()
 final.unstack("learning_rate").round(3)
 
 # %% race-reading [markdown]
-# At the lowest rate, $\sqrt{d_k}$ learns fastest again, and the other two versions only need more time. At the rate of
-# 0.01, more time does not help the version without the division. At 0.03 no version is above 0.95 at either step, and
-# dividing by $d_k$ does better than the root.
+# At the lowest rate, $\sqrt{d_k}$ learns fastest again,
+# and the other two versions only need more time.
+# At the rate of 0.01, more time does not help the version without the division.
+# At 0.03 no version is above 0.95 at either step, and dividing by $d_k$ does better than the root.
 #
-# This is one task at one size, so it does not prove a general law. Here, the model learned faster with $\sqrt{d_k}$ than
-# without a division, and over a wider range of learning rates. Compared with $d_k$ the result is mixed: the root was
-# faster at the low rates, and $d_k$ did better at the two highest.
+# This is one task at one size, so it does not prove a general law.
+# Here, the model learned faster with $\sqrt{d_k}$ than without a division,
+# and over a wider range of learning rates.
+# Compared with $d_k$ the result is mixed: the root was faster at the low rates,
+# and $d_k$ did better at the two highest.
 #
 # ### Is the division needed at all?
 #
-# A layer can *compute* the same things without the division, because the factor can be absorbed into the parameters
-# that make the queries. The scores then stay the same.
+# A layer can *compute* the same things without the division,
+# because the factor can be absorbed into the parameters that make the queries.
+# The scores then stay the same.
 
 # %% moved-factor
 generator = torch.Generator().manual_seed(0)
@@ -449,33 +506,41 @@ factor_moved = (x @ (weight_query / 256**0.5)) @ (x @ weight_key).T
 assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 
 # %% t5 [markdown]
-# The T5 models do this: their code does not divide, but initialises the parameters that make the queries with smaller
-# values, so that the initial scores are as small as they would be with the division.
+# The T5 models do this: their code does not divide,
+# but initialises the parameters that make the queries with smaller values,
+# so that the initial scores are as small as they would be with the division.
 #
-# The training steps differ, however, because the parameters that make the queries are now smaller by a factor of
-# $\sqrt{d_k}$. The optimiser Adam takes steps of the same length whether the parameters are small or large, so relative
-# to their size it changes the small ones more. We tried this with $d_k = 64$ and the same learning rate for both versions.
+# The training steps differ, however,
+# because the parameters that make the queries are now smaller by a factor of $\sqrt{d_k}$.
+# The optimiser Adam takes steps of the same length whether the parameters are small or large,
+# so relative to their size it changes the small ones more.
+# We tried this with $d_k = 64$ and the same learning rate for both versions.
 # Without the division, the first step moved the scores about 5 times as far.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - A raw score is a sum of $d_k$ products. If the features have mean 0 and variance 1 and are independent, its variance
-#   is $d_k$ and its standard deviation is $\sqrt{d_k}$.
-# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is. Here $d_k$ stands for the
-#   number of features in a query of one head, not for the width of the layer.
-# - If the scores of a query are normally distributed with variance 1, it uses about 0.6 of its keys, once there are a few
-#   dozen of them. Without the division, a query with many features and few keys usually puts nearly all of its weight
-# on one key.
-# - “The gradients vanish” is only half the truth. Without the division they are uneven: in heads of the usual size most
-#   are longer, but with many more features and few keys most are close to 0.
-# - The root makes the spread of the scores before training independent of $d_k$. Training may change the spread, and a
-#   model can learn without the root.
+# - A raw score is a sum of $d_k$ products.
+#   If the features have mean 0 and variance 1 and are independent,
+#   its variance is $d_k$ and its standard deviation is $\sqrt{d_k}$.
+# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is.
+#   Here $d_k$ stands for the number of features in a query of one head,
+#   not for the width of the layer.
+# - If the scores of a query are normally distributed with variance 1,
+#   it uses about 0.6 of its keys, once there are a few dozen of them.
+#   Without the division, a query with many features and few keys usually puts nearly all of its
+#   weight on one key.
+# - “The gradients vanish” is only half the truth.
+#   Without the division they are uneven: in heads of the usual size most are longer,
+#   but with many more features and few keys most are close to 0.
+# - The root makes the spread of the scores before training independent of $d_k$.
+#   Training may change the spread, and a model can learn without the root.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Explain ★ (3 minutes)
@@ -516,15 +581,18 @@ check_always_true(always_true_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Compute ★ (6 minutes): a hundred dice
 #
-# Each term of a dot product is like a die: it adds its own randomness to the sum. A single die has mean 3.5 and
-# variance 2.917. Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100 (which gives the
-# average). In which of the three cases do you get the variance of a single die, and what is the mean then? Write the
-# mean and the variance in terms of the divisor. The check throws the dice.
+# Each term of a dot product is like a die: it adds its own randomness to the sum.
+# A single die has mean 3.5 and variance 2.917.
+# Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100
+# (which gives the average).
+# In which of the three cases do you get the variance of a single die, and what is the mean then?
+# Write the mean and the variance in terms of the divisor.
+# The check throws the dice.
 #
 # <details><summary>Hint</summary>
 #
-# Means add up, and so do the variances of independent terms. Dividing by $c$ divides a mean by $c$ and a variance by
-# $c^2$.
+# Means add up, and so do the variances of independent terms.
+# Dividing by $c$ divides a mean by $c$ and a variance by $c^2$.
 # </details>
 
 
@@ -549,22 +617,28 @@ check_hundred_dice(hundred_dice_solution)
 # %% dice-reading [markdown]
 # <details><summary>An answer</summary>
 #
-# The root keeps the variance of a single die, 2.917. The average has a variance of only 0.029: averages of a hundred
-# dice are all nearly the same number, as the scores are after dividing by $d_k$. But dividing by the root does nothing
-# about a *mean* that is not 0: the mean, 3.5 for a single die, has become 35.
+# The root keeps the variance of a single die, 2.917.
+# The average has a variance of only 0.029:
+# averages of a hundred dice are all nearly the same number,
+# as the scores are after dividing by $d_k$.
+# But dividing by the root does nothing about a *mean* that is not 0: the mean,
+# 3.5 for a single die, has become 35.
 # </details>
 
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (6 minutes)
 #
-# Here ten random tokens are multiplied by 10, and untrained linear layers make queries and keys with $d_k = 8$ from them.
-# Even after the division the scores have a large variance. By what factor should the tokens be multiplied instead, so
-# that the variance ends up between 0.8 and 1.25?
+# Here ten random tokens are multiplied by 10,
+# and untrained linear layers make queries and keys with $d_k = 8$ from them.
+# Even after the division the scores have a large variance.
+# By what factor should the tokens be multiplied instead,
+# so that the variance ends up between 0.8 and 1.25?
 #
 # <details><summary>Hint</summary>
 #
-# A score is a product of a query and a key. If the factor doubles, what happens to a score, and what happens to its
-# variance? (You can ignore the bias of the layers.)
+# A score is a product of a query and a key.
+# If the factor doubles, what happens to a score, and what happens to its variance?
+# (You can ignore the bias of the layers.)
 # </details>
 
 # %% ten-tokens
@@ -594,16 +668,19 @@ check_good_factor(good_factor_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (10 minutes)
 #
-# Some models first rescale each query and each key so that its **root mean square** is 1. (This is the square root of
-# the mean of its squared features. We leave out the learned factors that such models multiply by afterwards.) Then they
-# divide the dot products by $\sqrt{d_k}$. Write a function that does both. Making queries and keys ten times as large
-# must not change the scores.
+# Some models first rescale each query and each key so that its **root mean square** is 1.
+# (This is the square root of the mean of its squared features.
+# We leave out the learned factors that such models multiply by afterwards.)
+# Then they divide the dot products by $\sqrt{d_k}$.
+# Write a function that does both.
+# Making queries and keys ten times as large must not change the scores.
 #
 # <details><summary>Hint</summary>
 #
-# Which axis holds the features of one query? You need one number per row, and `keepdim=True` keeps the shape. Do not
-# set the *length* of the query to 1: its length is the root of the *sum* of its squared features, and you need the root
-# of their mean.
+# Which axis holds the features of one query?
+# You need one number per row, and `keepdim=True` keeps the shape.
+# Do not set the *length* of the query to 1:
+# its length is the root of the *sum* of its squared features, and you need the root of their mean.
 # </details>
 
 
@@ -629,10 +706,12 @@ check_normed_scores(normed_scores_solution)
 # %% in-torch [markdown]
 # ## In torch
 #
-# `F.scaled_dot_product_attention` multiplies the dot products by `scale`. Its default is $1/\sqrt{E}$, where $E$ is the
-# size of the last dimension of the query. Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 /
-# c`. Torch's layer with several heads, `nn.MultiheadAttention`, divides by the root of the number of features of one
-# head, not by the root of the width of the whole layer.
+# `F.scaled_dot_product_attention` multiplies the dot products by `scale`.
+# Its default is $1/\sqrt{E}$, where $E$ is the size of the last dimension of the query.
+# Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 / c`.
+# Torch's layer with several heads, `nn.MultiheadAttention`,
+# divides by the root of the number of features of one head,
+# not by the root of the width of the whole layer.
 
 # %% torch-scale
 import torch.nn.functional as F
@@ -643,11 +722,13 @@ default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
 
 # %% start [markdown]
-# What variance do the scores have before training, after the division? For tokens of variance 1 it depends on how the
-# layer draws its parameters. Two layers made by `nn.Linear` begin with queries and keys of variance 1/3, and so with
-# scores of variance 1/9. `nn.MultiheadAttention` begins with a variance of 1/2, and so with scores of variance 1/4. By the
-# formula $e^{-\sigma^2/2}$, a query then uses 0.95 or 0.88 of its keys: before training, the output is close to a plain
-# average.
+# What variance do the scores have before training, after the division?
+# For tokens of variance 1 it depends on how the layer draws its parameters.
+# Two layers made by `nn.Linear` begin with queries and keys of variance 1/3,
+# and so with scores of variance 1/9.
+# `nn.MultiheadAttention` begins with a variance of 1/2, and so with scores of variance 1/4.
+# By the formula $e^{-\sigma^2/2}$, a query then uses 0.95 or 0.88 of its keys: before training,
+# the output is close to a plain average.
 
 # %% torch-start
 torch.manual_seed(0)
@@ -664,16 +745,21 @@ print(
 # %% sources [markdown]
 # ## Sources
 #
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.1 and footnote 4.
-#   The footnote states the variance, and the suspicion is voiced in the sentence that begins "We suspect".
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
+#   section 3.2.1 and footnote 4.
+#   The footnote states the variance,
+#   and the suspicion is voiced in the sentence that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
-# - Henry et al., [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020. Its method
-#   resembles that of exercise 4, but it rescales each vector to length 1 and multiplies the scores by a learned factor.
+# - Henry et al., [Query-Key Normalization for
+#   Transformers](https://arxiv.org/abs/2010.04245), 2020.
+#   Its method resembles that of exercise 4,
+#   but it rescales each vector to length 1 and multiplies the scores by a learned factor.
 # - T5 without the division: `_init_weights` in
 #   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
-# - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022. In this paper the dot products are divided
-#   by $d_k$, because queries and keys align during training.
+# - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022.
+#   In this paper the dot products are divided by $d_k$,
+#   because queries and keys align during training.
 
 # %% next [markdown]
 # ## Next
@@ -683,34 +769,58 @@ print(
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Ten queries and the sum: 13. The weights and the number of keys: 11. Learning: 12. The divisor, with the
-# explorer: 6. The trained layer and the answer: 8.
+# **50 minutes.**
+# Ten queries and the sum: 13.
+# The weights and the number of keys: 11.
+# Learning: 12.
+# The divisor, with the explorer: 6.
+# The trained layer and the answer: 8.
 #
-# **Where a class stalls.** *Root or no root?* Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine derivatives:* fill in one row together on the board. *The three steps back to the query:* follow the
-# example with
-# numbers on the board. *“The gradients vanish”:* ask them to name a model that they know, and to
-# find its row in the table.
+# **Where a class stalls.**
+# *Root or no root?*
+# Have them divide a list of numbers by 8 and compute the variance again.
+# *The nine derivatives:* fill in one row together on the board.
+# *The three steps back to the query:* follow the example with numbers on the board.
+# *“The gradients vanish”:* ask them to name a model that they know,
+# and to find its row in the table.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** $d_k = 64$, and the features have mean 0 and variance 1 and are independent. What is the standard deviation of
-# a raw score? **8.** *64* is the variance. *1* is what we get after the division.
+# **1.**
+# $d_k = 64$, and the features have mean 0 and variance 1 and are independent.
+# What is the standard deviation of a raw score?
+# **8.**
+# *64* is the variance.
+# *1* is what we get after the division.
 #
-# **2.** The features of the queries have variance 9, and those of the keys have variance 1. What is the standard
-# deviation of the scores after dividing by the root? **3.** *1* forgets the assumption. *9* is the variance.
+# **2.**
+# The features of the queries have variance 9, and those of the keys have variance 1.
+# What is the standard deviation of the scores after dividing by the root?
+# **3.**
+# *1* forgets the assumption.
+# *9* is the variance.
 #
-# **3.** A layer has width 512 and 8 heads. What goes under the root? **64.** *512* is the width of the layer. *8* is
-# the number of heads.
+# **3.**
+# A layer has width 512 and 8 heads.
+# What goes under the root?
+# **64.**
+# *512* is the width of the layer.
+# *8* is the number of heads.
 #
-# **4.** The scores of a row are not all equal, and each is divided by 2. What happens to the key with the largest
-# weight? **It stays the same key and gets less weight.** *Another key wins:* dividing keeps the order. *Its weight
-# comes closer to 1:* that happens when the scores are multiplied.
+# **4.**
+# The scores of a row are not all equal, and each is divided by 2.
+# What happens to the key with the largest weight?
+# **It stays the same key and gets less weight.**
+# *Another key wins:* dividing keeps the order.
+# *Its weight comes closer to 1:* that happens when the scores are multiplied.
 #
-# **5.** The scores are not divided, $d_k$ is 64, and there are 256 keys. What happens to the gradients of the queries?
-# **They become uneven, and most
-# become longer.** *All vanish:* this answer considers only the softmax, and only rows in which one key has won. *All
-# become longer by a factor of 8:* this answer considers only the missing factor $1/c$, not the softmax.
+# **5.**
+# The scores are not divided, $d_k$ is 64, and there are 256 keys.
+# What happens to the gradients of the queries?
+# **They become uneven, and most become longer.**
+# *All vanish:* this answer considers only the softmax, and only rows in which one key has won.
+# *All become longer by a factor of 8:* this answer considers only the missing factor $1/c$,
+# not the softmax.
 # </details>

@@ -1,20 +1,28 @@
-# %% opening [markdown]
+# %% opening [markdown] below="Which of the two" above="What does a dark"
 # # 4 · Reading heatmaps honestly
 #
-# Below are two heatmaps for one sentence. One comes from a model that was trained on a great deal of English text. The other is noise: its queries
-# and keys were drawn at random, and the words were added as labels afterwards. <!--below-->Which of the two maps comes from the trained model? Write down your guess and what led you to it. The
-# answer comes at the end of this lesson.
+# Below are two heatmaps for one sentence.
+# One comes from a model that was trained on a great deal of English text.
+# The other is noise: its queries and keys were drawn at random,
+# and the words were added as labels afterwards.
+# Which of the two maps comes from the trained model?
+# Write down your guess and what led you to it.
+# The answer comes at the end of this lesson.
 #
-# People read such maps in papers and blogs every day. They find a dark cell and write that the model “connects” two words, or “understands” a
-# phrase. Perhaps it does. <!--above-->What does a dark cell prove?
+# People read such maps in papers and blogs every day.
+# They find a dark cell and write that the model “connects” two words, or “understands” a phrase.
+# Perhaps it does.
+# What does a dark cell prove?
 #
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) for scores, weights and values, and from
-# [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) for scores, weights and values,
+# and from [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
 #
-# **You will be able to:** read a cell, a row and a column of any heatmap, say what a colour can and cannot tell you when no scale is given, test a pattern
-# against chance, and find out whether a dark cell matters by taking it away.
+# **You will be able to:** read a cell, a row and a column of any heatmap,
+# say what a colour can and cannot tell you when no scale is given, test a pattern against chance,
+# and find out whether a dark cell matters by taking it away.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 20.
+# **Time:** 50 minutes in class, or 90 on your own with the exercises.
+# “Further” takes another 20.
 
 # %% setup
 import pandas as pd
@@ -45,17 +53,23 @@ fig = plot_heads(shown, queries=tokens, keys=tokens, titles=titles)
 show_figure(fig, "4.1")
 
 # %% who-asks [markdown]
-# The trained model puts the markers `[CLS]` and `[SEP]` around each sentence and treats them like words. Its first layer computes twelve maps, one in
-# each of its *heads* (lesson 7). Figure 4.1 shows the map of head 3, which we chose because it is hard to tell from noise.
+# The trained model puts the markers `[CLS]` and `[SEP]` around each sentence and treats them like
+# words.
+# Its first layer computes twelve maps, one in each of its *heads* (lesson 7).
+# Figure 4.1 shows the map of head 3, which we chose because it is hard to tell from noise.
 #
 # ## A map with known answers
 #
-# To learn to read a map, we need one for which we know the correct answers. So we trained a toy translator, from English into French, on sentences of a
-# small grammar. Before it writes a French word, it makes a query from the French words so far and looks at the English sentence. Attention is its only
-# view of that sentence.
+# To learn to read a map, we need one for which we know the correct answers.
+# So we trained a toy translator, from English into French, on sentences of a small grammar.
+# Before it writes a French word,
+# it makes a query from the French words so far and looks at the English sentence.
+# Attention is its only view of that sentence.
 #
-# When the queries come from one text and the keys and values from another, we speak of [cross-attention](glossary.ipynb#cross-attention). When all
-# three come from the same text, as in the trained model of Figure 4.1, we speak of self-attention.
+# When the queries come from one text and the keys and values from another,
+# we speak of [cross-attention](glossary.ipynb#cross-attention).
+# When all three come from the same text, as in the trained model of Figure 4.1,
+# we speak of self-attention.
 
 # %% translate
 translation = load_translator("first").translate("the black cat sees a small house")
@@ -63,19 +77,26 @@ french, english = translation.french, translation.english
 ax = plot_attention(translation.weights, queries=french, keys=english)
 show_figure(ax, "4.2")
 
-# %% read-map [markdown]
-# Each row belongs to a query: the step in which the translator wrote that French word. A row sums to 1, because a query shares its attention among the
-# keys. Each column belongs to a key, an English word. A column need not sum to 1; its sum says how much attention that word received from all rows
+# %% read-map [markdown] above="The darkest cells of"
+# Each row belongs to a query: the step in which the translator wrote that French word.
+# A row sums to 1, because a query shares its attention among the keys.
+# Each column belongs to a key, an English word.
+# A column need not sum to 1; its sum says how much attention that word received from all rows
 # together.
 #
-# To read a cell, name its query and its key: “when it wrote *chat*, the translator gave 0.98 of its attention to *cat*”. <!--above-->The darkest cells of *chat*
-# and *noir* are not on the diagonal, because French puts *noir* after its noun. The full stop translates no English word, and its row has no clear
-# favourite.
+# To read a cell, name its query and its key: “when it wrote *chat*,
+# the translator gave 0.98 of its attention to *cat*”.
+# The darkest cells of *chat* and *noir* are not on the diagonal,
+# because French puts *noir* after its noun.
+# The full stop translates no English word, and its row has no clear favourite.
 #
 # ## What does a colour say?
 #
-# Our map has numbers in its cells. A larger map has no room for them, and only the colours are left. The usual plotting functions, seaborn’s `heatmap`
-# and matplotlib’s `imshow`, *fit* the colours to each table: one end of the scale stands for its smallest number and the other for its largest.
+# Our map has numbers in its cells.
+# A larger map has no room for them, and only the colours are left.
+# The usual plotting functions, seaborn’s `heatmap` and matplotlib’s `imshow`,
+# *fit* the colours to each table:
+# one end of the scale stands for its smallest number and the other for its largest.
 
 # %% ask-darkest
 predict("04/darkest-cell")
@@ -106,21 +127,27 @@ for ax, (title, cells, low, high) in zip(axes, panels, strict=True):
     bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 show_figure(axes[0], "4.3")
 
-# %% house-rule [markdown]
-# With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else. <!--above-->The first two pictures look alike, yet
-# in the middle one every weight is between 0.2497 and 0.2504.
+# %% house-rule [markdown] above="The first two pictures"
+# With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else.
+# The first two pictures look alike,
+# yet in the middle one every weight is between 0.2497 and 0.2504.
 #
-# In this series, therefore, the scale for weights runs from 0 to 1 unless a colour bar says otherwise, and pictures that are meant to be compared
-# share one scale.
+# In this series, therefore, the scale for weights runs from 0 to 1 unless a colour bar says
+# otherwise, and pictures that are meant to be compared share one scale.
 #
-# Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row: one divided by the number of keys that the query may attend
-# to. With 4 keys, a weight of 0.25 means “no preference”. With 100 keys, a weight of 0.25 is a strong one.
+# Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row:
+# one divided by the number of keys that the query may attend to.
+# With 4 keys, a weight of 0.25 means “no preference”.
+# With 100 keys, a weight of 0.25 is a strong one.
 #
 # ## Could it be chance?
 #
-# The table on the left of Figure 4.3 comes from four random queries and four random keys. Here is a story about it: “Queries 2
-# and 3 both attend most to key 3. The last word of a sentence often holds the clue, and the model has learned that.” Nothing here has learned
-# anything. Is the pattern rare? Let us draw 2,000 such tables.
+# The table on the left of Figure 4.3 comes from four random queries and four random keys.
+# Here is a story about it: “Queries 2 and 3 both attend most to key 3.
+# The last word of a sentence often holds the clue, and the model has learned that.”
+# Nothing here has learned anything.
+# Is the pattern rare?
+# Let us draw 2,000 such tables.
 
 # %% ask-chance
 predict("04/chance-of-agreement")
@@ -176,12 +203,14 @@ axes[2].set(xticks=[0.25, 0.5, 0.75, 1], ylabel="share of the tables")
 axes[0].figure.suptitle("Nothing about our table (orange) is unusual", weight="bold")
 show_figure(axes[0], "4.4")
 
-# %% choose-after [markdown]
-# Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them. The trap is that we chose the story *after* we had seen the
-# table. <!--above-->Figure 4.4 counts three kinds of pattern, and our table is unusual in none of them.
+# %% choose-after [markdown] above="Figure 4.4 counts three" below="Move the slider to"
+# Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them.
+# The trap is that we chose the story *after* we had seen the table.
+# Figure 4.4 counts three kinds of pattern, and our table is unusual in none of them.
 #
-# Try it. <!--below-->Move the slider to another table, and write one sentence about “the important word” in it. How long does your sentence survive
-# in the next table?
+# Try it.
+# Move the slider to another table, and write one sentence about “the important word” in it.
+# How long does your sentence survive in the next table?
 
 # %% draw-again
 from attnlab.live import live
@@ -195,7 +224,9 @@ def draw(fig, table):
 live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random queries.")
 
 # %% causal-chance [markdown]
-# A mask makes patterns too. Here are 2,000 random tables of eight tokens under a causal mask, which lets no token attend to a later one.
+# A mask makes patterns too.
+# Here are 2,000 random tables of eight tokens under a causal mask,
+# which lets no token attend to a later one.
 
 # %% causal-noise
 torch.manual_seed(0)
@@ -206,20 +237,27 @@ lines = ["largest weight in the row", "sum of the column"]
 means = torch.stack([causal.amax(dim=-1).mean(dim=0), causal.sum(dim=-2).mean(dim=0)])
 Table(lines, [f"token {i}" for i in range(8)], means)
 
-# %% evidence [markdown]
-# The first row always holds a 1.00, because token 0 has only itself to attend to, and the next rows are dark because they have few keys. <!--above-->Token
-# 0 gets the most attention, 2.72 on average. All eight queries may attend to it, but only one may attend to token 7. So before you
-# say that a model concentrates on the first word, compare it with random tables under the same mask.
+# %% evidence [markdown] above="Token 0 gets the" below="We take 200 sentences"
+# The first row always holds a 1.00, because token 0 has only itself to attend to,
+# and the next rows are dark because they have few keys.
+# Token 0 gets the most attention, 2.72 on average.
+# All eight queries may attend to it, but only one may attend to token 7.
+# So before you say that a model concentrates on the first word,
+# compare it with random tables under the same mask.
 #
 # ## What would be evidence?
 #
-# A pattern is evidence if you name it **before** you look, find it in **many inputs**, and find it more often than in a **baseline**. For the
-# translator we can say in advance where each step should look: at the English word that the French word translates, its *partner*. In what share of the
-# rows is the darkest cell in the partner’s column?
+# A pattern is evidence if you name it **before** you look, find it in **many inputs**,
+# and find it more often than in a **baseline**.
+# For the translator we can say in advance where each step should look:
+# at the English word that the French word translates, its *partner*.
+# In what share of the rows is the darkest cell in the partner’s column?
 #
-# We have three translators. They were trained in the same way, but from other random numbers and on other sentences of the grammar. <!--below-->We
-# take 200 sentences on which none of our three translators was trained. Each comes with its translation and, for every French word, the
-# position of its partner.
+# We have three translators.
+# They were trained in the same way,
+# but from other random numbers and on other sentences of the grammar.
+# We take 200 sentences on which none of our three translators was trained.
+# Each comes with its translation and, for every French word, the position of its partner.
 
 # %% unseen
 # these seeds made the batches of 64 sentences for the training of the three
@@ -230,11 +268,14 @@ sentences = unseen[:200]
 sentences[0]
 
 # %% ask-partner [markdown]
-# We count articles separately. Every French noun is masculine or feminine, and the article agrees with it: *the* is *le* with *chat* (cat) but *la*
-# with *vache* (cow), and *a* is *un* or *une*.
+# We count articles separately.
+# Every French noun is masculine or feminine, and the article agrees with it:
+# *the* is *le* with *chat* (cat) but *la* with *vache* (cow), and *a* is *un* or *une*.
 #
-# Beside the three translators stand three baselines: *untrained* is the first translator before its training, *same position* always picks the English
-# word in the position of the French one, and *uniform share* picks a word at random.
+# Beside the three translators stand three baselines:
+# *untrained* is the first translator before its training,
+# *same position* always picks the English word in the position of the French one,
+# and *uniform share* picks a word at random.
 
 
 # %% on-partner
@@ -255,20 +296,29 @@ hits["same position"] = torch.cat([p == torch.arange(len(p)) for p in partners])
 hits["uniform share"] = torch.cat([torch.full([len(p)], 1 / len(p)) for p in partners])
 hits.groupby(kinds).mean().round(2)
 
-# %% look-at-articles [markdown]
-# Most of the table is clear. <!--above-->For nouns, verbs and adjectives (“others”), the darkest cell is always in the partner’s column, in all three translators. The same
-# position is right in only 49% of these rows, and the untrained translator in 17%. So this is evidence.
+# %% look-at-articles [markdown] above="For nouns, verbs and"
+# Most of the table is clear.
+# For nouns, verbs and adjectives (“others”), the darkest cell is always in the partner’s column,
+# in all three translators.
+# The same position is right in only 49% of these rows, and the untrained translator in 17%.
+# So this is evidence.
 #
-# The articles are different. The first two translators attend most to the partner of *la* and *une*, but rarely to that of *le* and *un*. The third does
-# the opposite. Yet none of the three makes an error in the 200 sentences. Anyone who had trained only one of them might have taken its map for a rule of
-# grammar.
+# The articles are different.
+# The first two translators attend most to the partner of *la* and *une*,
+# but rarely to that of *le* and *un*.
+# The third does the opposite.
+# Yet none of the three makes an error in the 200 sentences.
+# Anyone who had trained only one of them might have taken its map for a rule of grammar.
 #
 # ## Take the cell away
 #
-# A pattern that passes this test is no accident. But it does not follow that the translator *uses* these cells. To find out, we have to change
-# something and see what it writes then.
+# A pattern that passes this test is no accident.
+# But it does not follow that the translator *uses* these cells.
+# To find out, we have to change something and see what it writes then.
 #
-# We begin by changing a word. Here are the first rows of six maps: each of the translators reads two sentences that differ only in the noun.
+# We begin by changing a word.
+# Here are the first rows of six maps:
+# each of the translators reads two sentences that differ only in the noun.
 
 # %% pale
 rows, labels = [], []
@@ -281,13 +331,16 @@ for name in names:
         labels.append(f"{name}, {noun}: {translation.french[0]}")
 Table(labels, "the big white cow/dog wants a flower".split(), torch.stack(rows))
 
-# %% hide [markdown]
-# In the second translator, *cow* gets almost no weight, so one might think that the noun plays no part in the choice of *la*. But *dog*, in the same
-# position, gets 0.68 of the weight, and the translator writes *le*. <!--above-->A pale cell does not prove that the word in its column plays no part. In the
-# third translator *cow* draws the weight, and *dog* draws little.
+# %% hide [markdown] above="A pale cell does"
+# In the second translator, *cow* gets almost no weight,
+# so one might think that the noun plays no part in the choice of *la*.
+# But *dog*, in the same position, gets 0.68 of the weight, and the translator writes *le*.
+# A pale cell does not prove that the word in its column plays no part.
+# In the third translator *cow* draws the weight, and *dog* draws little.
 #
-# Now we take the cell itself away. To *hide* a cell means to mask it: the softmax then shares out its weight among the other words. In all 200
-# sentences, we hide the cell of the noun in the row of its article.
+# Now we take the cell itself away.
+# To *hide* a cell means to mask it: the softmax then shares out its weight among the other words.
+# In all 200 sentences, we hide the cell of the noun in the row of its article.
 
 # %% hide-one
 articles = ["la", "le", "un", "une"]
@@ -310,24 +363,30 @@ without_noun = {name: articles_without_noun(translators[name]) for name in names
 table = pd.DataFrame({"correct": correct, **without_noun})
 table.groupby(list(table)).size().reset_index(name="rows")
 
-# %% hide-many [markdown]
-# Without its noun, every article becomes feminine in the first two translators, and every article becomes masculine in the third. (If we keep the weights and set the value of the noun to 0, the articles are
-# the same.)
+# %% hide-many [markdown] above="Each translator writes the"
+# Without its noun, every article becomes feminine in the first two translators,
+# and every article becomes masculine in the third.
+# (If we keep the weights and set the value of the noun to 0, the articles are the same.)
 #
-# The three have one thing in common. <!--above-->Each translator writes the article of one gender unless it finds a noun of the other. *Which* gender that is was decided by the random
-# numbers of the training. A map shows how this one model does its work, and another that works just as well may do it in the opposite way.
+# The three have one thing in common.
+# Each translator writes the article of one gender unless it finds a noun of the other.
+# *Which* gender that is was decided by the random numbers of the training.
+# A map shows how this one model does its work,
+# and another that works just as well may do it in the opposite way.
 #
 # One caution: the training never hid a cell, so the translators are on unknown ground here.
 
-# %% values [markdown]
+# %% values [markdown] below="In head 6 of"
 # ## What a weight multiplies
 #
-# A weight is only the share that is taken of a value. The output of a head is a sum with one term for each
-# key, its weight times its value, and the length of a term is the weight times the length of the value. (We measure it before the output matrix of
-# lesson 7.)
+# A weight is only the share that is taken of a value.
+# The output of a head is a sum with one term for each key, its weight times its value,
+# and the length of a term is the weight times the length of the value.
+# (We measure it before the output matrix of lesson 7.)
 #
-# Here is an example. <!--below-->In head 6 of the trained layer, every token of our sentence gives its largest weight to `[CLS]`. (The matrix `v_proj`
-# makes the values of all twelve heads at once, in 32 columns for each head.)
+# Here is an example.
+# In head 6 of the trained layer, every token of our sentence gives its largest weight to `[CLS]`.
+# (The matrix `v_proj` makes the values of all twelve heads at once, in 32 columns for each head.)
 
 
 # %% head-six
@@ -344,11 +403,14 @@ lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.5"), lengths)
 
 # %% one-row-proves-little [markdown]
-# One sentence proves little. The 35 sentences of lesson 5 have 241 rows of words in which `[CLS]` gets the largest
-# weight of head 6.
+# One sentence proves little.
+# The 35 sentences of lesson 5 have 241 rows of words in which `[CLS]` gets the largest weight of
+# head 6.
 #
-# As before, we take a cell away, and this time we do it in two ways. If we set the value of `[CLS]` to 0, its term disappears, so the output moves by the
-# length of this term. If we hide `[CLS]`, its term disappears as well, but the other keys also share its weight.
+# As before, we take a cell away, and this time we do it in two ways.
+# If we set the value of `[CLS]` to 0, its term disappears,
+# so the output moves by the length of this term.
+# If we hide `[CLS]`, its term disappears as well, but the other keys also share its weight.
 
 # %% ask-carried
 predict("04/longest-term")
@@ -385,23 +447,34 @@ for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:
     counts += torch.stack([rows, rows & by_zeroing, rows & by_hiding]).sum(dim=-1)
 pd.Series(counts, ["all rows", "longest term: [CLS]", "moves most if hidden: [CLS]"])
 
-# %% carried-read [markdown]
-# The largest weight does not make the longest term. <!--above-->The term of `[CLS]` is the longest in only 6 of the 241 rows. Its value is so short that even a large share of it adds little.
+# %% carried-read [markdown] above="The term of `[CLS]`"
+# The largest weight does not make the longest term.
+# The term of `[CLS]` is the longest in only 6 of the 241 rows.
+# Its value is so short that even a large share of it adds little.
 #
-# But in 141 of the 241 rows, hiding `[CLS]` moves the output further than hiding any other key does. The reason is that its weight $w$ then goes to the
-# others: the output moves by $w/(1-w)$ times its distance from the value of `[CLS]`. If $w$ is one half, that is the whole distance.
+# But in 141 of the 241 rows, hiding `[CLS]` moves the output further than hiding any other key
+# does.
+# The reason is that its weight $w$ then goes to the others:
+# the output moves by $w/(1-w)$ times its distance from the value of `[CLS]`.
+# If $w$ is one half, that is the whole distance.
 #
-# So does `[CLS]` matter? That depends on how you take it away. Its value adds little to the output; its weight keeps the other weights small. Such a
-# key is called an attention sink, and lesson 10 returns to it.
+# So does `[CLS]` matter?
+# That depends on how you take it away.
+# Its value adds little to the output; its weight keeps the other weights small.
+# Such a key is called an attention sink, and lesson 10 returns to it.
 #
-# All this is the first layer. In a later layer, each position also holds something of the other words, so a dark cell need not be about the word on
-# its label. “Further” measures this.
+# All this is the first layer.
+# In a later layer, each position also holds something of the other words,
+# so a dark cell need not be about the word on its label.
+# “Further” measures this.
 
 # %% the-answer [markdown]
 # ## So what does a dark cell prove?
 #
-# One thing: in this row, the query gave this key a larger share than it gave to the keys of the paler cells. The scale says how much larger. Everything
-# else needs a test.
+# One thing: in this row, the query gave this key a larger share than it gave to the keys of the
+# paler cells.
+# The scale says how much larger.
+# Everything else needs a test.
 #
 # | the claim | what you have to do |
 # |---|---|
@@ -423,25 +496,34 @@ maps = {"trained, head 3": trained[3], "noise": noise, "trained, head 2": traine
 labels = [f"{name}: “the” at {row}" for name in maps for row in (1, 5)]
 Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
-# %% reveal-read [markdown]
-# One reason for a guess can be checked. The sentence contains the word *the* twice, and in the trained map, that of
-# head 3, these two rows are nearly the same: no two of their weights differ by more than 0.05. In the noise, the two queries were drawn separately, and
-# the rows have nothing in common.
+# %% reveal-read [markdown] above="One map of one"
+# One reason for a guess can be checked.
+# The sentence contains the word *the* twice, and in the trained map, that of head 3,
+# these two rows are nearly the same: no two of their weights differ by more than 0.05.
+# In the noise, the two queries were drawn separately, and the rows have nothing in common.
 #
-# But we found this reason only after looking, and in head 2 of the same layer it fails: there the two rows have nothing in common either. Moreover, the
-# two tokens have similar vectors to begin with, and an untrained layer also tends to give such tokens similar rows.
+# But we found this reason only after looking, and in head 2 of the same layer it fails:
+# there the two rows have nothing in common either.
+# Moreover, the two tokens have similar vectors to begin with,
+# and an untrained layer also tends to give such tokens similar rows.
 #
-# So the map does not prove that a model was trained, nor does a dark cell in it prove that the model “connects” two words. <!--above-->One map of one
-# sentence shows where each row put its weight, and proves nothing more.
+# So the map does not prove that a model was trained,
+# nor does a dark cell in it prove that the model “connects” two words.
+# One map of one sentence shows where each row put its weight, and proves nothing more.
 
 # %% further [markdown]
 # ## Further
 #
 # ### Turning the questions round
 #
-# Let us return to the sentence from lesson 0, “The cat sat on the mat”, and ask it three questions: “who?”, “doing what?” and “where?”. We typed in
-# the features of its words by hand; one of them is `animal`. Each question has a 4 in the feature that it looks for, and a 0 in all the others.
-# “who?” gives 0.66 of its attention to “cat”. Now we let the *words* ask.
+# Let us return to the sentence from lesson 0, “The cat sat on the mat”, and ask it three questions:
+# “who?”, “doing what?”
+# and “where?”.
+# We typed in the features of its words by hand; one of them is `animal`.
+# Each question has a 4 in the feature that it looks for, and a 0 in all the others.
+# “who?”
+# gives 0.66 of its attention to “cat”.
+# Now we let the *words* ask.
 
 # %% ask-turned
 predict("04/weight-of-a-row")
@@ -454,10 +536,12 @@ scores = attention_scores(questions, x)  # (3, 6): one row for each question
 attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?” and “cat”
 
 # %% turned-read [markdown]
-# The score of a pair is the same in both directions, but its weight is not: 0.66 and 0.817. A weight is a share of its row, and the row of “cat” has fewer and
-# weaker rivals.
+# The score of a pair is the same in both directions, but its weight is not: 0.66 and 0.817.
+# A weight is a share of its row, and the row of “cat” has fewer and weaker rivals.
 #
-# The explorer shows both directions. Switch to the direction in which the words ask. Which two words give the same weight to all three questions, and why?
+# The explorer shows both directions.
+# Switch to the direction in which the words ask.
+# Which two words give the same weight to all three questions, and why?
 
 # %% explore-cross
 from attnlab.explorers import CrossExplorer
@@ -467,14 +551,20 @@ CrossExplorer(ask=False)
 # %% explored [markdown]
 # <details><summary>Answer</summary>
 #
-# They are “The” and “the”. They share no feature with any question, so all their scores are 0, and equal scores give equal weights.
+# They are “The” and “the”.
+# They share no feature with any question, so all their scores are 0,
+# and equal scores give equal weights.
 # </details>
 #
 # ### A dark diagonal
 #
-# In self-attention a dark diagonal means that every token attends most to itself. Is that a finding? It depends on how the queries and keys are computed. Here are
-# 100 sentences of ten random tokens, first with query = key = token, and then with one random matrix for the queries and another for the keys, as in a
-# layer before training (lesson 6). How often is the weight on the diagonal the largest in its row?
+# In self-attention a dark diagonal means that every token attends most to itself.
+# Is that a finding?
+# It depends on how the queries and keys are computed.
+# Here are 100 sentences of ten random tokens, first with query = key = token,
+# and then with one random matrix for the queries and another for the keys,
+# as in a layer before training (lesson 6).
+# How often is the weight on the diagonal the largest in its row?
 
 # %% diagonal
 torch.manual_seed(0)
@@ -486,16 +576,22 @@ for favourite_keys in (same_vectors, two_matrices):
     print((favourite_keys == torch.arange(10)).float().mean())
 
 # %% diagonal-read [markdown]
-# Without the matrices, the dot product of a random token with itself is its squared length, about 64. With another token it is a sum of 64 random products, which is
-# about 0, give or take 8. So with 64 features, the diagonal is dark before anything has been learned. With two random matrices, it holds the largest weight in
-# 10% of the rows, as it would by chance. Before you read something into a diagonal, ask what untrained layers of the same kind do.
+# Without the matrices, the dot product of a random token with itself is its squared length,
+# about 64.
+# With another token it is a sum of 64 random products, which is about 0, give or take 8.
+# So with 64 features, the diagonal is dark before anything has been learned.
+# With two random matrices, it holds the largest weight in 10% of the rows, as it would by chance.
+# Before you read something into a diagonal, ask what untrained layers of the same kind do.
 
 # %% whose-column [markdown]
 # ### Whose column is it?
 #
-# All maps of the trained model in this lesson come from its first layer. Its five other layers read what the layers before them wrote. How much of a word’s vector is then
-# still about that word? We replace *bank* with *shop* in the 35 sentences. How far do the vectors move, in proportion to their length, before the first layer
-# and after each layer?
+# All maps of the trained model in this lesson come from its first layer.
+# Its five other layers read what the layers before them wrote.
+# How much of a word’s vector is then still about that word?
+# We replace *bank* with *shop* in the 35 sentences.
+# How far do the vectors move, in proportion to their length,
+# before the first layer and after each layer?
 
 # %% late-layers
 bank_sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
@@ -513,11 +609,14 @@ stages = ["start", *(f"layer {i}" for i in range(6))]
 Table(["the other words", "“bank” itself"], stages, torch.stack(means))
 
 # %% same-word-ask [markdown]
-# Replacing one word moves the vectors of the others only a little: by 0.07 of their length after layer 0, and by 0.33 after layer 5. *Bank* itself
-# moves by more than its own length everywhere.
+# Replacing one word moves the vectors of the others only a little:
+# by 0.07 of their length after layer 0, and by 0.33 after layer 5.
+# *Bank* itself moves by more than its own length everywhere.
 #
-# That was one word out of many. How much do all the other words change a vector together? For each pair of the 35 sentences, we look for positions that
-# hold the same word in both, and compare its two vectors.
+# That was one word out of many.
+# How much do all the other words change a vector together?
+# For each pair of the 35 sentences, we look for positions that hold the same word in both,
+# and compare its two vectors.
 
 # %% same-word
 from itertools import combinations
@@ -532,36 +631,51 @@ for here, there in combinations(readings, 2):
 Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[None])
 
 # %% late-read [markdown]
-# All the other words together do more. With the same word at the same position of another sentence, the vector differs by 0.22 of its length
-# after layer 0 and by 0.85 after layer 5. So the label of a column tells most of what is there in the first layer, and much less in the last.
+# All the other words together do more.
+# With the same word at the same position of another sentence,
+# the vector differs by 0.22 of its length after layer 0 and by 0.85 after layer 5.
+# So the label of a column tells most of what is there in the first layer,
+# and much less in the last.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - A row belongs to a query, and a column to a key. Rows sum to 1; columns need not. Name a cell by its query and its key.
-# - A colour stands for a number only if you know the scale. Compare the number with the uniform share of its row.
-# - Before you explain a pattern, draw random tables and look for it there. In more than nine out of ten random four-by-four tables, two or more queries prefer the same key. A causal mask makes
-#   dark first rows and columns by itself.
-# - A pattern is evidence if it was named before anyone looked, holds for many inputs, and beats a baseline. Even then, it is
-#   the pattern of one model: another one may do the same work in the opposite way.
-# - A dark cell may add little to the output, and the word in the column of a pale cell may still decide the result. Change the word, look at the
-#   length of the value, and take the cell away in more than one way.
+# - A row belongs to a query, and a column to a key.
+#   Rows sum to 1; columns need not.
+#   Name a cell by its query and its key.
+# - A colour stands for a number only if you know the scale.
+#   Compare the number with the uniform share of its row.
+# - Before you explain a pattern, draw random tables and look for it there.
+#   In more than nine out of ten random four-by-four tables,
+#   two or more queries prefer the same key.
+#   A causal mask makes dark first rows and columns by itself.
+# - A pattern is evidence if it was named before anyone looked, holds for many inputs,
+#   and beats a baseline.
+#   Even then, it is the pattern of one model: another one may do the same work in the opposite way.
+# - A dark cell may add little to the output,
+#   and the word in the column of a pale cell may still decide the result.
+#   Change the word, look at the length of the value, and take the cell away in more than one way.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (5 minutes)
 #
-# “A word that resembles no other word attends almost entirely to itself.” Test the claim on the tokens **a, b, a, a**.
-# Here a is the vector (1, 0, 1, 0) and b is (0, 1, 0, 1), and the tokens themselves serve as queries and
-# keys. Which four weights does b give? You may use `math.exp`, but not a softmax.
+# “A word that resembles no other word attends almost entirely to itself.”
+# Test the claim on the tokens **a, b, a, a**.
+# Here a is the vector (1, 0, 1, 0) and b is (0, 1, 0, 1),
+# and the tokens themselves serve as queries and keys.
+# Which four weights does b give?
+# You may use `math.exp`, but not a softmax.
 #
 # <details><summary>Hint</summary>
 #
-# What is the score of b with itself, after the division by the square root of 4, and what is its score with each a?
+# What is the score of b with itself, after the division by the square root of 4,
+# and what is its score with each a?
 # What is $e$ raised to each of them?
 # </details>
 
@@ -592,13 +706,15 @@ check_lonely_weights(lonely_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# With only two a’s (that is, with the tokens a, b, a), token b keeps a weight of 0.576. Multiply **all features of all
-# tokens** by one positive number. What is the smallest number for which b gives itself a weight of at least 0.99? Round
-# up to two decimal places.
+# With only two a’s (that is, with the tokens a, b, a), token b keeps a weight of 0.576.
+# Multiply **all features of all tokens** by one positive number.
+# What is the smallest number for which b gives itself a weight of at least 0.99?
+# Round up to two decimal places.
 #
 # <details><summary>Hint</summary>
 #
-# The query and the key both grow. If the features grow by a factor of $c$, by what factor does their dot product grow?
+# The query and the key both grow.
+# If the features grow by a factor of $c$, by what factor does their dot product grow?
 # You can also try some numbers.
 # </details>
 
@@ -623,14 +739,16 @@ check_sharp_factor(sharp_factor_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★★ (8 minutes)
 #
-# Implement the measure that we used in this lesson, so that it works for any layer: how far the output of each query
-# moves if the value of a key is set to 0. It should work for one map, for a batch of maps, and for a batch with heads,
+# Implement the measure that we used in this lesson, so that it works for any layer:
+# how far the output of each query moves if the value of a key is set to 0.
+# It should work for one map, for a batch of maps, and for a batch with heads,
 # in which each sentence has several maps.
 #
 # <details><summary>Hint</summary>
 #
-# `value.norm(dim=-1)` has one length per key, shape (..., S). Each length belongs to a *column* of the weights, so it
-# has to be the same for all rows: `[..., None, :]` adds the axis of the rows.
+# `value.norm(dim=-1)` has one length per key, shape (..., S).
+# Each length belongs to a *column* of the weights, so it has to be the same for all rows:
+# `[..., None, :]` adds the axis of the rows.
 # </details>
 
 
@@ -653,17 +771,21 @@ check_contributions(contributions_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Derive ★★★ (12 minutes)
 #
-# A paper prints a heatmap of weights, without numbers and without a colour bar. There is no mask, and the colours were
-# fitted. You can measure how dark each cell is: `shades` holds 0 for the palest cell, 1 for the darkest, and for each
-# other cell a number in between, which grows linearly with its weight. You cannot know the weight of the darkest cell,
-# but you can say how small and how large it may be. Write a function that returns these two bounds. The palest cell
-# may stand for any weight from 0 upwards.
+# A paper prints a heatmap of weights, without numbers and without a colour bar.
+# There is no mask, and the colours were fitted.
+# You can measure how dark each cell is: `shades` holds 0 for the palest cell, 1 for the darkest,
+# and for each other cell a number in between, which grows linearly with its weight.
+# You cannot know the weight of the darkest cell, but you can say how small and how large it may be.
+# Write a function that returns these two bounds.
+# The palest cell may stand for any weight from 0 upwards.
 #
 # <details><summary>Hint</summary>
 #
-# Call the weight of the palest cell $w$ and that of the darkest cell $d$. A cell of shade $s$ then holds $w + s (d -
-# w)$, and each row sums to 1. (So the shades of all rows have the same sum, too.) What is $d$ if $w = 0$? And how close
-# can $d$ come to $w$?
+# Call the weight of the palest cell $w$ and that of the darkest cell $d$.
+# A cell of shade $s$ then holds $w + s (d - w)$, and each row sums to 1.
+# (So the shades of all rows have the same sum, too.)
+# What is $d$ if $w = 0$?
+# And how close can $d$ come to $w$?
 # </details>
 
 
@@ -688,29 +810,36 @@ check_darkest_range(darkest_range_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (5 minutes)
 #
-# A blog post shows the map of one sentence and says: “In head 3 the full stop gets 60% of the attention, so punctuation
-# matters to the model.” Name three questions that you would ask. Then compare your questions with ours.
+# A blog post shows the map of one sentence and says:
+# “In head 3 the full stop gets 60% of the attention, so punctuation matters to the model.”
+# Name three questions that you would ask.
+# Then compare your questions with ours.
 #
 # <details><summary>An answer</summary>
 #
-# In which rows, and on which scale? Was the head chosen before or after all the heads had been examined? Does the same
-# pattern appear in other sentences, and does it appear in an untrained model? Is the value of the full stop long, or
-# close to 0? Does the output change if the full stop is hidden? And in which layer is this? After the
-# first one, the position of the full stop also holds something of the other words.
+# In which rows, and on which scale?
+# Was the head chosen before or after all the heads had been examined?
+# Does the same pattern appear in other sentences, and does it appear in an untrained model?
+# Is the value of the full stop long, or close to 0?
+# Does the output change if the full stop is hidden?
+# And in which layer is this?
+# After the first one, the position of the full stop also holds something of the other words.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="`nn.MultiheadAttention` averages the weights"
 # ## In torch
 #
-# `nn.MultiheadAttention` computes several heads and returns the output and the weights. <!--below-->`nn.MultiheadAttention`
-# averages the weights over the heads unless you pass `average_attn_weights=False`. They are `None` if you pass
-# `need_weights=False`.
+# `nn.MultiheadAttention` computes several heads and returns the output and the weights.
+# `nn.MultiheadAttention` averages the weights over the heads unless you pass
+# `average_attn_weights=False`.
+# They are `None` if you pass `need_weights=False`.
 # `F.scaled_dot_product_attention` returns only the output.
 #
-# To draw weights with other libraries, fix the scale and choose colours in which dark is large: `plt.imshow(one_map,
-# cmap="Blues", vmin=0, vmax=1)` or `sns.heatmap(one_map, cmap="Blues", vmin=0, vmax=1)`. Here `one_map` is, for
-# example, `mean_of_heads[0].detach()` from the next cell. Both fit the colours to the table if you leave the limits
-# out.
+# To draw weights with other libraries, fix the scale and choose colours in which dark is large:
+# `plt.imshow(one_map, cmap="Blues", vmin=0, vmax=1)` or
+# `sns.heatmap(one_map, cmap="Blues", vmin=0, vmax=1)`.
+# Here `one_map` is, for example, `mean_of_heads[0].detach()` from the next cell.
+# Both fit the colours to the table if you leave the limits out.
 
 # %% torch-weights
 three_times = query[None], query[None], query[None]  # (N, L, E)
@@ -723,16 +852,21 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # ## Sources
 #
 # - Bahdanau et al., [Neural Machine Translation by Jointly Learning to Align and
-#   Translate](https://arxiv.org/abs/1409.0473), 2015: the translation map. Its figure 3 shows adjectives and nouns that
-#   change places, and an article that looks at its noun. Our toy translator follows that model, in a much simpler form.
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.3: self-attention and
-#   cross-attention (there “encoder-decoder attention”) in a Transformer.
-# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019, section 3.2: attention that is left
-#   on separators.
-# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020: weight times length. They take the
-#   length after the output matrix of the head, and we take it before.
-# - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019, on recurrent models, and
-#   the reply by Wiegreffe and Pinter, [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019.
+#   Translate](https://arxiv.org/abs/1409.0473), 2015: the translation map.
+#   Its figure 3 shows adjectives and nouns that change places,
+#   and an article that looks at its noun.
+#   Our toy translator follows that model, in a much simpler form.
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
+#   section 3.2.3: self-attention and cross-attention
+#   (there “encoder-decoder attention”) in a Transformer.
+# - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019, section 3.2:
+#   attention that is left on separators.
+# - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020:
+#   weight times length.
+#   They take the length after the output matrix of the head, and we take it before.
+# - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019,
+#   on recurrent models, and the reply by Wiegreffe and Pinter,
+#   [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019.
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 
@@ -744,32 +878,62 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The two maps, with a show of hands (write the result on the board): 4 minutes. The translator and the colours: 10. Chance and the
-# slider: 14. Evidence and taking the cell away: 11. The values of head 6: 7. The answer: 4. Set “Further” as homework.
+# **50 minutes.**
+# The two maps, with a show of hands (write the result on the board): 4 minutes.
+# The translator and the colours: 10.
+# Chance and the slider: 14.
+# Evidence and taking the cell away: 11.
+# The values of head 6: 7.
+# The answer: 4.
+# Set “Further” as homework.
 #
-# **Where a class stalls.** *“Dark is important”:* hide the numbers of a map, let the class bet on one weight, and then show the numbers. *Chance:* let each row
-# of students take one position of the slider and defend its “important word” for a minute. *The pale cell:* ask what would have to be true of the key of
-# *dog* for the translator to notice it.
+# **Where a class stalls.**
+# *“Dark is important”:* hide the numbers of a map, let the class bet on one weight,
+# and then show the numbers.
+# *Chance:* let each row of students take one position of the slider and defend its “important word”
+# for a minute.
+# *The pale cell:* ask what would have to be true of the key of *dog* for the translator to notice
+# it.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** Four questions attend to nine words. What sums to 1? **Each of the four rows.** *Each column* reads the table
-# from the side of the keys. *The whole table:* this treats the table as a single distribution.
+# **1.**
+# Four questions attend to nine words.
+# What sums to 1?
+# **Each of the four rows.**
+# *Each column* reads the table from the side of the keys.
+# *The whole table:* this treats the table as a single distribution.
 #
-# **2.** The colours are fitted, and there are eight keys and no mask. What is the smallest weight that the darkest cell
-# can have? **1/8.** *0.6:* this assumes that a dark cell always means a large weight. *0:* this forgets that the rows
-# sum to 1.
+# **2.**
+# The colours are fitted, and there are eight keys and no mask.
+# What is the smallest weight that the darkest cell can have?
+# **1/8.**
+# *0.6:* this assumes that a dark cell always means a large weight.
+# *0:* this forgets that the rows sum to 1.
 #
-# **3.** In 3 of 4 heads of a model, “it” looks most at “animal”. What is missing? **A baseline, other sentences, and
-# the number of heads that were examined before these four were chosen.** *Nothing, since 3 of 4 is most of them:* this
-# forgets that the pattern was found by looking.
+# **3.**
+# In 3 of 4 heads of a model, “it” looks most at “animal”.
+# What is missing?
+# **A baseline, other sentences, and the number of heads that were examined before these four were
+# chosen.**
+# *Nothing, since 3 of 4 is most of them:* this forgets that the pattern was found by looking.
 #
-# **4.** A cell has a weight of 0.9. You hide it, and the output stays the same. Is that possible? **Yes.** *No, 0.9 is
-# most of it:* this forgets that the hidden value may be like the mean of the others, and that the rest of the model may
-# not need it. (A short value alone does not explain it: once the cell is hidden, its weight goes to the other keys.)
+# **4.**
+# A cell has a weight of 0.9.
+# You hide it, and the output stays the same.
+# Is that possible?
+# **Yes.**
+# *No, 0.9 is most of it:* this forgets that the hidden value may be like the mean of the others,
+# and that the rest of the model may not need it.
+# (A short value alone does not explain it: once the cell is hidden,
+# its weight goes to the other keys.)
 #
-# **5.** A cell has a weight of 0.00. You replace the word. Can the output change? **Yes.** *No:* this forgets that the
-# new word has a different key, and therefore a different weight.
+# **5.**
+# A cell has a weight of 0.00.
+# You replace the word.
+# Can the output change?
+# **Yes.**
+# *No:* this forgets that the new word has a different key, and therefore a different weight.
 # </details>

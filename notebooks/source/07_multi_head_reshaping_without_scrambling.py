@@ -1,26 +1,33 @@
-# %% opening [markdown]
+# %% opening [markdown] above="So what can two"
 # # 7 · Multi-head attention: reshaping without scrambling
 #
-# Here is a list of animals, each with a number: *cat 3, dog 7, owl 0, fox 5, bat 1*. A question names two of them, say
-# *owl and dog*, and asks for their numbers in that order. The answer is *0 and 7*. The question *dog and owl* has the
-# answer *7 and 0*.
+# Here is a list of animals, each with a number: *cat 3, dog 7, owl 0, fox 5, bat 1*.
+# A question names two of them, say *owl and dog*, and asks for their numbers in that order.
+# The answer is *0 and 7*.
+# The question *dog and owl* has the answer *7 and 0*.
 #
-# For you this is hardly more difficult than a question about one animal. For attention it is much harder. One attention
-# computation, with queries, keys and values of its own, is called a **head**, and it returns a single weighted average
-# of everything it looks at. If two numbers enter this average with equal weights, it does not show which of them came
-# first. <!--above-->So what can two heads do that one cannot?
+# For you this is hardly more difficult than a question about one animal.
+# For attention it is much harder.
+# One attention computation, with queries, keys and values of its own, is called a **head**,
+# and it returns a single weighted average of everything it looks at.
+# If two numbers enter this average with equal weights, it does not show which of them came first.
+# So what can two heads do that one cannot?
 #
-# You will find out by experiment, and then write the layer yourself in about 25 lines. After that you will break it,
-# because cutting the features into heads often goes wrong without raising an error.
+# You will find out by experiment, and then write the layer yourself in about 25 lines.
+# After that you will break it, because cutting the features into heads often goes wrong without
+# raising an error.
 #
-# **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb), in which trained matrices compute the queries, keys and
-# values, and for one test the causal mask from lesson 3. You should know what a loss, an optimizer and an MLP are.
+# **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb),
+# in which trained matrices compute the queries, keys and values,
+# and for one test the causal mask from lesson 3.
+# You should know what a loss, an optimizer and an MLP are.
 #
-# **You will be able to:** explain what several heads are good for, write multi-head attention and show that it gives
-# the same output as PyTorch’s layer, follow a number through the split and the merge, and catch scrambled heads with
-# two short tests.
+# **You will be able to:** explain what several heads are good for,
+# write multi-head attention and show that it gives the same output as PyTorch’s layer,
+# follow a number through the split and the merge, and catch scrambled heads with two short tests.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises. “Further” takes another 15.
+# **Time:** 50 minutes in class, or 90 on your own with the exercises.
+# “Further” takes another 15.
 
 # %% setup
 import pandas as pd
@@ -37,10 +44,13 @@ lesson_setup()
 # %% two-animals-in-one-question [markdown]
 # ## Two animals in one question
 #
-# We turn this into a task for a layer. There are eight animals and the numbers 0 to 7. Each list has five tokens, and a
-# sixth token is the question. A token has 32 features, each of them 0 or 1. In a list entry, the first 8 name the
-# animal and the next 8 its number. In a question, the last 16 name the two animals, 8 features for each. Three lists
-# are printed below the code.
+# We turn this into a task for a layer.
+# There are eight animals and the numbers 0 to 7.
+# Each list has five tokens, and a sixth token is the question.
+# A token has 32 features, each of them 0 or 1.
+# In a list entry, the first 8 name the animal and the next 8 its number.
+# In a question, the last 16 name the two animals, 8 features for each.
+# Three lists are printed below the code.
 
 
 # %% the-task
@@ -80,9 +90,10 @@ for a_list, answer in zip(three_lists, three_answers.tolist(), strict=True):
 # %% how-to-train [markdown]
 # For now we use the `MultiHeadAttention` of attnlab; you will write your own below.
 #
-# The layer returns 32 new features for each token. `at_the_question` takes the first 16 of the question: 8 for the
-# eight possible values of the first number, and 8 for those of the second. In each group, the position of the largest
-# feature is the guess.
+# The layer returns 32 new features for each token.
+# `at_the_question` takes the first 16 of the question:
+# 8 for the eight possible values of the first number, and 8 for those of the second.
+# In each group, the position of the largest feature is the guess.
 
 
 # %% training
@@ -119,12 +130,14 @@ torch.manual_seed(0)
 one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=800)
 Table(["1 head"], numbers, share_correct(one_head)[None])
 
-# %% more-heads [markdown]
-# &ZeroWidthSpace;<!--above-->The single head gets both numbers right in only about a fifth of the questions. It finds the first number
-# nine times out of ten, and the second far less often. (In one question out of eight, the two numbers are equal, and
-# finding one of them is enough.)
+# %% more-heads [markdown] above="The single head gets"
+# The single head gets both numbers right in only about a fifth of the questions.
+# It finds the first number nine times out of ten, and the second far less often.
+# (In one question out of eight, the two numbers are equal, and finding one of them is enough.)
 #
-# Is the head too small? We train a single head again with 128 features. The tokens get 96 more features, which are 0.
+# Is the head too small?
+# We train a single head again with 128 features.
+# The tokens get 96 more features, which are 0.
 # We also train two layers of 32 features, with two and with four heads, for only 200 steps.
 
 
@@ -145,10 +158,12 @@ shares = {
 }
 Table([*shares], numbers, torch.stack([*shares.values()]))
 
-# %% more-heads-read [markdown]
-# &ZeroWidthSpace;<!--above-->A head with more features does no better, but a second head solves the task. Other random starts agree.
+# %% more-heads-read [markdown] above="A head with more"
+# A head with more features does no better, but a second head solves the task.
+# Other random starts agree.
 #
-# Where do the heads look? We average their weights over 2,000 questions.
+# Where do the heads look?
+# We average their weights over 2,000 questions.
 
 
 # %% where-they-look
@@ -170,36 +185,42 @@ ax = plot_attention(looks, queries=heads, keys=columns)
 ax.set(xlabel="", ylabel="", aspect="auto")
 show_figure(ax, "7.1")
 
-# %% what-for [markdown]
-# The single head looks at both animals and returns a mixture of their two numbers. It looks more at the first, so the
-# first number usually wins in both readings.
+# %% what-for [markdown] above="With two heads, one" below="Here is the whole"
+# The single head looks at both animals and returns a mixture of their two numbers.
+# It looks more at the first, so the first number usually wins in both readings.
 #
-# &ZeroWidthSpace;<!--above-->With two heads, one gives most of its weight to the first animal and the other to the second. The numbers
-# that they find end up in different features. This is what several heads are for: **one layer computes several weighted
-# averages and keeps them apart.** (A single head with an MLP behind it can learn the task too, in one more step.)
+# With two heads, one gives most of its weight to the first animal and the other to the second.
+# The numbers that they find end up in different features.
+# This is what several heads are for:
+# **one layer computes several weighted averages and keeps them apart.**
+# (A single head with an MLP behind it can learn the task too, in one more step.)
 #
 # ## The layer
 #
-# &ZeroWidthSpace;<!--below-->Here is the whole layer, drawn with three heads. Three matrices **project** every token into its query,
-# key and value. The layer then [**splits**](glossary.ipynb#split) them: head 0 gets the first third of the features of
-# each query, key and value, head 1 gets the second third, and so on.
+# Here is the whole layer, drawn with three heads.
+# Three matrices **project** every token into its query, key and value.
+# The layer then [**splits**](glossary.ipynb#split) them:
+# head 0 gets the first third of the features of each query, key and value,
+# head 1 gets the second third, and so on.
 #
-# Each head **attends** on its own: scores, softmax, weighted average. Finally the layer
-# [**merges**](glossary.ipynb#merge) the results of all heads, which means that it puts them side by side again, and a
-# last matrix **projects** them once more.
+# Each head **attends** on its own: scores, softmax, weighted average.
+# Finally the layer [**merges**](glossary.ipynb#merge) the results of all heads,
+# which means that it puts them side by side again, and a last matrix **projects** them once more.
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_multi_head_attention
 
 show_figure(draw_multi_head_attention(), "7.2")
 
-# %% head-dim [markdown]
-# The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim). Here, as in the original paper, it
-# is $E / H$, so the number of heads $H$ has to divide the number of features $E$. Two heads of 16 features then need as
-# many parameters as one head of 32.
+# %% head-dim [markdown] below="Splitting cuts the features"
+# The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim).
+# Here, as in the original paper, it is $E / H$,
+# so the number of heads $H$ has to divide the number of features $E$.
+# Two heads of 16 features then need as many parameters as one head of 32.
 #
-# That is a convention, and some models choose another size (“Sources” names one). <!--below-->Splitting cuts the
-# features and moves the heads to the front, and merging takes the same steps back.
+# That is a convention, and some models choose another size (“Sources” names one).
+# Splitting cuts the features and moves the heads to the front,
+# and merging takes the same steps back.
 
 
 # %% split-and-merge
@@ -238,18 +259,22 @@ class MultiHead(torch.nn.Module):
 
 # %% equal-to-torch [markdown]
 # The matrix product `@` works on the last two axes and leaves the axes in front of them as they
-# are, so one line computes the scores of all heads of all sentences. Three details deserve a second look.
+# are, so one line computes the scores of all heads of all sentences.
+# Three details deserve a second look.
 #
-# - A head does not read a slice of the *token*. The layer projects first and splits afterwards, so each feature of a
-#   head is made from all features of the token. You may also think of one small matrix for each head. Side by side,
-#   these small matrices are the one large matrix of the layer.
-# - The scores are divided by the square root of head_dim, not of $E$, because a dot product inside a head has only
-#   head_dim terms.
-# - Without the last projection, each feature of the output would come from a single head. `out_proj` lets every feature
-#   depend on all the heads.
+# - A head does not read a slice of the *token*.
+#   The layer projects first and splits afterwards,
+#   so each feature of a head is made from all features of the token.
+#   You may also think of one small matrix for each head.
+#   Side by side, these small matrices are the one large matrix of the layer.
+# - The scores are divided by the square root of head_dim, not of $E$,
+#   because a dot product inside a head has only head_dim terms.
+# - Without the last projection, each feature of the output would come from a single head.
+#   `out_proj` lets every feature depend on all the heads.
 #
-# PyTorch’s own layer does the same. It keeps the three input matrices in one tensor, `in_proj_weight`, with all rows
-# for the queries first, then those for the keys and then those for the values.
+# PyTorch’s own layer does the same.
+# It keeps the three input matrices in one tensor, `in_proj_weight`,
+# with all rows for the queries first, then those for the keys and then those for the values.
 
 # %% torch-layer
 torch.manual_seed(0)
@@ -264,14 +289,15 @@ expected, _ = theirs(sentences, sentences, sentences)
 print("same output:", torch.allclose(output, expected, atol=1e-6))
 print("weights:", tuple(weights.shape))
 
-# %% follow-the-numbers [markdown]
-# &ZeroWidthSpace;<!--above-->With the same matrices, our layer and PyTorch’s give the same output.
+# %% follow-the-numbers [markdown] above="With the same matrices" below="To see where `split`"
+# With the same matrices, our layer and PyTorch’s give the same output.
 #
 # ## Follow the numbers
 #
-# &ZeroWidthSpace;<!--below-->To see where `split` puts the numbers, we let each number spell out its own address. For example, 210
-# belongs to token 2, head 1, feature 0 of that head. (So 1 is 001: token 0, head 0, feature 1.) There are four tokens
-# with six features each, to be split into three heads.
+# To see where `split` puts the numbers, we let each number spell out its own address.
+# For example, 210 belongs to token 2, head 1, feature 0 of that head.
+# (So 1 is 001: token 0, head 0, feature 1.)
+# There are four tokens with six features each, to be split into three heads.
 
 # %% addresses
 token, head = torch.arange(4)[:, None, None], torch.arange(3)[:, None]
@@ -310,23 +336,28 @@ for part, (way, tables) in zip(
         draw_addresses(ax, tables[h], f"head {h}")
 show_figure(fig, "7.3")
 
-# %% the-shortcut [markdown]
-# On the left, `view` cuts the six features of each token into three pairs, and `transpose` moves the heads to the
-# front. Each head is then a table of its own with one row for each token, and the tens digit, which names the head, is
-# the same throughout the table.
+# %% the-shortcut [markdown] above="The shortcut gives the"
+# On the left, `view` cuts the six features of each token into three pairs,
+# and `transpose` moves the heads to the front.
+# Each head is then a table of its own with one row for each token, and the tens digit,
+# which names the head, is the same throughout the table.
 #
-# On the right, `view` is asked for the final shape directly. We call this the **shortcut**. <!--above-->The shortcut
-# gives the correct shape and raises no error, but most of its rows are wrong. `view` does not know what a token is. It
-# hands out the numbers in the order in which they lie in memory, eight to each head, so head 0 gets the six of token 0
-# and two of token 1. Only `transpose` changes the order in which the numbers are read.
+# On the right, `view` is asked for the final shape directly.
+# We call this the **shortcut**.
+# The shortcut gives the correct shape and raises no error, but most of its rows are wrong.
+# `view` does not know what a token is.
+# It hands out the numbers in the order in which they lie in memory, eight to each head,
+# so head 0 gets the six of token 0 and two of token 1.
+# Only `transpose` changes the order in which the numbers are read.
 #
 # ## Broken layers with the correct shape
 #
 # There is a shortcut for merging too: reshape the heads into (N, L, E) without transposing back.
 #
-# A third mistake is to forget the transpose in both functions, so that `split` only cuts the features and `merge` only
-# joins them. The head axis then stays after the token axis, and the “scores” have the shape (N, L, H, H). Every token
-# compares its own heads with each other, and no token ever looks at another one.
+# A third mistake is to forget the transpose in both functions,
+# so that `split` only cuts the features and `merge` only joins them.
+# The head axis then stays after the token axis, and the “scores” have the shape (N, L, H, H).
+# Every token compares its own heads with each other, and no token ever looks at another one.
 
 
 # %% pairs
@@ -355,26 +386,33 @@ pairs = {
 }
 
 # %% round-trip-text [markdown]
-# Each entry is a pair of functions, one that splits and one that merges. A common test of such a pair is the round
-# trip: split `x`, merge the result, and compare it with `x`.
+# Each entry is a pair of functions, one that splits and one that merges.
+# A common test of such a pair is the round trip: split `x`, merge the result,
+# and compare it with `x`.
 
 # %% round-trip
 x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # (N, L, E), all numbers different
 for name, (cut, join) in pairs.items():
     print(f"{name:18}", torch.equal(join(cut(x, 3)), x))
 
-# %% experiment-follow [markdown]
-# Two broken pairs pass. <!--above-->A round trip shows only that the two functions undo each other.
+# %% experiment-follow [markdown] above="A round trip shows" below="Why are two of"
+# Two broken pairs pass.
+# A round trip shows only that the two functions undo each other.
 #
 # ### Your experiment: find the two correct scores
 #
-# The explorer goes through the layer step by step. It begins with the scores that follow the shortcut: three heads with
-# 4 × 4 scores each. “0·1” means that the query comes from token 0 and the key from token 1. A score has the colour of
-# its key’s token. The score in row $i$ and column $j$ of head $h$ is correct if it compares token $i$ with token $j$
-# and uses the features of head $h$. A cross marks a wrong score.
+# The explorer goes through the layer step by step.
+# It begins with the scores that follow the shortcut: three heads with 4 × 4 scores each.
+# “0·1” means that the query comes from token 0 and the key from token 1.
+# A score has the colour of its key’s token.
+# The score in row $i$ and column $j$ of head $h$ is correct if it compares token $i$ with token $j$
+# and uses the features of head $h$.
+# A cross marks a wrong score.
 #
-# &ZeroWidthSpace;<!--below-->Why are two of the 48 scores correct? Four scores in head 1 compare the right tokens: why are they wrong?
-# Go back to “view” to find out. Then go on to “merge”: what has happened to the wrong rows?
+# Why are two of the 48 scores correct?
+# Four scores in head 1 compare the right tokens: why are they wrong?
+# Go back to “view” to find out.
+# Then go on to “merge”: what has happened to the wrong rows?
 
 # %% explore-heads
 HeadsExplorer(way="shortcut", step="scores", ask=False)
@@ -382,18 +420,25 @@ HeadsExplorer(way="shortcut", step="scores", ask=False)
 # %% would-training [markdown]
 # <details><summary>The answers</summary>
 #
-# The first row of head 0 and the last row of head 2 are in place, so each of them compared with itself is correct. The
-# four scores in head 1 use features of other heads. Merging by the shortcut puts all numbers back in their places,
-# because neither step has changed their order. But in a layer, attention comes between the two steps. Each row is then
-# back in its place and holds an average over the wrong rows.
+# The first row of head 0 and the last row of head 2 are in place,
+# so each of them compared with itself is correct.
+# The four scores in head 1 use features of other heads.
+# Merging by the shortcut puts all numbers back in their places,
+# because neither step has changed their order.
+# But in a layer, attention comes between the two steps.
+# Each row is then back in its place and holds an average over the wrong rows.
 # </details>
 #
 # ## Training the five layers
 #
-# Would training reveal a broken layer? The new task is to copy digits. There are eight tokens, each with a digit from 0
-# to 7 and a feature that marks its position. The first 8 features of output $i$ should name digit $i$. We train all
-# five layers for 300 steps. Then we train them on the two animals, once with two heads and once with eight. The next
-# two cells set this up: a layer with any pair of functions, and the new task. You need not read them closely.
+# Would training reveal a broken layer?
+# The new task is to copy digits.
+# There are eight tokens, each with a digit from 0 to 7 and a feature that marks its position.
+# The first 8 features of output $i$ should name digit $i$.
+# We train all five layers for 300 steps.
+# Then we train them on the two animals, once with two heads and once with eight.
+# The next two cells set this up: a layer with any pair of functions, and the new task.
+# You need not read them closely.
 
 
 # %% breakable
@@ -444,23 +489,31 @@ for pair in pairs.values():
 trained = torch.stack(rows)
 Table([*pairs], ["copies 8 digits", "two animals", "two animals, 8 heads"], trained)
 
-# %% two-tests [markdown]
-# &ZeroWidthSpace;<!--above-->All five layers learn to copy. With “both reshaped” and “heads never moved”, each output still depends on
-# its own token, and copying needs no other. With the other two, the rows are shuffled, but always in the same way, and
-# each token carries its position. So attention learns to fetch each digit from where it has landed, or to put it where
-# the merge will pick it up.
+# %% two-tests [markdown] above="All five layers learn"
+# All five layers learn to copy.
+# With “both reshaped” and “heads never moved”, each output still depends on its own token,
+# and copying needs no other.
+# With the other two, the rows are shuffled, but always in the same way,
+# and each token carries its position.
+# So attention learns to fetch each digit from where it has landed,
+# or to put it where the merge will pick it up.
 #
-# With two heads, only the correct layer learns the two animals. With eight, the layer with the reshaped merge learns
-# them as well. With eight heads, the row that it puts in the place of the question holds what two of them have found
-# for the question. With two heads, that row holds what only one has found. So a task may catch a broken layer at one
-# size and not at another.
+# With two heads, only the correct layer learns the two animals.
+# With eight, the layer with the reshaped merge learns them as well.
+# With eight heads, the row that it puts in the place of the question holds what two of them have
+# found for the question.
+# With two heads, that row holds what only one has found.
+# So a task may catch a broken layer at one size and not at another.
 #
 # ### Two tests without training
 #
-# **The causal map.** Which tokens does output $i$ depend on? Under a causal mask, it has to depend on every token up to
-# $i$ and on none after it. The [**influence map**](glossary.ipynb#influence-map) marks the cell $(i, j)$ if output $i$
-# changes at all when token $j$ changes a little, which it finds out from gradients. So it has to be a full lower
-# triangle. We use eight tokens with 32 features, cut into four heads, and no matrices.
+# **The causal map.**
+# Which tokens does output $i$ depend on?
+# Under a causal mask, it has to depend on every token up to $i$ and on none after it.
+# The [**influence map**](glossary.ipynb#influence-map) marks the cell $(i, j)$ if output $i$
+# changes at all when token $j$ changes a little, which it finds out from gradients.
+# So it has to be a full lower triangle.
+# We use eight tokens with 32 features, cut into four heads, and no matrices.
 
 
 # %% causal-map
@@ -487,13 +540,16 @@ for ax, (name, seen) in zip(axes, maps.items(), strict=True):
 axes[0].set_ylabel("output")
 show_figure(axes[0], "7.4")
 
-# %% slice-text [markdown]
-# &ZeroWidthSpace;<!--above-->No broken layer has the full triangle. Two of them see the future, and the other two miss most of the
-# past.
+# %% slice-text [markdown] above="No broken layer has"
+# No broken layer has the full triangle.
+# Two of them see the future, and the other two miss most of the past.
 #
-# **The slice test.** We split 12 features into three heads of four. Then head 1 has to hold features 4 to 7 of every
-# token of every sentence. If the slices are correct, a round trip tests the merge as well. (Exercise 4 closes two holes
-# that this test leaves.) Here are all our tests together.
+# **The slice test.**
+# We split 12 features into three heads of four.
+# Then head 1 has to hold features 4 to 7 of every token of every sentence.
+# If the slices are correct, a round trip tests the merge as well.
+# (Exercise 4 closes two holes that this test leaves.)
+# Here are all our tests together.
 
 
 # %% table-of-tests
@@ -513,51 +569,65 @@ tests = {
 }
 pd.DataFrame(tests, [*pairs]).T.replace({True: "passes", False: "fails"})
 
-# %% the-answer [markdown]
-# A good test is passed by the correct layer and failed by the other four. <!--above-->The causal map and the slice test
-# tell all four broken layers from the correct one without any training. The map shows which tokens a head mixes, and
-# the slice test also which features it holds.
+# %% the-answer [markdown] above="The causal map and"
+# A good test is passed by the correct layer and failed by the other four.
+# The causal map and the slice test tell all four broken layers from the correct one without any
+# training.
+# The map shows which tokens a head mixes, and the slice test also which features it holds.
 #
 # ## So what can two heads do that one cannot?
 #
-# They can keep two weighted averages apart. Asked for *owl and dog*, a single head returns one mixture of 0 and 7, and
-# the mixture does not say which number belongs to which animal. With two heads, one looks at the owl and the other at
-# the dog. The 0 and the 7 arrive in different features, so *0 and 7* is a different output from *7 and 0*.
+# They can keep two weighted averages apart.
+# Asked for *owl and dog*, a single head returns one mixture of 0 and 7,
+# and the mixture does not say which number belongs to which animal.
+# With two heads, one looks at the owl and the other at the dog.
+# The 0 and the 7 arrive in different features, so *0 and 7* is a different output from *7 and 0*.
 #
-# With head_dim $= E / H$, the second head costs no parameters. The price is that each head has fewer features, and that
-# the layer computes a second table of weights.
+# With head_dim $= E / H$, the second head costs no parameters.
+# The price is that each head has fewer features,
+# and that the layer computes a second table of weights.
 #
-# The line with the `transpose` is the one to test. Check where the numbers go.
+# The line with the `transpose` is the one to test.
+# Check where the numbers go.
 
 # %% further [markdown]
 # ## Further
 #
 # ### Why one head must fail
 #
-# Was the single head only badly trained? Suppose that it gives the weight $a$ to the first animal, a smaller weight $b$
-# to the second, and nothing to the others, whatever the numbers are. (If it prefers the second animal, the same
-# argument holds for the first number.)
+# Was the single head only badly trained?
+# Suppose that it gives the weight $a$ to the first animal, a smaller weight $b$ to the second,
+# and nothing to the others, whatever the numbers are.
+# (If it prefers the second animal, the same argument holds for the first number.)
 #
-# Look at how the second number is read. Each number $m$ adds its weight times some amount $w_m(g)$ to the score of the
-# guess $g$. If the numbers are 1 and 2, the guess 2 must beat the guess 1. If they are 2 and 1, the guess 1 must beat
-# the guess 2:
+# Look at how the second number is read.
+# Each number $m$ adds its weight times some amount $w_m(g)$ to the score of the guess $g$.
+# If the numbers are 1 and 2, the guess 2 must beat the guess 1.
+# If they are 2 and 1, the guess 1 must beat the guess 2:
 #
 # $$a\, w_1(2) + b\, w_2(2) > a\, w_1(1) + b\, w_2(1)$$
 #
 # $$a\, w_2(1) + b\, w_1(1) > a\, w_2(2) + b\, w_1(2)$$
 #
-# We add the two lines and divide by $a - b$. What remains is $w_1(2) + w_2(1) > w_1(1) + w_2(2)$.
+# We add the two lines and divide by $a - b$.
+# What remains is $w_1(2) + w_2(1) > w_1(1) + w_2(2)$.
 #
-# But if both numbers are 1, the guess 1 must win, so $w_1(1) > w_1(2)$. In the same way, $w_2(2) > w_2(1)$. These three
-# statements contradict each other. So a head that is right when the numbers are equal gets at most one of the two
-# orders right. Equal numbers come up in one question of eight, so it gets both numbers in at most 1/8 + 1/2 · 7/8 of
-# the questions, or 56%, however many features it has. Training found less than half of that.
+# But if both numbers are 1, the guess 1 must win, so $w_1(1) > w_1(2)$.
+# In the same way, $w_2(2) > w_2(1)$.
+# These three statements contradict each other.
+# So a head that is right when the numbers are equal gets at most one of the two orders right.
+# Equal numbers come up in one question of eight,
+# so it gets both numbers in at most 1/8 + 1/2 · 7/8 of the questions, or 56%,
+# however many features it has.
+# Training found less than half of that.
 #
 # ### What the contiguity error means
 #
-# A tensor is a row of numbers in memory and a rule for reading it. Its [**strides**](glossary.ipynb#stride) say how far
-# to step in memory to reach the next entry along each axis. Neither `view` nor `transpose` moves a number. `transpose`
-# swaps two sizes and their strides.
+# A tensor is a row of numbers in memory and a rule for reading it.
+# Its [**strides**](glossary.ipynb#stride) say how far to step in memory to reach the next entry
+# along each axis.
+# Neither `view` nor `transpose` moves a number.
+# `transpose` swaps two sizes and their strides.
 
 # %% strides
 cut = addresses.view(4, 3, 2)  # (tokens, heads, features)
@@ -570,23 +640,30 @@ cut.stride(), by_head.stride()
 by_head.view(4, 6)
 
 # %% further-contiguity-3 [markdown]
-# A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking through memory
-# step by step. `by_head` is not. The first row of the merged table would have to be 0, 1, 100, 101, 200, 201, and in
-# memory these lie 1, 5, 1, 5 and 1 steps apart. But an axis has a single stride, and so `view` refuses.
+# A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means
+# walking through memory step by step.
+# `by_head` is not.
+# The first row of the merged table would have to be 0, 1, 100, 101, 200, 201,
+# and in memory these lie 1, 5, 1, 5 and 1 steps apart.
+# But an axis has a single stride, and so `view` refuses.
 #
-# The error message recommends `reshape`, which copies the numbers if it must. If the axes are not in the order that you
-# intend, `reshape` joins the wrong numbers without an error. So if `view` complains, check the order of your axes
-# first.
+# The error message recommends `reshape`, which copies the numbers if it must.
+# If the axes are not in the order that you intend,
+# `reshape` joins the wrong numbers without an error.
+# So if `view` complains, check the order of your axes first.
 #
-# The absence of an error proves nothing either. `weights @ value` is a new tensor that lies in memory head by head, so
-# `view` without the transpose silently merges it in the wrong order.
+# The absence of an error proves nothing either.
+# `weights @ value` is a new tensor that lies in memory head by head,
+# so `view` without the transpose silently merges it in the wrong order.
 #
 # ### Two traps in PyTorch’s attention
 #
-# `nn.MultiheadAttention` computes what our class computes, but the interfaces hold some surprises. The first is that
-# the layer treats the *first* axis as the tokens and the second as the sentences, unless you pass `batch_first=True`.
-# Below are three sentences of five tokens each. We change sentence 0 and see which outputs change, first with the
-# default and then with `batch_first=True`.
+# `nn.MultiheadAttention` computes what our class computes, but the interfaces hold some surprises.
+# The first is that the layer treats the *first* axis as the tokens and the second as the sentences,
+# unless you pass `batch_first=True`.
+# Below are three sentences of five tokens each.
+# We change sentence 0 and see which outputs change,
+# first with the default and then with `batch_first=True`.
 
 # %% batch-axis
 torch.manual_seed(0)
@@ -600,13 +677,17 @@ for layer in (default, theirs):
     print(((after - before).abs().amax(dim=-1) > 1e-6).int())  # (N, L)
 
 # %% batch-axis-reading [markdown]
-# With the default, the other two sentences change as well, because the layer mixes the sentences and keeps the words
-# apart. The output has the correct shape. The weights would reveal the mistake by their shape, (5, 3, 3) instead of (3,
-# 5, 5), unless there are as many sentences as tokens.
+# With the default, the other two sentences change as well,
+# because the layer mixes the sentences and keeps the words apart.
+# The output has the correct shape.
+# The weights would reveal the mistake by their shape, (5, 3, 3) instead of (3, 5, 5),
+# unless there are as many sentences as tokens.
 #
-# The second trap is [**dropout**](glossary.ipynb#dropout). During training it sets some weights to zero and scales the
-# others up, and the layer returns the weights as they are *after* this step. So call `.eval()` before you look at
-# weights. Here are the row sums of head 0 for one sentence, in training mode and in `eval` mode.
+# The second trap is [**dropout**](glossary.ipynb#dropout).
+# During training it sets some weights to zero and scales the others up,
+# and the layer returns the weights as they are *after* this step.
+# So call `.eval()` before you look at weights.
+# Here are the row sums of head 0 for one sentence, in training mode and in `eval` mode.
 
 # %% dropout-sums
 torch.manual_seed(0)
@@ -621,32 +702,37 @@ for mode in (True, False):
 # %% remember [markdown]
 # ## What to remember
 #
-# - A head is one attention computation with its own queries, keys and values: for each query, one softmax and one
-#   weighted average. Several heads keep several averages apart.
-# - Project, split, attend, merge, project. To split, use `view` to get (N, L, H, head_dim) and then `transpose`. To
-#   merge, use `transpose` and then `reshape`.
-# - A head reads the whole token, because the layer projects before it splits. One large matrix is several small ones
-#   side by side.
-# - If head_dim is $E / H$, more heads need no more parameters, but each head has fewer features. Each head divides its
-#   raw scores by $\sqrt{\text{head\_dim}}$, not by $\sqrt{E}$.
-# - A correct shape, a successful round trip and a falling loss do not prove that the heads are correct. Compare each
-#   head with its slice, and draw the causal map.
+# - A head is one attention computation with its own queries, keys and values: for each query,
+#   one softmax and one weighted average.
+#   Several heads keep several averages apart.
+# - Project, split, attend, merge, project.
+#   To split, use `view` to get (N, L, H, head_dim) and then `transpose`.
+#   To merge, use `transpose` and then `reshape`.
+# - A head reads the whole token, because the layer projects before it splits.
+#   One large matrix is several small ones side by side.
+# - If head_dim is $E / H$, more heads need no more parameters, but each head has fewer features.
+#   Each head divides its raw scores by $\sqrt{\text{head\_dim}}$, not by $\sqrt{E}$.
+# - A correct shape, a successful round trip and a falling loss do not prove that the heads are
+#   correct.
+#   Compare each head with its slice, and draw the causal map.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the empty function below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the empty function below the task and run that cell.
+# Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (4 minutes)
 #
-# `x` has 6 tokens with 8 features each, and you want 4 heads. Someone writes `x.view(4, 6, 2)`. From which tokens
-# do the numbers in head 2 come?
+# `x` has 6 tokens with 8 features each, and you want 4 heads.
+# Someone writes `x.view(4, 6, 2)`.
+# From which tokens do the numbers in head 2 come?
 #
 # <details><summary>Hint</summary>
 #
-# Number all entries of `x` in the order in which they lie in memory. How many of them does a head get, and where does
-# head 2 begin?
+# Number all entries of `x` in the order in which they lie in memory.
+# How many of them does a head get, and where does head 2 begin?
 # </details>
 
 # %%
@@ -673,8 +759,10 @@ check_tokens_in_head(tokens_in_head_2_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
-# In `torch.einsum` you name every axis with a letter, and it sums over the letters that do not appear after the arrow.
-# You need no transpose, because you name the axes instead of moving them. These are the raw scores of all heads:
+# In `torch.einsum` you name every axis with a letter,
+# and it sums over the letters that do not appear after the arrow.
+# You need no transpose, because you name the axes instead of moving them.
+# These are the raw scores of all heads:
 
 # %% by-letters
 letters_q = torch.randn(2, 5, 3, 4)  # (N, L, H, head_dim)
@@ -682,13 +770,14 @@ letters_k = torch.randn(2, 7, 3, 4)  # (N, S, H, head_dim)
 torch.einsum("nlhd,nshd->nhls", letters_q, letters_k).shape
 
 # %% exercise-2-task [markdown]
-# Complete the computation: scale, softmax, weighted average. The output keeps the layout of the query, with the head
-# axis after the token axis.
+# Complete the computation: scale, softmax, weighted average.
+# The output keeps the layout of the query, with the head axis after the token axis.
 #
 # <details><summary>Hint</summary>
 #
-# The weights are <code>nhls</code> and the values <code>nshd</code>. Which letters does the output have, and in which
-# order? The number under the square root is the size of the query's last axis, <code>d</code>.
+# The weights are <code>nhls</code> and the values <code>nshd</code>.
+# Which letters does the output have, and in which order?
+# The number under the square root is the size of the query's last axis, <code>d</code>.
 # </details>
 
 
@@ -712,11 +801,13 @@ check_by_letters(attend_by_letters_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Repair ★★ (8 minutes)
 #
-# `broken` returns a tensor of the correct shape but has three bugs. Write `mended`, a version without them.
+# `broken` returns a tensor of the correct shape but has three bugs.
+# Write `mended`, a version without them.
 #
 # <details><summary>Hint</summary>
 #
-# After every line, write down what each axis means. How many terms does one dot product have?
+# After every line, write down what each axis means.
+# How many terms does one dot product have?
 # </details>
 
 
@@ -751,27 +842,36 @@ check_mended_heads(mended_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Implement ★★★ (12 minutes)
 #
-# The slice test of this lesson has two holes. It looks at only one head, and it tries `merge` only on what `split` has
-# just returned. These heads still lie in memory in the order of the tokens. In our layer, `merge` gets `weights @ value`,
-# a new tensor that lies in memory head by head. With the addresses from “Follow the numbers”, the two orders are:
+# The slice test of this lesson has two holes.
+# It looks at only one head, and it tries `merge` only on what `split` has just returned.
+# These heads still lie in memory in the order of the tokens.
+# In our layer, `merge` gets `weights @ value`, a new tensor that lies in memory head by head.
+# With the addresses from “Follow the numbers”, the two orders are:
 #
 # ```text
 # as split returns them:      000 001 010 011 020 021 100 101 110 111 120 121 200 ...
 # after heads.contiguous():   000 001 100 101 200 201 300 301 010 011 110 111 210 ...
 # ```
 #
-# `heads.contiguous()` copies the first order into the second, and no entry of the tensor changes. PyTorch’s own functions
-# give the same result for both. But a `merge` that reads the memory directly, as a hand-written kernel may do, can be
-# correct for one of them and wrong for the other.
+# `heads.contiguous()` copies the first order into the second, and no entry of the tensor changes.
+# PyTorch’s own functions give the same result for both.
+# But a `merge` that reads the memory directly, as a hand-written kernel may do,
+# can be correct for one of them and wrong for the other.
 #
-# Write a test without these holes, for any pair of functions `split(x, num_heads)` and `merge(heads)`. It should return
-# True if two things hold: head $h$ holds its slice of every token of every sentence, for every $h$, and `merge` joins
-# the heads correctly, both as `split` returns them and after `heads.contiguous()`. Otherwise it should return False.
-# (Your test need not handle a `merge` that raises an error.) The check tries your test on correct and wrong pairs.
+# Write a test without these holes,
+# for any pair of functions `split(x, num_heads)` and `merge(heads)`.
+# It should return True if two things hold:
+# head $h$ holds its slice of every token of every sentence, for every $h$,
+# and `merge` joins the heads correctly,
+# both as `split` returns them and after `heads.contiguous()`.
+# Otherwise it should return False.
+# (Your test need not handle a `merge` that raises an error.)
+# The check tries your test on correct and wrong pairs.
 #
 # <details><summary>Hint</summary>
 #
-# Use numbers that are all different, such as those from <code>torch.arange</code>, and give all axes different sizes.
+# Use numbers that are all different, such as those from <code>torch.arange</code>,
+# and give all axes different sizes.
 # What must <code>split(x, H)[:, h]</code> be equal to?
 # </details>
 
@@ -801,81 +901,123 @@ check_pair_test(is_correct_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend changes `merge` and says: “It must be correct. The shape matches, and the model still learns.” Answer in two
-# sentences.
+# A friend changes `merge` and says: “It must be correct.
+# The shape matches, and the model still learns.”
+# Answer in two sentences.
 #
 # <details><summary>An answer</summary>
 #
-# A merge that scrambles the heads has the same shape, and in a task like copying, with lists that all have the same
-# length, the parameters around it can learn to live with the shuffle. Ask for a test that shows where each number comes
-# from: compare every head with its slice, merge the slices again, and draw the causal map.
+# A merge that scrambles the heads has the same shape, and in a task like copying,
+# with lists that all have the same length,
+# the parameters around it can learn to live with the shuffle.
+# Ask for a test that shows where each number comes from: compare every head with its slice,
+# merge the slices again, and draw the causal map.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer built in this lesson. By
-# default it has biases and expects (L, N, E). It returns the output and the weights. The weights are averaged over the
-# heads unless you pass `average_attn_weights=False`, and with `need_weights=False` you get None in their place. True in
-# its Boolean masks means *blocked*. `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours, which
-# always expects (N, L, E).
+# `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer built in
+# this lesson.
+# By default it has biases and expects (L, N, E).
+# It returns the output and the weights.
+# The weights are averaged over the heads unless you pass `average_attn_weights=False`,
+# and with `need_weights=False` you get None in their place.
+# True in its Boolean masks means *blocked*.
+# `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours,
+# which always expects (N, L, E).
 #
-# `F.scaled_dot_product_attention` attends over the last two axes and accepts any number of axes in front of them. With
-# heads, the shape is (N, H, L, head_dim). It divides by the square root of the last size, it returns only the output,
+# `F.scaled_dot_product_attention` attends over the last two axes and accepts any number of axes in
+# front of them.
+# With heads, the shape is (N, H, L, head_dim).
+# It divides by the square root of the last size, it returns only the output,
 # and True in its Boolean mask means *may attend*.
 
 # %% sources [markdown]
 # ## Sources
 #
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017, section 3.2.2: multi-head
-#   attention, and what is lost in a single average.
-# - Baan, [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6): a merge
-#   without a transpose, in a model that had nevertheless learned to copy. As the pull request says, this is probably
-#   because copying demands too little.
-# - Gemma Team, [Gemma: Open Models Based on Gemini Research and Technology](https://arxiv.org/abs/2403.08295), 2024,
-#   table 1: a head_dim that is not $E / H$.
-# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650), 2019: in trained
-#   models many heads can be removed.
-# - The step from one small matrix for each head to a single large one follows chapter 3 of Sebastian Raschka’s [Build a
-#   Large Language Model (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
+#   section 3.2.2: multi-head attention, and what is lost in a single average.
+# - Baan, [transformer-from-scratch,
+#   pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6):
+#   a merge without a transpose, in a model that had nevertheless learned to copy.
+#   As the pull request says, this is probably because copying demands too little.
+# - Gemma Team, [Gemma: Open Models Based on Gemini Research and
+#   Technology](https://arxiv.org/abs/2403.08295), 2024, table 1: a head_dim that is not $E / H$.
+# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650),
+#   2019: in trained models many heads can be removed.
+# - The step from one small matrix for each head to a single large one follows chapter 3 of
+#   Sebastian Raschka’s [Build a Large Language Model
+#   (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 # - Weights after dropout: [PyTorch, issue 42929](https://github.com/pytorch/pytorch/issues/42929).
 
 # %% next [markdown]
 # ## Next
 #
-# Lesson 8, [What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
+# Lesson 8, [What attention costs,
+# and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Two animals: 13. The layer: 9. Follow the numbers: 4. Broken layers, with the explorer: 11. Training
-# and tests: 10. The answer: 3. Leave “Further” for home.
+# **50 minutes.**
+# Two animals: 13.
+# The layer: 9.
+# Follow the numbers: 4.
+# Broken layers, with the explorer: 11.
+# Training and tests: 10.
+# The answer: 3.
+# Leave “Further” for home.
 #
-# **Where a class stalls.** *“But the shape is correct”:* give every student a card with a number such as 210, and let
-# the class sort itself, first by token and then by head. *Confusing `reshape` with `transpose`:* ask what each of them
-# does to the shape and to the order in memory. *“Why not one large head?”:* go back to the row with 128 features, and to the mixture of two
-# numbers. *“How many heads should I use?”:* say that many models choose a head_dim of 64 or 128.
+# **Where a class stalls.**
+# *“But the shape is correct”:* give every student a card with a number such as 210,
+# and let the class sort itself, first by token and then by head.
+# *Confusing `reshape` with `transpose`:*
+# ask what each of them does to the shape and to the order in memory.
+# *“Why not one large head?”:* go back to the row with 128 features,
+# and to the mixture of two numbers.
+# *“How many heads should I use?”:* say that many models choose a head_dim of 64 or 128.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** `x` is (2, 5, 12). Which line splits it into 3 heads? **`x.view(2, 5, 3, 4).transpose(1, 2)`.** *`x.view(2, 3,
-# 5, 4)`* cuts each sentence into three blocks of neighbouring numbers, so that head 0 gets all of token 0 and two
-# thirds of token 1. *`x.view(2, 5, 4, 3).permute(0, 3, 1, 2)`* has the correct shape too, but gives head 0 the features
-# 0, 3, 6 and 9. That is harmless if you train from scratch, but wrong for parameters trained in the other order.
+# **1.**
+# `x` is (2, 5, 12).
+# Which line splits it into 3 heads?
+# **`x.view(2, 5, 3, 4).transpose(1, 2)`.**
+# *`x.view(2, 3, 5, 4)`* cuts each sentence into three blocks of neighbouring numbers,
+# so that head 0 gets all of token 0 and two thirds of token 1.
+# *`x.view(2, 5, 4, 3).permute(0, 3, 1, 2)`* has the correct shape too,
+# but gives head 0 the features 0, 3, 6 and 9.
+# That is harmless if you train from scratch, but wrong for parameters trained in the other order.
 #
-# **2.** `merge(split(x))` equals `x`. What does that show? **That the two undo each other.** *Both are correct:* a pair
-# of shortcuts passes too. *Each head holds all tokens:* the round trip never looks into a head.
+# **2.**
+# `merge(split(x))` equals `x`.
+# What does that show?
+# **That the two undo each other.**
+# *Both are correct:* a pair of shortcuts passes too.
+# *Each head holds all tokens:* the round trip never looks into a head.
 #
-# **3.** The loss falls. What does that show? **Neither that the heads are correct nor that the layer attends.** *The
-# heads are correct:* in a task like copying, attention can make up for a fixed shuffle if the tokens carry their place.
+# **3.**
+# The loss falls.
+# What does that show?
+# **Neither that the heads are correct nor that the layer attends.**
+# *The heads are correct:* in a task like copying,
+# attention can make up for a fixed shuffle if the tokens carry their place.
 # *The layer attends:* copying needs no other token.
 #
-# **4.** A layer is given 8 heads instead of 1, and its width stays the same. What grows by a factor of 8? **The number
-# of attention weights.** *The parameters:* each head has an eighth of the rows of each input matrix. *The length of a
-# row of scores:* a row has one entry for each key.
+# **4.**
+# A layer is given 8 heads instead of 1, and its width stays the same.
+# What grows by a factor of 8?
+# **The number of attention weights.**
+# *The parameters:* each head has an eighth of the rows of each input matrix.
+# *The length of a row of scores:* a row has one entry for each key.
 #
-# **5.** The scores have the shape (N, L, H, H). What happened? **The transpose in `split` is missing.** *Everything is
-# fine:* look at which axes are multiplied. *The mask has the wrong shape:* no mask has been used yet.
+# **5.**
+# The scores have the shape (N, L, H, H).
+# What happened?
+# **The transpose in `split` is missing.**
+# *Everything is fine:* look at which axes are multiplied.
+# *The mask has the wrong shape:* no mask has been used yet.
 # </details>

@@ -1,28 +1,39 @@
-# %% opening [markdown]
+# %% opening [markdown] above="So how do you"
 # # 9 · The attention clinic: finding a bug without a correct version
 #
-# You have written attention. It runs, the output has the correct shape, and the loss goes down. Is it correct? Lesson 7
-# showed that none of this proves it: layers with scrambled heads returned the correct shape and learned to copy.
+# You have written attention.
+# It runs, the output has the correct shape, and the loss goes down.
+# Is it correct?
+# Lesson 7 showed that none of this proves it:
+# layers with scrambled heads returned the correct shape and learned to copy.
 #
-# If a correct version exists, you can compare yours with it on random numbers. But often there is none: you wrote your
-# own attention precisely because it has a new mask or a new scale. And a comparison only shows *that* something is
-# wrong, not *what*. <!--above-->So how do you find a bug without a correct version?
+# If a correct version exists, you can compare yours with it on random numbers.
+# But often there is none: you wrote your own attention precisely because it has a new mask or a new
+# scale.
+# And a comparison only shows *that* something is wrong, not *what*.
+# So how do you find a bug without a correct version?
 #
-# You do know some properties that softmax attention must have, whatever the numbers are. The weights of a query add up
-# to 1 (unless all its keys are blocked, or dropout is on), and no output depends on a blocked key. A [**probe**](glossary.ipynb#probe)
-# tests one such property. It chooses inputs for which the output reveals the property, or it changes one thing and looks
-# at what moves. In this lesson you will probe broken functions and layers, which we call patients. At the end a program,
-# the clinic, will examine code of your own.
+# You do know some properties that softmax attention must have, whatever the numbers are.
+# The weights of a query add up to 1 (unless all its keys are blocked, or dropout is on),
+# and no output depends on a blocked key.
+# A [**probe**](glossary.ipynb#probe) tests one such property.
+# It chooses inputs for which the output reveals the property,
+# or it changes one thing and looks at what moves.
+# In this lesson you will probe broken functions and layers, which we call patients.
+# At the end a program, the clinic, will examine code of your own.
 #
-# **You need:** [lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb) (the square root of $d_k$),
-# [lesson 3](03_masks_who_may_look_at_whom.ipynb) (masks, padding and the leak test) and
-# [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb) (heads).
+# **You need:** [lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# (the square root of $d_k$), [lesson 3](03_masks_who_may_look_at_whom.ipynb) (masks,
+# padding and the leak test) and [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# (heads).
 #
-# **You will be able to:** test attention when you have no correct version and work out the bug from what changes, tell a
-# test that can see a bug from one that cannot, draw which tokens each output of a layer depends on, examine code of your
-# own with `diagnose`, and say what its report proves and what it does not.
+# **You will be able to:** test attention when you have no correct version and work out the bug from
+# what changes, tell a test that can see a bug from one that cannot,
+# draw which tokens each output of a layer depends on, examine code of your own with `diagnose`,
+# and say what its report proves and what it does not.
 #
-# **Time:** 50 minutes in class, or 95 on your own with the exercises. “Further” takes another 15.
+# **Time:** 50 minutes in class, or 95 on your own with the exercises.
+# “Further” takes another 15.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -42,9 +53,11 @@ lesson_setup()
 # %% a-test-that-cannot-fail [markdown]
 # ## A test that cannot see the bug
 #
-# Here are a correct `attention` and a first patient, `patient_a`, which has one bug. The five sizes of the inputs are all different, so
-# that a mix-up of two axes has a chance to show: $N = 2$ sequences, $L = 5$ queries, $S = 7$ keys, $E = 11$ features,
-# and $E_v = 3$ features in a value. The numbers are random, and in float64 a rounding error cannot be mistaken for a bug.
+# Here are a correct `attention` and a first patient, `patient_a`, which has one bug.
+# The five sizes of the inputs are all different, so that a mix-up of two axes has a chance to show:
+# $N = 2$ sequences, $L = 5$ queries, $S = 7$ keys, $E = 11$ features,
+# and $E_v = 3$ features in a value.
+# The numbers are random, and in float64 a rounding error cannot be mistaken for a bug.
 
 # %% patient-a
 N, L, S, E, Ev = 2, 5, 7, 11, 3
@@ -66,14 +79,17 @@ def patient_a(query, key, value):
 
 attention(query, key, value).shape, patient_a(query, key, value).shape
 
-# %% probe-1 [markdown]
-# &ZeroWidthSpace;<!--above-->Patient A passes the shape test like `attention`, and so would a function that returns nothing but zeros. Do not trust a test until you have
-# seen it fail on the bug that you fear.
+# %% probe-1 [markdown] above="Patient A passes the"
+# Patient A passes the shape test like `attention`,
+# and so would a function that returns nothing but zeros.
+# Do not trust a test until you have seen it fail on the bug that you fear.
 #
 # ## Probe 1: values that show the weights
 #
-# Each output is a weighted sum of values. Let value $j$ be 1 in feature $j$ and 0 in all others. Then feature $j$ of
-# the output *is* weight $j$. This works for functions that accept values with $S$ features.
+# Each output is a weighted sum of values.
+# Let value $j$ be 1 in feature $j$ and 0 in all others.
+# Then feature $j$ of the output *is* weight $j$.
+# This works for functions that accept values with $S$ features.
 
 
 # %% weights-of
@@ -86,24 +102,29 @@ def weights_of(attend, query, key):
 for attend in (attention, patient_a):
     print(weights_of(attend, query, key)[0].sum(dim=-1))  # of each query
 
-# %% probe-2 [markdown]
-# &ZeroWidthSpace;<!--above-->The weights of patient A do not add up to 1 for each query. Its softmax runs over the queries, so the weights of each
-# *key* add up to 1. Each of the 7 keys hands out a total weight of 1, so the 5 sums above add up to 7.
+# %% probe-2 [markdown] above="The weights of patient" below="So the logarithm of"
+# The weights of patient A do not add up to 1 for each query.
+# Its softmax runs over the queries, so the weights of each *key* add up to 1.
+# Each of the 7 keys hands out a total weight of 1, so the 5 sums above add up to 7.
 #
 # ## Probe 2: the divisor
 #
-# Are the scores divided by the correct number? The softmax raises $e$ to each score and divides by the sum of the row,
-# and each score is a raw score, a dot product, divided by some number. <!--below-->So the logarithm of a weight is a raw
-# score divided by this number, minus a constant of the row.
+# Are the scores divided by the correct number?
+# The softmax raises $e$ to each score and divides by the sum of the row,
+# and each score is a raw score, a dot product, divided by some number.
+# So the logarithm of a weight is a raw score divided by this number, minus a constant of the row.
 #
 # $$\log w_j = \frac{\text{raw score}_j}{\text{divisor}} - \text{a constant}$$
 #
-# You know the raw scores. If you plot the logarithms of the weights against them, the points of a row lie on a straight
-# line with the slope 1/divisor. `divisor_of` subtracts the mean of each row, which removes the constant. The
-# least-squares slope is then the sum of raw · log over the sum of raw · raw, and the divisor is the inverse of the slope.
+# You know the raw scores.
+# If you plot the logarithms of the weights against them,
+# the points of a row lie on a straight line with the slope 1/divisor.
+# `divisor_of` subtracts the mean of each row, which removes the constant.
+# The least-squares slope is then the sum of raw · log over the sum of raw · raw,
+# and the divisor is the inverse of the slope.
 #
-# Patient B forgets to divide. Patient C divides by 8, the number used in the original Transformer, where a head has 64
-# features.
+# Patient B forgets to divide.
+# Patient C divides by 8, the number used in the original Transformer, where a head has 64 features.
 
 
 # %% divisor-of
@@ -164,15 +185,18 @@ axes[0].set_ylabel("log of the weight,\nminus the mean of its row")
 axes[0].legend(loc="upper left")
 show_figure(axes[0], "9.1")
 
-# %% certificate [markdown]
-# With 11 features the divisor should be $\sqrt{11} = 3.317$. Figure 9.1 repeats the probe at
-# three sizes. <!--above-->At 64 features the points of patient C lie on those of attention. So a test at a single size cannot
-# tell a rule from a constant.
+# %% certificate [markdown] above="At 64 features the"
+# With 11 features the divisor should be $\sqrt{11} = 3.317$.
+# Figure 9.1 repeats the probe at three sizes.
+# At 64 features the points of patient C lie on those of attention.
+# So a test at a single size cannot tell a rule from a constant.
 #
 # ### A test with stored numbers
 #
-# A public course checks your attention by comparing its output with stored correct numbers (see Sources). These are its
-# inputs: three queries, three keys and three values of four features, all of them whole numbers up to 114.
+# A public course checks your attention by comparing its output with stored correct numbers
+# (see Sources).
+# These are its inputs: three queries, three keys and three values of four features,
+# all of them whole numbers up to 114.
 
 # %% course-inputs
 rows = [[12.0, 2, 17, 88], [1, 43, 13, 7], [69, 48, 18, 55]]
@@ -191,18 +215,22 @@ for attend in (attention, patient_a, patient_b, patient_c):
     output = attend(course_query, course_key, course_value)
     print(f"{attend.__name__:10} passes: {torch.equal(output, stored)}")
 
-# %% probe-3 [markdown]
-# &ZeroWidthSpace;<!--above-->The test catches patient A, but B and C return exactly the stored numbers. In each row the best score leads by thousands.
-# Even after a division its key gets a weight that rounds to 1, so the output is a copy of one value.
+# %% probe-3 [markdown] above="The test catches patient"
+# The test catches patient A, but B and C return exactly the stored numbers.
+# In each row the best score leads by thousands.
+# Even after a division its key gets a weight that rounds to 1,
+# so the output is a copy of one value.
 #
-# So test with random numbers of about size 1, as we did above. Much smaller ones are no better: if all scores are close
-# to 0, the weights are nearly equal with any divisor.
+# So test with random numbers of about size 1, as we did above.
+# Much smaller ones are no better: if all scores are close to 0,
+# the weights are nearly equal with any divisor.
 #
 # ## Probe 3: the leak test draws the mask
 #
-# Recall the leak test: replace a token and look at which outputs move. A friend tests her causal layer on
-# a sequence of five tokens. When she replaces the last token, only the last output moves. When she replaces the first,
-# all outputs move, so her test can see a change.
+# Recall the leak test: replace a token and look at which outputs move.
+# A friend tests her causal layer on a sequence of five tokens.
+# When she replaces the last token, only the last output moves.
+# When she replaces the first, all outputs move, so her test can see a change.
 
 # %% ask-leak
 predict("09/two-tokens")
@@ -247,14 +275,19 @@ for output, token in seen.triu(1).nonzero().tolist():
     axes[1].text(token + 0.5, output + 0.5, "leak", ha="center", va="center", color="w")
 show_figure(axes[0], "9.2")
 
-# %% patient-d-text [markdown]
-# Her layer may still leak. <!--above-->`leaky` has three open cells above the diagonal, and it passes both of her
-# tests. These cover only the first and the last column of Figure 9.2. The leaks are in the columns between. So replace every token in turn.
+# %% patient-d-text [markdown] above="`leaky` has three open"
+# Her layer may still leak.
+# `leaky` has three open cells above the diagonal, and it passes both of her tests.
+# These cover only the first and the last column of Figure 9.2.
+# The leaks are in the columns between.
+# So replace every token in turn.
 #
-# For one layer of self-attention, the leak test draws the mask, except on the diagonal. Output $j$ can move with token $j$
-# even if the mask blocks this pair, because query $j$ is made from token $j$ too.
+# For one layer of self-attention, the leak test draws the mask, except on the diagonal.
+# Output $j$ can move with token $j$ even if the mask blocks this pair,
+# because query $j$ is made from token $j$ too.
 #
-# Patient D is a layer, and a layer has two modes: training mode, and evaluation mode, which `.eval()` switches on.
+# Patient D is a layer, and a layer has two modes: training mode, and evaluation mode,
+# which `.eval()` switches on.
 
 
 # %% patient-d
@@ -277,16 +310,20 @@ for ax, (title, switch) in zip(axes, modes.items(), strict=True):
     ax.set(xlabel="replaced token", ylabel="output")
 show_figure(axes[0], "9.3")
 
-# %% probe-4 [markdown]
-# In training mode patient D is causal. <!--above-->In evaluation mode every token of patient D sees the future. So the layer computes something
-# that it was not trained to compute. The layer in one of PyTorch’s own tutorials switches off causality in this way (see
-# Sources). So run the leak test once in each mode. For training mode, set dropout to 0 first, since otherwise the outputs
-# move at random.
+# %% probe-4 [markdown] above="In evaluation mode every"
+# In training mode patient D is causal.
+# In evaluation mode every token of patient D sees the future.
+# So the layer computes something that it was not trained to compute.
+# The layer in one of PyTorch’s own tutorials switches off causality in this way (see Sources).
+# So run the leak test once in each mode.
+# For training mode, set dropout to 0 first, since otherwise the outputs move at random.
 #
 # ## Probe 4: change what is blocked
 #
-# The last two of the seven keys are padding. Patient E gives them a weight of 0, but only after the softmax. What the
-# padding contains must not matter, so we write 99 into all its features, first into its values and then into its keys.
+# The last two of the seven keys are padding.
+# Patient E gives them a weight of 0, but only after the softmax.
+# What the padding contains must not matter, so we write 99 into all its features,
+# first into its values and then into its keys.
 
 
 # %% patient-e
@@ -310,17 +347,21 @@ print((patient_e(query, key_99, value, real) - plain).abs().max())
 sums = weights_of(lambda q, k, v: patient_e(q, k, v, real), query, key).sum(dim=-1)
 print(sums[0])  # of the weights of each query
 
-# %% lost-weight [markdown]
-# &ZeroWidthSpace;<!--above-->Only the keys of the padding move the output of patient E. A weight of 0 hides the value. But the score of the padding is still part of the sum by
-# which the softmax divides, and it takes weight from the real keys: the sums in the last line are below 1. So always change both the values and the
-# keys. The
-# repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
+# %% lost-weight [markdown] above="Only the keys of"
+# Only the keys of the padding move the output of patient E. A weight of 0 hides the value.
+# But the score of the padding is still part of the sum by which the softmax divides,
+# and it takes weight from the real keys: the sums in the last line are below 1.
+# So always change both the values and the keys.
+# The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
 #
 # ### Your experiment: the weight that is lost
 #
-# The mask editor of lesson 3 can draw the weights that a function computes. Here it draws those of patient E, with “cat” as
-# padding. Beside each row is its sum. Whatever is missing from 1 is the weight that “cat” has taken. Which row would lose the most if
-# “sat” were padding instead? Try it.
+# The mask editor of lesson 3 can draw the weights that a function computes.
+# Here it draws those of patient E, with “cat” as padding.
+# Beside each row is its sum.
+# Whatever is missing from 1 is the weight that “cat” has taken.
+# Which row would lose the most if “sat” were padding instead?
+# Try it.
 
 
 # %% explore
@@ -341,13 +382,17 @@ MaskExplorer(function=patient_e_weights, mask="none", padding=[1], ask=False)
 #
 # ## Two more probes, and a table
 #
-# **Alone or in a batch?** The sequences of a batch must not influence each other. So give the function one sequence by
-# itself, and compare the result with what it returns for the same sequence in the batch.
+# **Alone or in a batch?**
+# The sequences of a batch must not influence each other.
+# So give the function one sequence by itself,
+# and compare the result with what it returns for the same sequence in the batch.
 #
-# **Do the outputs follow the queries?** If you shuffle the queries, the outputs must be shuffled in the same way. This
-# holds for functions without a causal mask and without positions.
+# **Do the outputs follow the queries?**
+# If you shuffle the queries, the outputs must be shuffled in the same way.
+# This holds for functions without a causal mask and without positions.
 #
-# Let us write each probe that needs no mask as a function, and try them on two more patients as well.
+# Let us write each probe that needs no mask as a function,
+# and try them on two more patients as well.
 
 
 # %% probes
@@ -392,21 +437,24 @@ tried = [attention, patient_a, patient_b, patient_c, patient_f, patient_g]
 results = {f.__name__: {p.__name__: p(f) for p in probes} for f in tried}
 pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 
-# %% the-clinic [markdown]
-# &ZeroWidthSpace;<!--above-->The shape test catches none of the patients, but each of them fails at least one other probe. The divisor probe
-# catches all five. But it explains only B and C, because it assumes that the weights of a query come from one softmax
-# over its own keys. In the others that is not so:
+# %% the-clinic [markdown] above="The shape test catches"
+# The shape test catches none of the patients, but each of them fails at least one other probe.
+# The divisor probe catches all five.
+# But it explains only B and C, because it assumes that the weights of a query come from one softmax
+# over its own keys.
+# In the others that is not so:
 #
-# - **A** divides each weight by a sum over the queries. So the constant in our formula differs from key to key, and the
-#   points no longer lie on one line.
+# - **A** divides each weight by a sum over the queries.
+#   So the constant in our formula differs from key to key,
+#   and the points no longer lie on one line.
 # - **F** returns its numbers in the wrong places, so probe 1 reads the wrong weights.
 # - **G** lets a query attend to the other sequence as well.
 #
-# A rule of thumb: if the divisor fails together with another probe, begin with the other one. And if your code adds a
-# bias to the scores, the points leave the line even with a correct divisor.
+# A rule of thumb: if the divisor fails together with another probe, begin with the other one.
+# And if your code adds a bias to the scores, the points leave the line even with a correct divisor.
 #
-# Without a mask, shuffling the keys together with their values must change nothing, and neither must adding
-# one vector to all keys.
+# Without a mask, shuffling the keys together with their values must change nothing,
+# and neither must adding one vector to all keys.
 #
 # ## Let the clinic do it
 #
@@ -415,12 +463,14 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 # %% report-b
 diagnose(patient_b)
 
-# %% read-the-report [markdown]
-# &ZeroWidthSpace;<!--above-->The headline names the [**finding**](glossary.ipynb#finding), and the sentence below it says what is wrong. The table is
-# the evidence: the factor, which is 1 over our divisor, stays the same while $1/\sqrt{d_k}$ changes ($d_k$ is our $E$).
+# %% read-the-report [markdown] above="The headline names the"
+# The headline names the [**finding**](glossary.ipynb#finding),
+# and the sentence below it says what is wrong.
+# The table is the evidence: the factor, which is 1 over our divisor,
+# stays the same while $1/\sqrt{d_k}$ changes ($d_k$ is our $E$).
 #
-# The clinic cannot know what you mean. The next function is correct, but in its mask True means *blocked*, as in
-# `nn.MultiheadAttention`.
+# The clinic cannot know what you mean.
+# The next function is correct, but in its mask True means *blocked*, as in `nn.MultiheadAttention`.
 
 
 # %% mine
@@ -432,16 +482,18 @@ def mine(query, key, value, mask):
 print(diagnose(mine).ok, diagnose(mine, mask="blocked").ok)
 diagnose(mine)
 
-# %% a-layer [markdown]
-# The first outcome is None. <!--above-->The report asks what True means in the mask, and names the option that
-# answers. With the option, the
-# outcome is True. It would be False if there were a finding.
+# %% a-layer [markdown] above="The report asks what"
+# The first outcome is None.
+# The report asks what True means in the mask, and names the option that answers.
+# With the option, the outcome is True.
+# It would be False if there were a finding.
 #
 # ## Your own function, your own layer
 #
-# Paste your `masked_attention` of lesson 3, your layer of lesson 7 or any other attention code that you have written into the next cell.
-# If you have none at hand, take the function that is there. The layer takes its
-# attention function as an argument, so that you can swap in another one.
+# Paste your `masked_attention` of lesson 3,
+# your layer of lesson 7 or any other attention code that you have written into the next cell.
+# If you have none at hand, take the function that is there.
+# The layer takes its attention function as an argument, so that you can swap in another one.
 
 
 # %% your-own
@@ -465,15 +517,18 @@ class MyLayer(torch.nn.Module):  # three heads
 print(diagnose(your_own).summary)
 diagnose(MyLayer(your_own))
 
-# %% not-proved [markdown]
-# &ZeroWidthSpace;<!--above-->The function and the layer both fail the divisor probe. A layer makes its own queries, keys and values, so you cannot use probes 1 and 2 on it from
-# outside. The clinic records the matrix products of a forward pass instead. If it finds those in which queries are
-# multiplied by keys and weights by values, it reads the raw scores and the weights there.
+# %% not-proved [markdown] above="The function and the"
+# The function and the layer both fail the divisor probe.
+# A layer makes its own queries, keys and values,
+# so you cannot use probes 1 and 2 on it from outside.
+# The clinic records the matrix products of a forward pass instead.
+# If it finds those in which queries are multiplied by keys and weights by values,
+# it reads the raw scores and the weights there.
 #
 # ## What a report does not prove
 #
-# A probe sees what a function does only for the sizes and numbers that it tries. The next patient forgets its divisor if
-# there are 16 keys or more.
+# A probe sees what a function does only for the sizes and numbers that it tries.
+# The next patient forgets its divisor if there are 16 keys or more.
 
 
 # %% patient-long
@@ -486,10 +541,11 @@ print(diagnose(patient_long).summary)
 long_key = torch.randn(N, 16, E, dtype=torch.float64)
 print(divisor_of(patient_long, query, long_key)[0])
 
-# %% closing [markdown]
-# &ZeroWidthSpace;<!--above-->The clinic finds nothing wrong, because it tries at most 8 keys. If your code treats long inputs in another way,
-# probe it there yourself. The clinic can also be mistaken, so check a finding with a probe of your own before you change
-# your code.
+# %% closing [markdown] above=["The clinic finds nothing", "You use random numbers"]
+# The clinic finds nothing wrong, because it tries at most 8 keys.
+# If your code treats long inputs in another way, probe it there yourself.
+# The clinic can also be mistaken,
+# so check a finding with a probe of your own before you change your code.
 #
 # ## So how do you find a bug without a correct version?
 #
@@ -502,16 +558,18 @@ print(divisor_of(patient_long, query, long_key)[0])
 # 5. A sequence gives the same result alone as in a batch (G fails).
 # 6. The outputs follow the queries (F fails).
 #
-# &ZeroWidthSpace;<!--above-->You use random numbers and unequal sizes, and you make sure that each test can fail. A program like the clinic runs many
-# probes at once, but you have to say what you mean and judge what it reports.
+# You use random numbers and unequal sizes, and you make sure that each test can fail.
+# A program like the clinic runs many probes at once,
+# but you have to say what you mean and judge what it reports.
 
 # %% further [markdown]
 # ## Further
 #
 # ### Say what you mean
 #
-# If an option, a name or the docstring in your code says what you mean, `diagnose` judges your code by that. These are the
-# options that you are most likely to need:
+# If an option, a name or the docstring in your code says what you mean,
+# `diagnose` judges your code by that.
+# These are the options that you are most likely to need:
 #
 # | your code | your option |
 # |---|---|
@@ -522,10 +580,12 @@ print(divisor_of(patient_long, query, long_key)[0])
 # | It has to be called in a special way. | `call=adapter` |
 # | A finding is what you want. (The language model T5 leaves out the divisor on purpose.) | `meant={"scale-missing"}` |
 #
-# `report.ok` is None if something could not be examined, or if the clinic has to ask you something first; `report.gap` says
-# what is missing. The function below reads its dropout from a dictionary, which the clinic cannot guess. For such cases,
-# write an adapter, which is a function that calls yours. The adapter receives your function, the query, the key, the value and a mask that is either None or a
-# Boolean tensor in which True means “may attend”.
+# `report.ok` is None if something could not be examined,
+# or if the clinic has to ask you something first; `report.gap` says what is missing.
+# The function below reads its dropout from a dictionary, which the clinic cannot guess.
+# For such cases, write an adapter, which is a function that calls yours.
+# The adapter receives your function, the query, the key,
+# the value and a mask that is either None or a Boolean tensor in which True means “may attend”.
 
 
 # %% how-to-call
@@ -543,8 +603,9 @@ print(diagnose(configured).ok, diagnose(configured, call=adapter).ok)
 # %% follow-sums [markdown]
 # ### A layer that cannot be followed
 #
-# A layer can also compute its scores without a matrix product, by multiplying a query and a key feature by feature and
-# adding up the products. Here is a correct layer of this kind, and one whose softmax runs over the queries.
+# A layer can also compute its scores without a matrix product,
+# by multiplying a query and a key feature by feature and adding up the products.
+# Here is a correct layer of this kind, and one whose softmax runs over the queries.
 
 
 # %% by-sums
@@ -565,14 +626,17 @@ for attend in (attention_by_sums, patient_a_by_sums):
     print(f"layer {diagnose(MyLayer(attend)).ok}, function {diagnose(attend).ok}")
 
 # %% not-followed [markdown]
-# In these layers there is no matrix product of queries and keys that the clinic could read. So it can check neither the
-# divisor nor the softmax, it cannot tell the correct layer from the wrong one, and it says so: the outcome of both is None.
+# In these layers there is no matrix product of queries and keys that the clinic could read.
+# So it can check neither the divisor nor the softmax,
+# it cannot tell the correct layer from the wrong one, and it says so: the outcome of both is None.
 # In such a case, examine the attention function by itself.
 #
 # ### How often is the clinic right?
 #
-# We wrote correct implementations of attention in the style of public code, and put textbook bugs into them, one at a
-# time. Half of them were set aside until the first clinic had been written. The table shows what it made of that half.
+# We wrote correct implementations of attention in the style of public code,
+# and put textbook bugs into them, one at a time.
+# Half of them were set aside until the first clinic had been written.
+# The table shows what it made of that half.
 # The clinic has been improved since then, with both halves in sight.
 
 # %% how-often jupyter={"source_hidden": true}
@@ -594,25 +658,33 @@ counts = panel.set_index(["examined", "answer"])[["count", "of"]].loc[list(rows)
 counts.set_axis(list(rows.values()))
 
 # %% how-often-read [markdown]
-# The first clinic reported nearly all bugs. But it also reported correct code as wrong, less often with the appropriate
-# options. And we wrote all of this code ourselves, so expect more false findings in your own code than the table shows.
+# The first clinic reported nearly all bugs.
+# But it also reported correct code as wrong, less often with the appropriate options.
+# And we wrote all of this code ourselves,
+# so expect more false findings in your own code than the table shows.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - A probe tests a property that your attention is meant to have. It needs no correct version.
-# - A correct shape proves nothing. Large whole numbers, equal sizes or a single size can hide a bug. Do not trust a
-#   test until you have seen it fail on the bug that you fear.
-# - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights. Their logarithms, plotted against the raw
-#   scores, reveal the divisor.
-# - Replace every token in turn, in training mode and in evaluation mode. For one layer, this draws the mask off the diagonal. Change the keys of the padding as well as its values.
-# - Tell `diagnose` what you mean, for example with `mask=` or `causal=`. A finding can be wrong, and “nothing wrong found” is
-#   a statement only about what was tried. If `report.ok` is None, something was not examined.
+# - A probe tests a property that your attention is meant to have.
+#   It needs no correct version.
+# - A correct shape proves nothing.
+#   Large whole numbers, equal sizes or a single size can hide a bug.
+#   Do not trust a test until you have seen it fail on the bug that you fear.
+# - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights.
+#   Their logarithms, plotted against the raw scores, reveal the divisor.
+# - Replace every token in turn, in training mode and in evaluation mode.
+#   For one layer, this draws the mask off the diagonal.
+#   Change the keys of the padding as well as its values.
+# - Tell `diagnose` what you mean, for example with `mask=` or `causal=`.
+#   A finding can be wrong, and “nothing wrong found” is a statement only about what was tried.
+#   If `report.ok` is None, something was not examined.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
 
 # %%
 from attnlab.exercises import check_disguise, check_hiding_sizes
@@ -621,12 +693,14 @@ from attnlab.exercises import check_learning_probe, check_mended_mask
 # %% exercise-1 [markdown]
 # ### 1 · Find the bug ★ (5 minutes)
 #
-# Patient X has a bug. Yet there are sizes for which no test can show it. Find the bug by reading the code, and return such sizes, each
-# at least 2.
+# Patient X has a bug.
+# Yet there are sizes for which no test can show it.
+# Find the bug by reading the code, and return such sizes, each at least 2.
 #
 # <details><summary>Hint</summary>
 #
-# In a batch, which of the five sizes is <code>shape[1]</code> of the key, and which one should be used instead?
+# In a batch, which of the five sizes is <code>shape[1]</code> of the key,
+# and which one should be used instead?
 # </details>
 
 
@@ -655,13 +729,15 @@ check_hiding_sizes(sizes_that_hide_it_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Repair ★ (8 minutes)
 #
-# `two_bugs` has two bugs. Write a corrected version, `mended`. The check uses `diagnose`.
+# `two_bugs` has two bugs.
+# Write a corrected version, `mended`.
+# The check uses `diagnose`.
 #
 # <details><summary>Hint</summary>
 #
-# For probe 2, turn it into a function of three arguments that blocks nothing:
-# <code>lambda q, k, v: two_bugs(q, k, v, torch.ones(L, S).bool())</code>. For probe 4, pass <code>real</code> as the mask, as
-# we did for patient E.
+# For probe 2, turn it into a function of three arguments that blocks nothing: <code>lambda q, k, v:
+# two_bugs(q, k, v, torch.ones(L, S).bool())</code>.
+# For probe 4, pass <code>real</code> as the mask, as we did for patient E.
 # </details>
 
 
@@ -692,16 +768,20 @@ check_mended_mask(mended_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Write a probe ★★ (10 minutes)
 #
-# `frozen_weights` and `frozen_query` return correct numbers, so they would pass all the probes in our table. Still, a part
-# of the model gets no gradient through them. Write a probe that returns True for correct functions. It should return
-# False for these two, and for any other function through which the query, the key or the value gets no gradient, or a
-# gradient of nothing but zeros. The check tries it on more functions of both kinds.
+# `frozen_weights` and `frozen_query` return correct numbers,
+# so they would pass all the probes in our table.
+# Still, a part of the model gets no gradient through them.
+# Write a probe that returns True for correct functions.
+# It should return False for these two, and for any other function through which the query,
+# the key or the value gets no gradient, or a gradient of nothing but zeros.
+# The check tries it on more functions of both kinds.
 #
 # <details><summary>Hint</summary>
 #
-# What does training need from a function besides its output? Give it fresh copies,
-# <code>t.detach().clone().requires_grad_()</code>, and look at <em>all three</em> gradients after
-# <code>backward()</code>. Can <code>backward()</code> run if the output has no gradient at all?
+# What does training need from a function besides its output?
+# Give it fresh copies, <code>t.detach().clone().requires_grad_()</code>,
+# and look at <em>all three</em> gradients after <code>backward()</code>.
+# Can <code>backward()</code> run if the output has no gradient at all?
 # </details>
 
 
@@ -743,12 +823,15 @@ check_learning_probe(learning_probe_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Fool a test ★★ (12 minutes)
 #
-# `weak_check` compares the output of a function with the correct one, on random numbers. Write a wrong attention
-# function that passes it and that `diagnose` catches. Its bug must be one that none of our patients has.
+# `weak_check` compares the output of a function with the correct one, on random numbers.
+# Write a wrong attention function that passes it and that `diagnose` catches.
+# Its bug must be one that none of our patients has.
 #
 # <details><summary>Hint</summary>
 #
-# How many sizes does the check try, and which? How many sequences, and which dtype? Does it look at its inputs afterwards?
+# How many sizes does the check try, and which?
+# How many sequences, and which dtype?
+# Does it look at its inputs afterwards?
 # </details>
 
 
@@ -779,36 +862,45 @@ check_disguise(disguised_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★ (4 minutes)
 #
-# A friend says: “I ran `diagnose` on my attention layer, and it found no bug. So my layer is correct.” Answer in two
-# sentences, and name one thing to look at in the report. Then compare your answer with ours.
+# A friend says: “I ran `diagnose` on my attention layer, and it found no bug.
+# So my layer is correct.”
+# Answer in two sentences, and name one thing to look at in the report.
+# Then compare your answer with ours.
 #
 # <details><summary>An answer</summary>
 #
-# Look at the outcome first: if it is None, something was not examined, and you should examine the attention function inside
-# the layer by itself. If it is True, no property
-# in the list failed at the sizes and numbers that were tried, which says nothing about properties that are not in it.
+# Look at the outcome first: if it is None, something was not examined,
+# and you should examine the attention function inside the layer by itself.
+# If it is True, no property in the list failed at the sizes and numbers that were tried,
+# which says nothing about properties that are not in it.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `torch.testing.assert_close` compares your output with that of a correct version, and `torch.autograd.gradcheck`
-# compares gradients with finite differences. `F.scaled_dot_product_attention` can serve as the correct version if yours
-# computes the same thing. In its Boolean mask, True means *may attend*, whereas in `nn.MultiheadAttention` it means
-# *blocked*. The function itself returns no weights, but probe 1 recovers them.
+# `torch.testing.assert_close` compares your output with that of a correct version,
+# and `torch.autograd.gradcheck` compares gradients with finite differences.
+# `F.scaled_dot_product_attention` can serve as the correct version if yours computes the same
+# thing.
+# In its Boolean mask, True means *may attend*,
+# whereas in `nn.MultiheadAttention` it means *blocked*.
+# The function itself returns no weights, but probe 1 recovers them.
 
 # %% sources [markdown]
 # ## Sources
 #
-# - Neuromatch Academy, [Deep Learning, W2D5, tutorial
+# - Neuromatch Academy, [Deep Learning, W2D5,
+#   tutorial
 #   1](https://github.com/NeuromatchAcademy/course-content-dl/blob/main/tutorials/W2D5_AttentionAndTransformers/W2D5_Tutorial1.ipynb),
 #   coding exercise 2: the check with large whole numbers (licence CC BY).
 # - PyTorch, [tutorial on scaled dot product
 #   attention](https://github.com/pytorch/tutorials/blob/main/intermediate_source/scaled_dot_product_attention_tutorial.py):
-#   causality tied to training. The same happened in [Kronos, issue 199](https://github.com/shiyu-coder/Kronos/issues/199).
-# - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522): T5 folds the divisor into its
-#   initialisation.
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017: heads with 64 features.
+#   causality tied to training.
+#   The same happened in [Kronos, issue 199](https://github.com/shiyu-coder/Kronos/issues/199).
+# - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522):
+#   T5 folds the divisor into its initialisation.
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017:
+#   heads with 64 features.
 
 # %% next [markdown]
 # ## Next
@@ -818,32 +910,59 @@ check_disguise(disguised_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** Probes 1 and 2: 11. The test with stored numbers: 5. Probes 3 and 4, with the explorer: 18. The table: 5.
-# The clinic, your own function and layer, and what a report does not prove: 11. Set “Further” as homework.
+# **50 minutes.**
+# Probes 1 and 2: 11.
+# The test with stored numbers: 5.
+# Probes 3 and 4, with the explorer: 18.
+# The table: 5.
+# The clinic, your own function and layer, and what a report does not prove: 11.
+# Set “Further” as homework.
 #
-# **Where a class stalls.** *The logarithm of probe 2:* let the class take the logarithms of one row of weights by hand and
-# subtract one from another. The sum in the softmax cancels. *“But it passes”:* let everyone write a wrong function that
-# passes. *Training and evaluation mode:* ask where `.eval()` is called in code that the students know. *“The program says
-# OK”:* ask what the program has tried.
+# **Where a class stalls.**
+# *The logarithm of probe 2:* let the class take the logarithms of one row of weights by hand and
+# subtract one from another.
+# The sum in the softmax cancels.
+# *“But it passes”:* let everyone write a wrong function that passes.
+# *Training and evaluation mode:* ask where `.eval()` is called in code that the students know.
+# *“The program says OK”:* ask what the program has tried.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** The output has the correct shape. What does that show? **Nothing about the numbers.** *The sequences stay apart:* a batch that
-# is joined into one text has the same shape. *The softmax runs over the correct axis:* patient A has the correct shape too.
+# **1.**
+# The output has the correct shape.
+# What does that show?
+# **Nothing about the numbers.**
+# *The sequences stay apart:* a batch that is joined into one text has the same shape.
+# *The softmax runs over the correct axis:* patient A has the correct shape too.
 #
-# **2.** All rows of weights add up to 1. What follows? **Other bugs may remain.** *The divisor is correct:* patient B passes.
+# **2.**
+# All rows of weights add up to 1.
+# What follows?
+# **Other bugs may remain.**
+# *The divisor is correct:* patient B passes.
 # *The causal mask works:* a leaking function passes too.
 #
-# **3.** A function is meant to be causal. With dropout switched off, you replace the last token of a sequence, and all
-# outputs move. What does this show? **It leaks.** *That is normal* is true without a mask. *Only the last token may
-# look ahead:* nothing comes after it.
+# **3.**
+# A function is meant to be causal.
+# With dropout switched off, you replace the last token of a sequence, and all outputs move.
+# What does this show?
+# **It leaks.**
+# *That is normal* is true without a mask.
+# *Only the last token may look ahead:* nothing comes after it.
 #
-# **4.** If you write 99 into the blocked keys, the output moves; if you write it into the blocked values, it does not. What is wrong?
-# **The weights are set to zero after the
-# softmax.** *The mask is inverted* and *there is no mask:* then the values would move it as well.
+# **4.**
+# If you write 99 into the blocked keys, the output moves; if you write it into the blocked values,
+# it does not.
+# What is wrong?
+# **The weights are set to zero after the softmax.**
+# *The mask is inverted* and *there is no mask:* then the values would move it as well.
 #
-# **5.** `diagnose` finds nothing wrong. What does this tell you? **No property that it tried has failed.** *It is correct at every size:* see `patient_long`.
+# **5.**
+# `diagnose` finds nothing wrong.
+# What does this tell you?
+# **No property that it tried has failed.**
+# *It is correct at every size:* see `patient_long`.
 # *It does what I want:* the clinic cannot know that.
 # </details>

@@ -1,21 +1,26 @@
-# %% opening [markdown]
+# %% opening [markdown] above="What can two layers"
 # # 12 · Two layers that look back
 #
-# A novel introduces a certain Mr Tolliver. A hundred pages later we read “and then Mr”, and a language model guesses
-# that *Tolliver* comes next. It never met this name in training, so it has to look it up in the text: where did I see
-# “Mr” before, and what came after it?
+# A novel introduces a certain Mr Tolliver.
+# A hundred pages later we read “and then Mr”,
+# and a language model guesses that *Tolliver* comes next.
+# It never met this name in training, so it has to look it up in the text:
+# where did I see “Mr” before, and what came after it?
 #
-# This sounds like a task made for attention. <!--above-->What can two layers of attention do that one cannot?
+# This sounds like a task made for attention.
+# What can two layers of attention do that one cannot?
 #
-# **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb), multi-head attention from [lesson
-# 7](07_multi_head_reshaping_without_scrambling.ipynb), and positions from [lesson 11](11_order.ipynb). You should know
-# what a loss and an optimizer are.
+# **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb),
+# multi-head attention from [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb),
+# and positions from [lesson 11](11_order.ipynb).
+# You should know what a loss and an optimizer are.
 #
-# **You will be able to:** write a model of several layers around a residual stream, and explain what a second layer
-# adds to the first; find a head by a score, read from its parameters what it searches for, and take it out; and tell a
-# lookup from a shortcut.
+# **You will be able to:** write a model of several layers around a residual stream,
+# and explain what a second layer adds to the first; find a head by a score,
+# read from its parameters what it searches for, and take it out; and tell a lookup from a shortcut.
 #
-# **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 5.
+# **Time:** 50 minutes in class, or 85 on your own with the exercises.
+# “Further” takes another 5.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -32,18 +37,21 @@ from attnlab.looking_back import make_texts, share_correct, to_text
 
 lesson_setup()
 
-# %% the-task [markdown]
+# %% the-task [markdown] below="A `^` under a"
 # ## A record with a scratch
 #
-# To train in seconds, we use texts in which many tokens can be guessed in this way. A record with a scratch plays a
-# loop of 8 to 15 different letters over and over. From the second round on, the needle jumps at random, about once in
-# four letters. We write each jump as a bar, `|`, after which the loop goes on from a random letter.
+# To train in seconds, we use texts in which many tokens can be guessed in this way.
+# A record with a scratch plays a loop of 8 to 15 different letters over and over.
+# From the second round on, the needle jumps at random, about once in four letters.
+# We write each jump as a bar, `|`, after which the loop goes on from a random letter.
 #
-# Each text has a loop of its own, so there is nothing to learn by heart. A text has 33 tokens. The model reads the
-# first 32 and guesses, at each of them, which token comes next. We count a guess only if the text already contains the
-# answer: the letter that comes next has followed an earlier copy of the current letter. (Nobody can foresee a bar, so
-# the guess directly before one is left out.) <!--below-->A `^` under a letter means that the guess made there is
-# counted.
+# Each text has a loop of its own, so there is nothing to learn by heart.
+# A text has 33 tokens.
+# The model reads the first 32 and guesses, at each of them, which token comes next.
+# We count a guess only if the text already contains the answer:
+# the letter that comes next has followed an earlier copy of the current letter.
+# (Nobody can foresee a bar, so the guess directly before one is left out.)
+# A `^` under a letter means that the guess made there is counted.
 
 # %% three-texts
 torch.manual_seed(5)
@@ -52,16 +60,20 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
     print(to_text(tokens))
     print("".join("^" if mark else " " for mark in known), end="\n\n")
 
-# %% the-model [markdown]
+# %% the-model [markdown] below="So each token has"
 # ## The model
 #
-# The model gives every token a vector of 64 features, the sum of one for the symbol and one for its position. Attention
-# layers follow, and at the end a linear layer turns each vector into 27 logits, one for each letter and one for the
-# bar.
+# The model gives every token a vector of 64 features,
+# the sum of one for the symbol and one for its position.
+# Attention layers follow, and at the end a linear layer turns each vector into 27 logits,
+# one for each letter and one for the bar.
 #
-# What is new is how the layers are connected. A layer does not replace the vectors. It reads them, and its output is
-# **added** to them. <!--below-->So each token has one vector that runs from the embedding to the guess and collects
-# what the layers find. It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# What is new is how the layers are connected.
+# A layer does not replace the vectors.
+# It reads them, and its output is **added** to them.
+# So each token has one vector that runs from the embedding to the guess and collects what the
+# layers find.
+# It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_residual_stream
@@ -69,9 +81,9 @@ from attnlab.diagrams import draw_residual_stream
 show_figure(draw_residual_stream(), "12.1")
 
 # %% the-class [markdown]
-# The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it. `LayerNorm` centres
-# each vector and scales it to a common length before a layer reads it; a learned factor and shift for each feature
-# follow.
+# The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it.
+# `LayerNorm` centres each vector and scales it to a common length before a layer reads it;
+# a learned factor and shift for each feature follow.
 
 
 # %% looking-back
@@ -118,9 +130,11 @@ def train(num_layers, embed_dim, num_heads, **kind_of_text):
 
 
 # %% one-or-two [markdown]
-# We train one layer and then two. To make the comparison fair, the single layer gets 88 features, so that it has about
-# as many parameters as two layers with 64. It also gets four heads instead of one. On 1,000 new texts, `share_correct`
-# returns the share of the counted guesses that are correct.
+# We train one layer and then two.
+# To make the comparison fair, the single layer gets 88 features,
+# so that it has about as many parameters as two layers with 64.
+# It also gets four heads instead of one.
+# On 1,000 new texts, `share_correct` returns the share of the counted guesses that are correct.
 
 # %% see-one-layer
 torch.manual_seed(0)
@@ -134,9 +148,10 @@ for name, trained in (("one layer: ", one_layer), ("two layers:", two_layers)):
     share = share_correct(trained, new_texts)
     print(f"{name}  {size:,} parameters, {share:.2f} correct")
 
-# %% baseline [markdown]
-# &ZeroWidthSpace;<!--above-->Two layers get nearly every guess right, and a single layer misses most. Is it better than
-# chance? As a baseline, we pick at random one of the letters played so far, other than the current one.
+# %% baseline [markdown] above="Two layers get nearly"
+# Two layers get nearly every guess right, and a single layer misses most.
+# Is it better than chance?
+# As a baseline, we pick at random one of the letters played so far, other than the current one.
 
 # %% see-baseline
 tokens, known = new_texts
@@ -153,9 +168,11 @@ for name, part in parts.items():
     one, pick = correct[part].mean(), random_pick[part].mean()
     print(f"{name:27}  one layer {one:.2f}, random pick {pick:.2f}")
 
-# %% one-layer-fails [markdown]
-# &ZeroWidthSpace;<!--above-->Before position 16, the single layer beats a random pick only where the answer stands at
-# position 1 or 2. The second round has just begun, so such an answer can be guessed without looking up the letter. Does the layer need more heads, or more time?
+# %% one-layer-fails [markdown] above="Before position 16, the"
+# Before position 16, the single layer beats a random pick only where the answer stands at position
+# 1 or 2.
+# The second round has just begun, so such an answer can be guessed without looking up the letter.
+# Does the layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
 import pandas as pd
@@ -196,25 +213,30 @@ ax.axhline(random_pick[known].mean(), color="0.55", linewidth=1, label="random p
 ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
-# %% why-two [markdown]
-# With 22 heads and after 1,000 steps, a single layer reaches about 0.28. <!--above-->So both help a little, but no single
-# layer comes near the model with two.
+# %% why-two [markdown] above="So both help a" below="Layer 1 can then"
+# With 22 heads and after 1,000 steps, a single layer reaches about 0.28.
+# So both help a little, but no single layer comes near the model with two.
 #
 # ## Why one look is not enough
 #
-# Take the text `KQZBMTAR|QZ`. The last token is Z, and the answer is B, because B followed Z last time. Which token
-# should Z look at?
+# Take the text `KQZBMTAR|QZ`.
+# The last token is Z, and the answer is B, because B followed Z last time.
+# Which token should Z look at?
 #
-# - It can find the earlier Z: its query asks for the letter Z. The value of that token says “I am Z, at position 2”.
-#   Neither Z nor 2 is the answer. The layer would now have to look at position 3, but it has already looked: its
-#   queries were made before it knew about position 2. (A second layer could go on from position 2 to 3. Exercise 2
-#   tests whether ours does so.)
-# - The token that it needs is B. But the key of B is made from B and its position alone. That key does not say that Z
-#   comes before B, so the query of Z cannot recognise it.
+# - It can find the earlier Z: its query asks for the letter Z. The value of that token says “I am
+#   Z, at position 2”.
+#   Neither Z nor 2 is the answer.
+#   The layer would now have to look at position 3, but it has already looked:
+#   its queries were made before it knew about position 2.
+#   (A second layer could go on from position 2 to 3.
+#   Exercise 2 tests whether ours does so.)
+# - The token that it needs is B. But the key of B is made from B and its position alone.
+#   That key does not say that Z comes before B, so the query of Z cannot recognise it.
 #
-# What is missing is a note on B: *“the letter before me is Z”*. Layer 0 can write this note: the query of the token at
-# position 3 can ask for position 2, and the letter found there is added to its vector. <!--below-->Layer 1 can then
-# search for the note that layer 0 has written.
+# What is missing is a note on B: *“the letter before me is Z”*.
+# Layer 0 can write this note: the query of the token at position 3 can ask for position 2,
+# and the letter found there is added to its vector.
+# Layer 1 can then search for the note that layer 0 has written.
 
 # %% two-looks jupyter={"source_hidden": true}
 from attnlab.diagrams import draw_two_looks
@@ -222,19 +244,22 @@ from attnlab.diagrams import draw_two_looks
 show_figure(draw_two_looks(), "12.3")
 
 # %% find-heads [markdown]
-# These are two steps, and the second needs the result of the first. A head that searches by letter cannot take both in
-# one look, and other heads of its layer cannot pass it the result, because they all work at the same time.
+# These are two steps, and the second needs the result of the first.
+# A head that searches by letter cannot take both in one look,
+# and other heads of its layer cannot pass it the result, because they all work at the same time.
 #
 # ## Find the heads with a score
 #
-# Does the trained model really work like this? If so, we should find two kinds of heads. For each kind we define a
-# *score* (not the kind that goes into a softmax): the average weight that a head puts where a head of this kind should
-# look.
+# Does the trained model really work like this?
+# If so, we should find two kinds of heads.
+# For each kind we define a *score* (not the kind that goes into a softmax):
+# the average weight that a head puts where a head of this kind should look.
 #
 # - The *previous-token score* is the weight on the token directly before.
-# - The *follower score* (also called *prefix-matching score*) is the weight on letters that came directly after an
-#   earlier copy of the current letter. It is averaged over the tokens whose next letter can be known. `followers` marks
-#   these letters in a boolean tensor (N, L, L).
+# - The *follower score* (also called *prefix-matching score*) is the weight on letters that came
+#   directly after an earlier copy of the current letter.
+#   It is averaged over the tokens whose next letter can be known.
+#   `followers` marks these letters in a boolean tensor (N, L, L).
 
 
 # %% scores
@@ -251,8 +276,8 @@ def follower_score(weights, texts):  # (N, H, L, L) -> (H,)
 
 
 # %% stored-model [markdown]
-# From here on we use a stored model, trained in the same way for 300 steps, so that you see the same numbers on any
-# computer.
+# From here on we use a stored model, trained in the same way for 300 steps,
+# so that you see the same numbers on any computer.
 
 # %% score-table
 model = load_looking_back()
@@ -271,9 +296,11 @@ average = torch.ones(32, 32).tril() / torch.arange(1, 33)[:, None]  # equal weig
 scores = torch.cat([scores_of(weights), scores_of(average.expand(1, 1000, 1, 32, 32))])
 Table(["layer 0", "layer 1", "plain average"], ["previous", "follower"], scores)
 
-# %% half [markdown]
-# &ZeroWidthSpace;<!--above-->Where the next letter can be known, layer 1 looks almost only at letters that followed the
-# current one before. Layer 0 has by far the largest previous-token score, but it is only about one half. Why?
+# %% half [markdown] above="Where the next letter"
+# Where the next letter can be known,
+# layer 1 looks almost only at letters that followed the current one before.
+# Layer 0 has by far the largest previous-token score, but it is only about one half.
+# Why?
 
 # %% ask-half
 predict("12/half-a-score")
@@ -289,36 +316,44 @@ ax.set(xlabel="position", ylabel="weight on\nthe token before")
 ax.set_title("Up to position 15, layer 0 looks at the token before")
 show_figure(ax, "12.4")
 
-# %% average-hides [markdown]
-# &ZeroWidthSpace;<!--above-->Layer 0 looks at the token before up to position 15, and hardly ever later. (Position 18
-# is an exception in this model, but not in five others.) Exercise 3 shows that the position vectors alone lead it to
-# the token before.
+# %% average-hides [markdown] above="Layer 0 looks at"
+# Layer 0 looks at the token before up to position 15, and hardly ever later.
+# (Position 18 is an exception in this model, but not in five others.)
+# Exercise 3 shows that the position vectors alone lead it to the token before.
 #
-# Why does it stop there? In the longest loops, of 15 letters, the note about the last letter is due at position 15, and
-# nearly all later ones would be repetitions. If we train with loops of at most 11 letters, the notes end at position
-# 11, and with loops of at most 20, at position 19.
+# Why does it stop there?
+# In the longest loops, of 15 letters, the note about the last letter is due at position 15,
+# and nearly all later ones would be repetitions.
+# If we train with loops of at most 11 letters, the notes end at position 11,
+# and with loops of at most 20, at position 19.
 #
 # The score did not lie, but an average over all positions hid what mattered.
 #
-# Now follow the two steps. Then take the training slider back to step 0 and forward again. Which layer is the first to
-# look where it should?
+# Now follow the two steps.
+# Then take the training slider back to step 0 and forward again.
+# Which layer is the first to look where it should?
 
 # %% explorer
 LookingBackExplorer()
 
-# %% weights [markdown]
-# &ZeroWidthSpace;<!--above-->Averaged over six models, both scores rise steeply between steps 30 and 80. Before that, only
-# the follower score rises a little. A likely
-# reason is that notes are useful only if something searches for them, and a search only if there are notes.
+# %% weights [markdown] above="Averaged over six models"
+# Averaged over six models, both scores rise steeply between steps 30 and 80.
+# Before that, only the follower score rises a little.
+# A likely reason is that notes are useful only if something searches for them,
+# and a search only if there are notes.
 #
 # ## Read it from the parameters
 #
-# A head that looks at what came after an earlier copy, and makes the model repeat it, is called an [**induction
-# head**](glossary.ipynb#induction-head). So far we know only where ours looks. What does it search for?
+# A head that looks at what came after an earlier copy, and makes the model repeat it,
+# is called an [**induction head**](glossary.ipynb#induction-head).
+# So far we know only where ours looks.
+# What does it search for?
 #
-# We take the queries that layer 1 makes from the 26 letters, and two sets of keys: one is made from the notes that
-# layer 0 writes about the letters, and the other from the letters themselves. (We leave out the positions and the rest
-# of the stream. Where we tried it, they do not change which key fits best.)
+# We take the queries that layer 1 makes from the 26 letters, and two sets of keys:
+# one is made from the notes that layer 0 writes about the letters,
+# and the other from the letters themselves.
+# (We leave out the positions and the rest of the stream.
+# Where we tried it, they do not change which key fits best.)
 
 # %% ask-note
 predict("12/note-or-letter")
@@ -336,12 +371,12 @@ for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
     own = (best == torch.arange(26)).sum()
     print(f"{name:7}  own letter fits best: {own} of 26")
 
-# %% note-read [markdown]
-# &ZeroWidthSpace;<!--above-->Every query fits the note about its own letter best, and none fits the key of its own
-# letter best. So layer 1 searches for what layer 0 wrote.
+# %% note-read [markdown] above="Every query fits the"
+# Every query fits the note about its own letter best, and none fits the key of its own letter best.
+# So layer 1 searches for what layer 0 wrote.
 #
-# The second half of the definition can be read in the same way. Which letter does the model guess if layer 1 looks at a
-# letter and adds what it finds?
+# The second half of the definition can be read in the same way.
+# Which letter does the model guess if layer 1 looks at a letter and adds what it finds?
 
 # %% see-copies
 added = second.out_proj(second.v_proj(model.norms[1](letters)))  # (26, E)
@@ -349,16 +384,19 @@ guess = model.guess(model.last_norm(added)).argmax(dim=-1)
 repeated = (guess == torch.arange(26)).sum()
 print(f"repeats the letter that it looked at: {repeated} of 26")
 
-# %% remove [markdown]
-# &ZeroWidthSpace;<!--above-->The model repeats the letter that layer 1 looked at, every time. Four more models, trained
-# from other initialisations, give the same three results.
+# %% remove [markdown] above="The model repeats the"
+# The model repeats the letter that layer 1 looked at, every time.
+# Four more models, trained from other initialisations, give the same three results.
 #
 # ## Take one out
 #
-# These tests say where a head looks, what it searches for and what it adds, but not what the model needs it for. To
-# find that out, we remove a head and see what changes: this is called an [ablation](glossary.ipynb#ablation). We set
-# its output projection to zero, so that it still looks but adds nothing to the stream. Does the follower score of layer
-# 1 fall without layer 0? And does the score of layer 0 fall without layer 1?
+# These tests say where a head looks, what it searches for and what it adds,
+# but not what the model needs it for.
+# To find that out, we remove a head and see what changes:
+# this is called an [ablation](glossary.ipynb#ablation).
+# We set its output projection to zero, so that it still looks but adds nothing to the stream.
+# Does the follower score of layer 1 fall without layer 0?
+# And does the score of layer 0 fall without layer 1?
 
 
 # %% see-without
@@ -377,17 +415,20 @@ names = ["whole model", "without layer 0", "without layer 1"]
 columns = ["previous, layer 0", "follower, layer 1", "correct"]
 Table(names, columns, torch.tensor(rows))
 
-# %% counting [markdown]
-# Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average, and the model does no
-# better than a random pick. Yet not one parameter of layer 1 has changed: it searches for notes that nobody has
-# written. Without layer 1, the score of layer 0 stays as it was, because layer 0 has finished before layer 1 begins.
-# (A zero also takes away what a layer adds on average. But if we put in its mean output instead, the shares stay the
-# same.) <!--above-->A correct guess needs both layers.
+# %% counting [markdown] above="A correct guess needs"
+# Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average,
+# and the model does no better than a random pick.
+# Yet not one parameter of layer 1 has changed: it searches for notes that nobody has written.
+# Without layer 1, the score of layer 0 stays as it was,
+# because layer 0 has finished before layer 1 begins.
+# (A zero also takes away what a layer adds on average.
+# But if we put in its mean output instead, the shares stay the same.)
+# A correct guess needs both layers.
 #
 # ## The record without a scratch
 #
-# Now every loop has 12 letters and the record has no scratch, so each text repeats every 12 tokens. We train a single
-# layer with one head on such texts.
+# Now every loop has 12 letters and the record has no scratch, so each text repeats every 12 tokens.
+# We train a single layer with one head on such texts.
 
 # %% ask-counting
 predict("12/no-scratch")
@@ -403,10 +444,10 @@ _, weights = regular_model(twelves.tokens[:, :-1])
 score = follower_score(weights[0], twelves)
 print(f"correct {share_correct(regular_model, twelves):.2f}, score {score[0]:.2f}")
 
-# %% other-loops [markdown]
-# &ZeroWidthSpace;<!--above-->The single layer gets nearly all guesses right, and its follower score is nearly 1. Does
-# it look up what followed? We test it, and the stored model with two layers, on loops of other lengths, again without
-# jumps.
+# %% other-loops [markdown] above="The single layer gets"
+# The single layer gets nearly all guesses right, and its follower score is nearly 1.
+# Does it look up what followed?
+# We test it, and the stored model with two layers, on loops of other lengths, again without jumps.
 
 # %% see-other-loops
 shares = []
@@ -418,15 +459,18 @@ lengths = ["loops of 5", "loops of 11", "loops of 12", "loops of 15"]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table(lengths, names, torch.tensor(shares))
 
-# %% counting-read [markdown]
-# &ZeroWidthSpace;<!--above-->In loops of other lengths, the single layer fails, so it does not look up letters. It
-# counts: in loops of 12, the follower always stands 11 or 23 positions back. The score cannot tell counting from
-# looking up. *If a task can be solved in another way, a good result says nothing about the way you had in mind.* That
-# is why our loops differ in length, and why the needle jumps.
+# %% counting-read [markdown] above="In loops of other"
+# In loops of other lengths, the single layer fails, so it does not look up letters.
+# It counts: in loops of 12, the follower always stands 11 or 23 positions back.
+# The score cannot tell counting from looking up.
+# *If a task can be solved in another way,
+# a good result says nothing about the way you had in mind.*
+# That is why our loops differ in length, and why the needle jumps.
 #
-# The two layers have never seen loops of 5, and yet they guess correctly, because layer 1 goes by the letters. But they
-# deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15. In loops of 20 letters, with jumps,
-# the follower may stand later.
+# The two layers have never seen loops of 5, and yet they guess correctly,
+# because layer 1 goes by the letters.
+# But they deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15.
+# In loops of 20 letters, with jumps, the follower may stand later.
 
 # %% see-limit
 torch.manual_seed(4)
@@ -444,31 +488,37 @@ for name, part in parts.items():
     share = correct[longer.known & part].float().mean()
     print(f"follower {name}: {share:.2f} correct")
 
-# %% what-two-add [markdown]
-# &ZeroWidthSpace;<!--above-->Where there is a note, nearly every guess is correct, and where there is none, hardly any
-# is. So the model has learned to look up what followed, but only in the part of the text where its training needed
-# notes.
+# %% what-two-add [markdown] above="Where there is a"
+# Where there is a note, nearly every guess is correct, and where there is none, hardly any is.
+# So the model has learned to look up what followed,
+# but only in the part of the text where its training needed notes.
 #
 # ## What a second layer adds
 #
-# One layer of this size is not enough: the second “Mr” can find the first, but not the name after it. A second layer
-# can search for what the first one wrote. *Tolliver* then carries the note “the word before me is Mr”, and the second
-# “Mr” searches for this note and repeats the word that carries it.
+# One layer of this size is not enough: the second “Mr” can find the first,
+# but not the name after it.
+# A second layer can search for what the first one wrote.
+# *Tolliver* then carries the note “the word before me is Mr”,
+# and the second “Mr” searches for this note and repeats the word that carries it.
 #
-# Olsson et al. (2022) found induction heads in language models with two or more attention layers, and none in models
-# with a single one. For large models the authors call their evidence correlational. Our model shows that the mechanism
-# is possible, that gradient descent can find it, and how to test for it. It does not show that a large model repeats
-# “Tolliver” for this reason.
+# Olsson et al. (2022) found induction heads in language models with two or more attention layers,
+# and none in models with a single one.
+# For large models the authors call their evidence correlational.
+# Our model shows that the mechanism is possible, that gradient descent can find it,
+# and how to test for it.
+# It does not show that a large model repeats “Tolliver” for this reason.
 
 # %% further-oldest [markdown]
 # ## Further
 #
 # ### The letter that has not been played for the longest time
 #
-# Even if the loops differ in length, a record without a scratch allows a shortcut. In `ABCDEFGHAB`, the next letter is
-# C, whose last appearance is furthest back. Without jumps this is so from the second round on, in loops of any length.
-# So a model could follow a simple rule: guess the letter that has not been played for the longest time. It need not look
-# up what followed B.
+# Even if the loops differ in length, a record without a scratch allows a shortcut.
+# In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back.
+# Without jumps this is so from the second round on, in loops of any length.
+# So a model could follow a simple rule:
+# guess the letter that has not been played for the longest time.
+# It need not look up what followed B.
 
 
 # %% oldest
@@ -492,14 +542,16 @@ print(f"without jumps: {share_of_rule(make_texts(200, jump=0.0)):.2f} correct")
 print(f"with jumps:    {share_of_rule(make_texts(200)):.2f} correct")
 
 # %% further-two-heads [markdown]
-# Without jumps the rule is always right, so even a perfect result would not prove a lookup. With jumps it is right in
-# less than half of the cases. (After a jump the oldest letter can be any letter of the loop but the current one. Where
-# no jump has happened yet, the rule still works.)
+# Without jumps the rule is always right, so even a perfect result would not prove a lookup.
+# With jumps it is right in less than half of the cases.
+# (After a jump the oldest letter can be any letter of the loop but the current one.
+# Where no jump has happened yet, the rule still works.)
 #
 # ### Two heads share the work
 #
-# In a layer with several heads, an ablation of one of them can be misleading. Here each layer has two heads of 32
-# features. In layer 1 we remove head 0, then both heads, and then head 1 alone.
+# In a layer with several heads, an ablation of one of them can be misleading.
+# Here each layer has two heads of 32 features.
+# In layer 1 we remove head 0, then both heads, and then head 1 alone.
 
 # %% two-heads
 torch.manual_seed(0)
@@ -514,38 +566,48 @@ for removed in ([], [0], [0, 1], [1]):
     print(f"removed {removed}: {share:.2f} correct")
 
 # %% two-heads-read [markdown]
-# Either head alone is nearly enough, but when both are removed, hardly any guesses are correct. So either can replace
-# the other. (Three more models, trained from other initialisations, show the same.) If an ablation changes hardly anything, the head may be useless, or another head may do the same job. To
-# tell these two cases apart, remove the other head alone, and then both.
+# Either head alone is nearly enough, but when both are removed, hardly any guesses are correct.
+# So either can replace the other.
+# (Three more models, trained from other initialisations, show the same.)
+# If an ablation changes hardly anything, the head may be useless,
+# or another head may do the same job.
+# To tell these two cases apart, remove the other head alone, and then both.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Layers read from the residual stream and add to it. What one layer adds, every later layer can use in its queries,
-#   keys and values.
-# - Looking up what followed takes two steps. Layer 0 copies the previous letter to each token as a note, and layer 1
-#   searches for the note about the current letter and repeats the token that carries it. The head of the second step is
-#   called an induction head.
-# - A score says where a head looks, the parameters say what it searches for and what it adds, and an ablation says what
-#   it is needed for. If removing a head changes nothing, another head may be doing the same job.
-# - A mean over all positions can hide that a head does its work at some of them only. Where our layer 0 writes no notes,
-#   the model fails.
-# - A task has to rule out other solutions, and a score has to be tested on texts in which different solutions give
-#   different scores.
+# - Layers read from the residual stream and add to it.
+#   What one layer adds, every later layer can use in its queries, keys and values.
+# - Looking up what followed takes two steps.
+#   Layer 0 copies the previous letter to each token as a note,
+#   and layer 1 searches for the note about the current letter and repeats the token that carries
+#   it.
+#   The head of the second step is called an induction head.
+# - A score says where a head looks, the parameters say what it searches for and what it adds,
+#   and an ablation says what it is needed for.
+#   If removing a head changes nothing, another head may be doing the same job.
+# - A mean over all positions can hide that a head does its work at some of them only.
+#   Where our layer 0 writes no notes, the model fails.
+# - A task has to rule out other solutions,
+#   and a score has to be tested on texts in which different solutions give different scores.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Predict ★ (3 minutes)
 #
-# The text is `PLAYGROUND|LAYG`. At which position should layer 1 look from the last token? Count from 0.
+# The text is `PLAYGROUND|LAYG`.
+# At which position should layer 1 look from the last token?
+# Count from 0.
 #
 # <details><summary>Hint</summary>
 #
-# Where does the same letter first appear? The letter to guess comes right after it.
+# Where does the same letter first appear?
+# The letter to guess comes right after it.
 # </details>
 
 # %%
@@ -572,15 +634,20 @@ check_position_to_look_at(position_to_look_at_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (10 minutes)
 #
-# Two layers could also solve the task in another way: layer 0 finds the earlier copy of the letter, and layer 1 looks one
-# position further. Write a score that would find such a layer 0: for each head, the weight that a token gives to
-# earlier copies of itself, averaged over the tokens that have such a copy. Do not use a Python loop. Then score both
-# layers of `model` on `texts.tokens[:, :-1]`.
+# Two layers could also solve the task in another way: layer 0 finds the earlier copy of the letter,
+# and layer 1 looks one position further.
+# Write a score that would find such a layer 0: for each head,
+# the weight that a token gives to earlier copies of itself,
+# averaged over the tokens that have such a copy.
+# Do not use a Python loop.
+# Then score both layers of `model` on `texts.tokens[:, :-1]`.
 #
 # <details><summary>Hint</summary>
 #
-# First make a boolean tensor (N, L, L) that marks the earlier copies of each token, and give it an axis for the heads.
-# Then add up the weights that it marks. By how many tokens do you divide?
+# First make a boolean tensor (N, L, L) that marks the earlier copies of each token,
+# and give it an axis for the heads.
+# Then add up the weights that it marks.
+# By how many tokens do you divide?
 # </details>
 
 
@@ -608,22 +675,27 @@ check_same_letter_score(same_letter_score_solution)
 # %% score-reading [markdown]
 # <details><summary>An answer</summary>
 #
-# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00. A plain average would give them 0.07.
-# So our model does not go this way. An ablation agrees: if only the queries of layer 1 are made without what layer 0
-# wrote, nearly every guess stays correct. If only its keys are made without it, the model does no better than a random
-# pick.
+# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00.
+# A plain average would give them 0.07.
+# So our model does not go this way.
+# An ablation agrees: if only the queries of layer 1 are made without what layer 0 wrote,
+# nearly every guess stays correct.
+# If only its keys are made without it, the model does no better than a random pick.
 # </details>
 
 # %% exercise-3 [markdown]
 # ### 3 · Read from the parameters ★★ (6 minutes)
 #
-# How does layer 0 find the token before? Write `best_key`: for each query, return the position of the key that fits it
-# best, among the keys that a causal mask allows. Then give it the queries and keys that layer 0 makes from the position
-# vectors alone, `model.norms[0](model.position.weight)`, without any letter.
+# How does layer 0 find the token before?
+# Write `best_key`: for each query, return the position of the key that fits it best,
+# among the keys that a causal mask allows.
+# Then give it the queries and keys that layer 0 makes from the position vectors alone,
+# `model.norms[0](model.position.weight)`, without any letter.
 #
 # <details><summary>Hint</summary>
 #
-# A dot product can be negative, so a key that is masked must not get a 0. What did lesson 3 put there?
+# A dot product can be negative, so a key that is masked must not get a 0.
+# What did lesson 3 put there?
 # </details>
 
 
@@ -649,21 +721,25 @@ check_best_key(best_key_solution)
 # %% key-reading [markdown]
 # <details><summary>An answer</summary>
 #
-# At positions 1 to 15, the key that fits best is that of the position before. So layer 0 finds the token before by its
-# position and needs no letter for it. From position 16 on, other keys fit better, except at position 18, the exception
-# of Figure 12.4.
+# At positions 1 to 15, the key that fits best is that of the position before.
+# So layer 0 finds the token before by its position and needs no letter for it.
+# From position 16 on, other keys fit better, except at position 18, the exception of Figure 12.4.
 # </details>
 
 # %% exercise-4 [markdown]
 # ### 4 · Repair ★★ (8 minutes)
 #
-# `broken` should run all layers on a residual stream except one, the layer with the number `removed`: an ablation. It
-# is broken in two places. Write `mended`. Each layer is a function that takes and returns a tensor of the shape
-# (N, L, E).
+# `broken` should run all layers on a residual stream except one,
+# the layer with the number `removed`: an ablation.
+# It is broken in two places.
+# Write `mended`.
+# Each layer is a function that takes and returns a tensor of the shape (N, L, E).
 #
 # <details><summary>Hint</summary>
 #
-# Follow the drawing of the stream. What arrives at the end if a layer adds nothing? Which layers still run?
+# Follow the drawing of the stream.
+# What arrives at the end if a layer adds nothing?
+# Which layers still run?
 # </details>
 
 
@@ -701,39 +777,48 @@ check_mended_stream(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# In a large model, a friend finds a head whose follower score is 0.9 on one news article. “An induction head,” she
-# says. Name two tests that she should run, and say what each of them would rule out.
+# In a large model, a friend finds a head whose follower score is 0.9 on one news article.
+# “An induction head,” she says.
+# Name two tests that she should run, and say what each of them would rule out.
 #
 # <details><summary>An answer</summary>
 #
-# She should measure the score in texts of random symbols with repetitions at random distances. If it stays high, the
-# head is neither counting positions nor relying on word sequences learned in training. Then she should remove the head,
-# measure how much worse the guesses at repeated words become, and compare this with the effect of removing other heads.
-# If the guesses hardly change, the head may look at the followers without being needed, or another head may be doing
-# the same job.
+# She should measure the score in texts of random symbols with repetitions at random distances.
+# If it stays high, the head is neither counting positions nor relying on word sequences learned in
+# training.
+# Then she should remove the head, measure how much worse the guesses at repeated words become,
+# and compare this with the effect of removing other heads.
+# If the guesses hardly change, the head may look at the followers without being needed,
+# or another head may be doing the same job.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and an MLP, each with a
-# norm before it and each added to the residual stream. For a model that guesses the next token, pass `is_causal=True`,
-# and `nn.Transformer.generate_square_subsequent_mask(L)` as `src_mask`. `nn.TransformerEncoder` stacks such layers;
-# there the mask is called `mask`, and `norm=nn.LayerNorm(d_model)` adds the norm at the end. Our model has no MLP and
-# no dropout.
+# `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and
+# an MLP, each with a norm before it and each added to the residual stream.
+# For a model that guesses the next token, pass `is_causal=True`,
+# and `nn.Transformer.generate_square_subsequent_mask(L)` as `src_mask`.
+# `nn.TransformerEncoder` stacks such layers; there the mask is called `mask`,
+# and `norm=nn.LayerNorm(d_model)` adds the norm at the end.
+# Our model has no MLP and no dropout.
 
 # %% sources [markdown]
 # ## Sources
 #
 # - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: the residual stream, models with one
-#   and two attention layers and no MLP, induction heads, and how to read heads from their weights (K-composition; the
-#   QK circuit, which says what fits what; the OV circuit, which says what is copied).
+#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021:
+#   the residual stream, models with one and two attention layers and no MLP, induction heads,
+#   and how to read heads from their weights (K-composition; the QK circuit,
+#   which says what fits what; the OV circuit, which says what is copied).
 # - Sanford, Hsu and Telgarsky, [One-layer transformers fail to solve the induction heads
-#   task](https://arxiv.org/abs/2408.14332), 2024: how a single layer has to grow with the length of the text.
-# - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022: when these heads
-#   appear in training, what happens without them, and how strong the evidence is for small and for large models. The
-#   scores in this lesson follow theirs, which they measure on repeated random tokens, and so does the test of copying.
+#   task](https://arxiv.org/abs/2408.14332), 2024:
+#   how a single layer has to grow with the length of the text.
+# - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895),
+#   2022: when these heads appear in training, what happens without them,
+#   and how strong the evidence is for small and for large models.
+#   The scores in this lesson follow theirs, which they measure on repeated random tokens,
+#   and so does the test of copying.
 # - The scratched record and its numbers are our own.
 
 # %% next [markdown]
@@ -744,34 +829,60 @@ check_mended_stream(mended_solution)
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The record and the model: 9. One layer and two: 5. Why one look is not enough: 5. The scores and the
-# explorer: 13. The parameters: 6. Ablations: 5. The record without a scratch and the answer: 7. Set “Further” as homework.
+# **50 minutes.**
+# The record and the model: 9.
+# One layer and two: 5.
+# Why one look is not enough: 5.
+# The scores and the explorer: 13.
+# The parameters: 6.
+# Ablations: 5.
+# The record without a scratch and the answer: 7.
+# Set “Further” as homework.
 #
-# **Where a class stalls.** *“The head could look at Z and then move one position further”:* let eleven students stand in a
-# row, each with a letter. A student who looks for a letter sees only what the others hold up. Then let everyone also
-# hold up the letter of the neighbour to the left, and repeat the search. *“Layer 1 looks at layer 0”:* it looks at
-# tokens, as every layer does; what has changed is what they hold up. *“An ablation shows what the head does”:* it shows
-# what is lost without the head, which can be less if another head helps, or more if a later layer is confused. Without layer 1,
-# for example, half of the guesses go to the letter just before, or to letters never played, and the model does worse
-# than a random pick.
+# **Where a class stalls.**
+# *“The head could look at Z and then move one position further”:*
+# let eleven students stand in a row, each with a letter.
+# A student who looks for a letter sees only what the others hold up.
+# Then let everyone also hold up the letter of the neighbour to the left, and repeat the search.
+# *“Layer 1 looks at layer 0”:* it looks at tokens, as every layer does;
+# what has changed is what they hold up.
+# *“An ablation shows what the head does”:* it shows what is lost without the head,
+# which can be less if another head helps, or more if a later layer is confused.
+# Without layer 1, for example, half of the guesses go to the letter just before,
+# or to letters never played, and the model does worse than a random pick.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** In `ABCDEFGH|BC`, where should layer 1 look from the last token? **At the D.** *At the earlier C:* its value says
-# only C. *At the B directly before it:* that is what layer 0 does.
+# **1.**
+# In `ABCDEFGH|BC`, where should layer 1 look from the last token?
+# **At the D.** *At the earlier C:* its value says only C. *At the B directly before it:*
+# that is what layer 0 does.
 #
-# **2.** Why does a single layer with a few heads not solve the task? **All its heads work at the same time, from the
-# same vectors.** *It has too few parameters:* the wide layer had about as many as the two together (though a much larger one
-# could solve it). *It was trained too briefly:* a thousand steps did not close the gap.
+# **2.**
+# Why does a single layer with a few heads not solve the task?
+# **All its heads work at the same time, from the same vectors.**
+# *It has too few parameters:* the wide layer had about as many as the two together
+# (though a much larger one could solve it).
+# *It was trained too briefly:* a thousand steps did not close the gap.
 #
-# **3.** You remove layer 1. What happens to the attention weights of layer 0? **Nothing.** *They get worse:* nothing flows back
-# from a later layer when the model is used. A later layer influences an earlier one only during training.
+# **3.**
+# You remove layer 1.
+# What happens to the attention weights of layer 0?
+# **Nothing.**
+# *They get worse:* nothing flows back from a later layer when the model is used.
+# A later layer influences an earlier one only during training.
 #
-# **4.** A head has a follower score of 1 on texts with period 12. What does it do? **We cannot tell.** *It looks up
-# what followed:* a head that looks 11 positions back has the same score.
+# **4.**
+# A head has a follower score of 1 on texts with period 12.
+# What does it do?
+# **We cannot tell.**
+# *It looks up what followed:* a head that looks 11 positions back has the same score.
 #
-# **5.** You remove a head and the model works as before. Was the head useless? **Perhaps, but another head may be doing
-# its job.** *Yes:* remove the other one alone, and then both.
+# **5.**
+# You remove a head and the model works as before.
+# Was the head useless?
+# **Perhaps, but another head may be doing its job.**
+# *Yes:* remove the other one alone, and then both.
 # </details>

@@ -1,21 +1,26 @@
-# %% opening [markdown]
+# %% opening [markdown] above="Which layer knows which"
 # # 14 · Where a meaning appears
 #
-# “The thief sailed to the bank with the gold.” You know which bank is meant, although *thief* and *gold* suggest the
-# other one. The first attention layer of a trained model cannot weigh one clue by another: there, no third word can
-# change the score of “bank” for “sailed”. It can only bring the words to “bank”. But the model has six layers, and the
-# later ones read what the earlier ones have written.
+# “The thief sailed to the bank with the gold.”
+# You know which bank is meant, although *thief* and *gold* suggest the other one.
+# The first attention layer of a trained model cannot weigh one clue by another: there,
+# no third word can change the score of “bank” for “sailed”.
+# It can only bring the words to “bank”.
+# But the model has six layers, and the later ones read what the earlier ones have written.
 #
-# So we might expect the later layers to decide for the river. The opposite happens. <!--above-->Which layer knows which
-# bank is meant, and does anything use it?
+# So we might expect the later layers to decide for the river.
+# The opposite happens.
+# Which layer knows which bank is meant, and does anything use it?
 #
-# **You need:** [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink, and controls) and
-# [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
+# **You need:** [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink,
+# and controls) and [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
 #
-# **You will be able to:** read a meaning from the vectors of a model, layer by layer; compare attention with a control
-# that has the same freedom; and swap one vector to see whether other words take up what it holds.
+# **You will be able to:** read a meaning from the vectors of a model, layer by layer;
+# compare attention with a control that has the same freedom;
+# and swap one vector to see whether other words take up what it holds.
 #
-# **Time:** 50 minutes in class, or 85 on your own with the exercises. “Further” takes another 10.
+# **Time:** 50 minutes in class, or 85 on your own with the exercises.
+# “Further” takes another 10.
 
 # %% setup
 import pandas as pd
@@ -33,13 +38,15 @@ lesson_setup()
 # %% six-layers [markdown]
 # ## Six layers
 #
-# The model is all-MiniLM-L6-v2, whose first attention layer you know. Each of its six layers has two parts: attention
-# with twelve heads, and then an [MLP](glossary.ipynb#MLP), which processes every token separately. Each part adds its
-# result to the token’s vector, and a norm follows. We look at the vectors before the first layer and after each of the
-# layers 0 to 5.
+# The model is all-MiniLM-L6-v2, whose first attention layer you know.
+# Each of its six layers has two parts: attention with twelve heads,
+# and then an [MLP](glossary.ipynb#MLP), which processes every token separately.
+# Each part adds its result to the token’s vector, and a norm follows.
+# We look at the vectors before the first layer and after each of the layers 0 to 5.
 #
-# We use the 35 sentences with “bank” from lesson 5. In 19 of them, which we call *clear*, every clue points to the
-# meaning of the sentence. The other 16 are *mixed*: they also have words that suggest the other meaning.
+# We use the 35 sentences with “bank” from lesson 5.
+# In 19 of them, which we call *clear*, every clue points to the meaning of the sentence.
+# The other 16 are *mixed*: they also have words that suggest the other meaning.
 
 # %% all-banks
 encoder = load_encoder()
@@ -53,12 +60,15 @@ vectors.shape  # (N, 7, E)
 # %% nearer [markdown]
 # ## Nearer to which mean?
 #
-# Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe). We take the mean of
-# the vectors from the river sentences, and the mean of those from the money sentences. The **lean** of a vector is its
-# cosine with the river mean minus its cosine with the money mean. Above 0, it is nearer to the river mean. We say that
-# “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
+# Reading a property from the vectors inside a model is called [**probing**](glossary.ipynb#probe).
+# We take the mean of the vectors from the river sentences,
+# and the mean of those from the money sentences.
+# The **lean** of a vector is its cosine with the river mean minus its cosine with the money mean.
+# Above 0, it is nearer to the river mean.
+# We say that “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
 #
-# We try it on the thief. The means are made from the other 34 sentences.
+# We try it on the thief.
+# The means are made from the other 34 sentences.
 
 
 # %% lean
@@ -79,13 +89,17 @@ thief = sentences.index("the thief sailed to the bank with the gold")
 fair_lean(thief, vectors[thief], vectors, is_river)
 
 # %% read-lean [markdown]
-# The first number belongs to the vector before the first layer, and the last one to the vector after layer 5. All are
-# small, because the two means point in nearly the same direction, so we look at the sign. After layer 0, “bank” leans
-# to the river, its own side. From there on the numbers fall, and after layer 5 it leans to money.
+# The first number belongs to the vector before the first layer,
+# and the last one to the vector after layer 5.
+# All are small, because the two means point in nearly the same direction, so we look at the sign.
+# After layer 0, “bank” leans to the river, its own side.
+# From there on the numbers fall, and after layer 5 it leans to money.
 #
-# Is the thief an exception? Before we try all 35 sentences, we ask: must each be left out of its own means?
-# We can test this before the first layer. There, nothing from the rest of the sentence has reached “bank” yet, so there
-# is no meaning to read.
+# Is the thief an exception?
+# Before we try all 35 sentences, we ask: must each be left out of its own means?
+# We can test this before the first layer.
+# There, nothing from the rest of the sentence has reached “bank” yet,
+# so there is no meaning to read.
 
 
 # %% fair-leans
@@ -104,10 +118,12 @@ included = lean(vectors, vectors, is_river)  # each is part of its own mean
 for leans in (left_out, included):
     print(on_own_side(leans, is_river)[:, 0].sum().item(), "of 35")
 
-# %% leave-out [markdown]
-# With each sentence left out, 16 are on their own side, about as many as by guessing. With each one included, there are
-# 24, although there is nothing to read. <!--above-->A vector pulls its own mean towards itself, and these vectors are so
-# similar that the small pull often decides. So from here on, every sentence is left out.
+# %% leave-out [markdown] above="A vector pulls its"
+# With each sentence left out, 16 are on their own side, about as many as by guessing.
+# With each one included, there are 24, although there is nothing to read.
+# A vector pulls its own mean towards itself,
+# and these vectors are so similar that the small pull often decides.
+# So from here on, every sentence is left out.
 #
 # ## Through the layers
 #
@@ -150,19 +166,24 @@ title = "Clear sentences find their side early, and two mixed ones lose it again
 fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.1")
 
-# %% read-layers [markdown]
-# One layer is enough for most sentences. <!--above-->After layer 0, “bank” is on its own side in 29 of the 35. The
-# attention of this layer cannot weigh one clue by another, and its MLP sees only what attention has mixed into “bank”.
+# %% read-layers [markdown] above="After layer 0, “bank”"
+# One layer is enough for most sentences.
+# After layer 0, “bank” is on its own side in 29 of the 35.
+# The attention of this layer cannot weigh one clue by another,
+# and its MLP sees only what attention has mixed into “bank”.
 # But in most sentences, the mixture tells which bank is meant.
 #
-# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5. In “she swam well
-# and worked at the bank”, “bank” is on the other side after every layer.
+# The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5.
+# In “she swam well and worked at the bank”, “bank” is on the other side after every layer.
 #
 # ### Your experiment: from layer to layer
 #
-# “The thief robbed the bank by the river” is about money. The bars show what “bank” attends to in one layer, on average
-# over the twelve heads. The curves show the lean of “bank” and those of the two means. In which layer does “robbed” get
-# the most weight? And does “bank” lean to money after this layer? Then type a sentence of your own.
+# “The thief robbed the bank by the river” is about money.
+# The bars show what “bank” attends to in one layer, on average over the twelve heads.
+# The curves show the lean of “bank” and those of the two means.
+# In which layer does “robbed” get the most weight?
+# And does “bank” lean to money after this layer?
+# Then type a sentence of your own.
 
 # %% explorer
 LayersExplorer(layer=3, ask=False)  # three layers have run, 0 to 2
@@ -170,20 +191,26 @@ LayersExplorer(layer=3, ask=False)  # three layers have run, 0 to 2
 # %% use-it [markdown]
 # <details><summary>The answer</summary>
 #
-# In layer 0, “robbed” gets 0.24, nearly twice as much as “river”. Yet after this layer “bank” leans to the river. Later
-# it stays near the middle between the two means, and ends only just on the money side.
+# In layer 0, “robbed” gets 0.24, nearly twice as much as “river”.
+# Yet after this layer “bank” leans to the river.
+# Later it stays near the middle between the two means, and ends only just on the money side.
 # </details>
 #
 # ## Does choosing matter?
 #
-# Six layers have mixed the words into “bank”. Would mixing be enough, without choosing among them?
-# We need a [control](glossary.ipynb#control) like the plain average of lesson 5, but one that takes away only the choice.
-# In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]` (the sinks of lesson 10).
+# Six layers have mixed the words into “bank”.
+# Would mixing be enough, without choosing among them?
+# We need a [control](glossary.ipynb#control) like the plain average of lesson 5,
+# but one that takes away only the choice.
+# In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]`
+# (the sinks of lesson 10).
 # Only the rest is shared equally among the other words.
 #
-# We pass the function below as `edit`. In every layer, the model calls it with the number of the layer and its attention
-# weights, and continues with the weights that it returns. A control must have the same freedom as the method it is
-# compared with, so the changed model gets means of its own.
+# We pass the function below as `edit`.
+# In every layer, the model calls it with the number of the layer and its attention weights,
+# and continues with the weights that it returns.
+# A control must have the same freedom as the method it is compared with,
+# so the changed model gets means of its own.
 
 
 # %% equal
@@ -206,10 +233,11 @@ compared = {
 }
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
-# %% read-equal [markdown]
-# So choosing helps. <!--above-->Mixing goes a long way, but the trained weights are ahead after every layer. (A model
-# that was trained with equal shares might do better.) Both were tested on the *same* sentences, so we should compare
-# them sentence by sentence.
+# %% read-equal [markdown] above="Mixing goes a long"
+# So choosing helps.
+# Mixing goes a long way, but the trained weights are ahead after every layer.
+# (A model that was trained with equal shares might do better.)
+# Both were tested on the *same* sentences, so we should compare them sentence by sentence.
 
 # %% draw-squares jupyter={"source_hidden": true}
 from matplotlib.colors import ListedColormap
@@ -243,12 +271,16 @@ title = (
 fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.2")
 
-# %% overlap [markdown]
-# The difference is one-sided. <!--above-->In 29 squares, only the trained weights have “bank” on its own side, and in 3,
-# only equal shares do. Chance rarely produces such a difference, as a test in “Further” shows.
+# %% overlap [markdown] above="In 29 squares, only"
+# The difference is one-sided.
+# In 29 squares, only the trained weights have “bank” on its own side, and in 3,
+# only equal shares do.
+# Chance rarely produces such a difference, as a test in “Further” shows.
 #
-# In which layers does the choosing matter? The blue squares cannot tell us: if a word is missed in layer 0, this may
-# still show after layer 5. So we let the words share equally in some layers only.
+# In which layers does the choosing matter?
+# The blue squares cannot tell us: if a word is missed in layer 0,
+# this may still show after layer 5.
+# So we let the words share equally in some layers only.
 
 # %% ask-early
 predict("14/early-or-late")
@@ -268,17 +300,21 @@ compared["equal in layers 0 to 2"] = own_side_with(equal_early).sum(dim=0).tolis
 compared["equal in layers 3 to 5"] = own_side_with(equal_late).sum(dim=0).tolist()
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
-# %% read-early [markdown]
-# It seems to matter early. <!--above-->Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere.
-# After layer 5, 29 are left. With equal shares in layers 3 to 5, there are 33. But 35 sentences cannot settle it: after
-# layers 3 to 5, chance gives such a difference in about 25% of the tries. And in layers 1 to 4, “bank” has little weight
-# to share: most of it is on itself and the markers.
+# %% read-early [markdown] above="Equal shares in layers" below="Such a swap is"
+# It seems to matter early.
+# Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere.
+# After layer 5, 29 are left.
+# With equal shares in layers 3 to 5, there are 33.
+# But 35 sentences cannot settle it: after layers 3 to 5,
+# chance gives such a difference in about 25% of the tries.
+# And in layers 1 to 4, “bank” has little weight to share: most of it is on itself and the markers.
 #
 # ## Does anything use it?
 #
-# That a meaning can be read from a vector does not show that the model uses it. To test this, we replace the vector
-# of “bank” by one from another sentence, and watch the *other words*. <!--below-->Such a swap is called [**activation
-# patching**](glossary.ipynb#activation-patching).
+# That a meaning can be read from a vector does not show that the model uses it.
+# To test this, we replace the vector of “bank” by one from another sentence,
+# and watch the *other words*.
+# Such a swap is called [**activation patching**](glossary.ipynb#activation-patching).
 
 # %% draw-the-swap
 from attnlab.diagrams import draw_swap
@@ -286,12 +322,14 @@ from attnlab.diagrams import draw_swap
 show_figure(draw_swap(), "14.3")
 
 # %% one-swap [markdown]
-# The sentence whose vector is taken is the *donor*. We swap before layer 2, because “bank” is on its own side there in
-# 33 of the 35 sentences, and four layers are left.
+# The sentence whose vector is taken is the *donor*.
+# We swap before layer 2, because “bank” is on its own side there in 33 of the 35 sentences,
+# and four layers are left.
 #
-# To see what the other words take up from “bank”, we average their vectors after the last layer and compute the lean of
-# this average. The markers and “bank” are left out, and so is the first word, which will serve as a control. For the two
-# means, we do the same in the 34 other sentences.
+# To see what the other words take up from “bank”,
+# we average their vectors after the last layer and compute the lean of this average.
+# The markers and “bank” are left out, and so is the first word, which will serve as a control.
+# For the two means, we do the same in the 34 other sentences.
 
 # %% other-words
 readings = [encoder.read(sentence) for sentence in sentences]  # tokens and vectors
@@ -310,8 +348,8 @@ mean_lean = (unchanged * side).mean()  # of all 35 sentences, to their own side
 unchanged[thief], mean_lean
 
 # %% by-hand-text [markdown]
-# The other words of the thief lean to money. Now we do one swap by hand: the thief gets the “bank” of “his loan from the
-# bank was large”.
+# The other words of the thief lean to money.
+# Now we do one swap by hand: the thief gets the “bank” of “his loan from the bank was large”.
 
 # %% by-hand
 loan = sentences.index("his loan from the bank was large")
@@ -322,12 +360,13 @@ for layer in encoder.layers[2:]:
 fair_lean(thief, other_words(x, readings[thief].tokens), others, is_river)
 
 # %% read-by-hand [markdown]
-# With the “bank” of the loan, the other words lean to money even more. But one swap proves little: any foreign vector
-# disturbs a sentence. So each of the 34 other sentences becomes the donor in turn. Donors of the *other* meaning are the
-# test, and donors of the *same* meaning are the control.
+# With the “bank” of the loan, the other words lean to money even more.
+# But one swap proves little: any foreign vector disturbs a sentence.
+# So each of the 34 other sentences becomes the donor in turn.
+# Donors of the *other* meaning are the test, and donors of the *same* meaning are the control.
 #
-# The function `all_swaps` does this for all sentences. It returns how far the lean to the own side changes, in percent of
-# the mean lean.
+# The function `all_swaps` does this for all sentences.
+# It returns how far the lean to the own side changes, in percent of the mean lean.
 
 
 # %% all-swaps
@@ -365,11 +404,13 @@ other, same = by_meaning(all_swaps(2, of_bank))
 print(f"donors of the other meaning change the lean by {other.mean():.1f}%")
 print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
-# %% read-swap [markdown]
-# The meaning decides. <!--above-->On average, a “bank” of the other meaning takes away about 9% of the lean of the other
-# words. One of the same meaning moves it about as often up as down.
+# %% read-swap [markdown] above="On average, a “bank”"
+# The meaning decides.
+# On average, a “bank” of the other meaning takes away about 9% of the lean of the other words.
+# One of the same meaning moves it about as often up as down.
 #
-# Is this special to “bank”? We swap the *first word* in the same way, such as “the” or “she”, which has only one meaning.
+# Is this special to “bank”?
+# We swap the *first word* in the same way, such as “the” or “she”, which has only one meaning.
 
 # %% ask-first
 predict("14/the-first-word")
@@ -406,17 +447,23 @@ title = "A foreign “bank” pulls the other words, a foreign first word hardly
 ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(ax, "14.4")
 
-# %% read-controls [markdown]
-# It matters, but less. <!--above-->With the first word, the difference between the donors is less than a quarter as large
-# as with “bank”. But it has the same sign in just as many sentences, 34 of 35. Had we only counted, we would have
-# taken the two effects for equal.
+# %% read-controls [markdown] above="With the first word"
+# It matters, but less.
+# With the first word, the difference between the donors is less than a quarter as large as with
+# “bank”.
+# But it has the same sign in just as many sentences, 34 of 35.
+# Had we only counted, we would have taken the two effects for equal.
 #
-# Before layer 0, nothing of the sentence has arrived yet. There, the two kinds of “bank” hardly differ on average, but the
-# first words differ nearly as much as before layer 2. So a few percent may come from the method: the donor’s sentence is
-# part of our means. Without it, “bank” still gives about 9, but the first word -3.4.
+# Before layer 0, nothing of the sentence has arrived yet.
+# There, the two kinds of “bank” hardly differ on average,
+# but the first words differ nearly as much as before layer 2.
+# So a few percent may come from the method: the donor’s sentence is part of our means.
+# Without it, “bank” still gives about 9, but the first word -3.4.
 #
-# So the other words do take up what “bank” holds. Do they need it? We leave “bank” out: the model gets only the other
-# tokens, each at its old position. As a control, we leave out the first word.
+# So the other words do take up what “bank” holds.
+# Do they need it?
+# We leave “bank” out: the model gets only the other tokens, each at its old position.
+# As a control, we leave out the first word.
 
 
 # %% left-out
@@ -437,42 +484,56 @@ for name, positions in {"“bank”": of_bank, "the first word": [1] * 35}.items
     change = changes_without(positions)
     print(f"without {name}: {change.mean():.1f}%, up in {(change > 0).sum()} of 35")
 
-# %% what-this-shows [markdown]
-# They do not need it. <!--above-->Without “bank”, their lean does not fall. On average it rises by 6%, but in only 20 of
-# the 35 sentences, so this may be chance.
+# %% what-this-shows [markdown] above=["Without “bank”, their lean", "Put a “bank” of"]
+# They do not need it.
+# Without “bank”, their lean does not fall.
+# On average it rises by 6%, but in only 20 of the 35 sentences, so this may be chance.
 #
 # ## What this shows, and what it does not
 #
-# Which layer knows which bank is meant? No single one does. In most of our sentences, the meaning can be read after
-# layer 0, which brings the words to “bank”, and in all of the clear ones after layer 1. Mixing goes most of the way,
-# and choosing among the words helps, perhaps mainly in the first layers. The thief is an exception: its “bank” leans to
-# the river after layer 0, and to money after layer 5. With equal shares in layers 3 to 5, it stays with the river.
+# Which layer knows which bank is meant?
+# No single one does.
+# In most of our sentences, the meaning can be read after layer 0, which brings the words to “bank”,
+# and in all of the clear ones after layer 1.
+# Mixing goes most of the way, and choosing among the words helps,
+# perhaps mainly in the first layers.
+# The thief is an exception: its “bank” leans to the river after layer 0,
+# and to money after layer 5.
+# With equal shares in layers 3 to 5, it stays with the river.
 #
-# Does anything use it? <!--above-->Put a “bank” of the other meaning into the sentence, and the other words lean less to
-# their own side. So they take up what “bank” holds. But they do not need it, for their own clues are still there. And
-# whether the output of the model depends on it, we have not tested.
+# Does anything use it?
+# Put a “bank” of the other meaning into the sentence,
+# and the other words lean less to their own side.
+# So they take up what “bank” holds.
+# But they do not need it, for their own clues are still there.
+# And whether the output of the model depends on it, we have not tested.
 #
-# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its sentence. And one person
-# wrote these sentences.
+# Both experiments have a limit: what we call the meaning of “bank” may be the topic of its
+# sentence.
+# And one person wrote these sentences.
 
 # %% further-luck [markdown]
 # ## Further
 #
 # ### Could it be chance?
 #
-# For each sentence, count the layers after which only the trained weights have it on its own side, and subtract those
-# after which only equal shares have. We call the result the *margin* of the sentence. For “the thief robbed the bank by
-# the river”, it is the sum of this row, 3:
+# For each sentence, count the layers after which only the trained weights have it on its own side,
+# and subtract those after which only equal shares have.
+# We call the result the *margin* of the sentence.
+# For “the thief robbed the bank by the river”, it is the sum of this row, 3:
 
 # %% one-margin
 robbed = sentences.index("the thief robbed the bank by the river")
 (trained[robbed].long() - equal[robbed].long())[1:]  # after layers 0 to 5
 
 # %% to-coins [markdown]
-# Suppose that both were equally good. Then exchanging their results for a sentence would make no difference. So we toss a
-# coin for each sentence, and if it shows heads, we exchange its two rows of results, all layers together, because they
-# are not independent. We do this 100,000 times and count how often the margin of all sentences together, in either
-# direction, is at least as large as ours. This is called a *permutation test*.
+# Suppose that both were equally good.
+# Then exchanging their results for a sentence would make no difference.
+# So we toss a coin for each sentence, and if it shows heads, we exchange its two rows of results,
+# all layers together, because they are not independent.
+# We do this 100,000 times and count how often the margin of all sentences together,
+# in either direction, is at least as large as ours.
+# This is called a *permutation test*.
 
 
 # %% coins
@@ -489,13 +550,14 @@ def margin_and_chance(ours, theirs):
 margin_and_chance(trained, equal)
 
 # %% to-order [markdown]
-# By convention, a result that chance gives in fewer than 5% of the tries is taken seriously. So the trained weights do
-# better than equal shares.
+# By convention, a result that chance gives in fewer than 5% of the tries is taken seriously.
+# So the trained weights do better than equal shares.
 #
 # ### Do the positions matter?
 #
-# We give all words the same position (the two markers keep theirs), so that no vector shows where its word stands. Each
-# version gets means of its own.
+# We give all words the same position (the two markers keep theirs),
+# so that no vector shows where its word stands.
+# Each version gets means of its own.
 
 
 # %% see-order
@@ -514,13 +576,16 @@ print(margin_and_chance(*unplaced.values()))
 pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in unplaced.items()}, places).T
 
 # %% further-words [markdown]
-# Without positions, 31 sentences are on their own side after layer 0 instead of 29, and with equal shares 28 instead of
-# 22. Much of what looked like choosing in layer 0 was therefore due to the positions. The trained weights are still
-# ahead after every layer, but with 35 sentences this margin could well be chance.
+# Without positions, 31 sentences are on their own side after layer 0 instead of 29,
+# and with equal shares 28 instead of
+# 22. Much of what looked like choosing in layer 0 was therefore due to the positions.
+#     The trained weights are still ahead after every layer,
+#     but with 35 sentences this margin could well be chance.
 #
 # ### Eight other words
 #
-# The file `two_meanings.csv` has 144 sentences with eight other words, such as *a seal was lying on the ice*.
+# The file `two_meanings.csv` has 144 sentences with eight other words,
+# such as *a seal was lying on the ice*.
 
 
 # %% other-eight
@@ -540,42 +605,50 @@ print(margin_and_chance(of_144["trained weights"], of_144["equal shares"]))
 pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places).T
 
 # %% read-eight [markdown]
-# Even before the first layer, 88 of the 144 are on their own side, where guessing would give about 72. In these
-# sentences, the position of a word already says a little about its meaning, so the other numbers have to be compared
-# with 88.
+# Even before the first layer, 88 of the 144 are on their own side,
+# where guessing would give about 72.
+# In these sentences, the position of a word already says a little about its meaning,
+# so the other numbers have to be compared with 88.
 #
-# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences. In layers 0 to 2 only, they
-# cost 7 after layer 5, and in layers 3 to 5 only, 4. So after the last layer, early and late hardly differ. And without
-# positions, the trained weights still stay ahead: chance gives their margin in about 3% of the tries.
+# Otherwise the eight words repeat what “bank” has shown: equal shares cost many sentences.
+# In layers 0 to 2 only, they cost 7 after layer 5, and in layers 3 to 5 only, 4.
+# So after the last layer, early and late hardly differ.
+# And without positions, the trained weights still stay ahead:
+# chance gives their margin in about 3% of the tries.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - To read a meaning from a vector, compare it with the means of sentences whose meaning is known, and leave the
-#   sentence itself out.
-# - A control needs the same freedom as the method it is compared with, such as means of its own. If two methods are
-#   tested on the same sentences, compare them sentence by sentence.
-# - That something can be read from a vector does not show that the model uses it. To find out, put in the vector of
-#   another sentence and watch the rest.
-# - Any foreign vector disturbs a sentence. So swap in vectors of the same meaning as well, and swap another word.
+# - To read a meaning from a vector, compare it with the means of sentences whose meaning is known,
+#   and leave the sentence itself out.
+# - A control needs the same freedom as the method it is compared with, such as means of its own.
+#   If two methods are tested on the same sentences, compare them sentence by sentence.
+# - That something can be read from a vector does not show that the model uses it.
+#   To find out, put in the vector of another sentence and watch the rest.
+# - Any foreign vector disturbs a sentence.
+#   So swap in vectors of the same meaning as well, and swap another word.
 # - A count of sentences shows that an effect is consistent, and not that it is large.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell. Then run the check in the next cell.
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
 # ### 1 · Repair ★ (6 minutes)
 #
-# `careless` should return the vectors x (L, E) of a sentence, in which the vector at `position` has been exchanged for
-# the one that the donor (M, E) has at `donor_position`. It has two mistakes. With the thief and its donor, neither
-# raises an error, but the next swap goes wrong as well. Write `careful`.
+# `careless` should return the vectors x (L, E) of a sentence,
+# in which the vector at `position` has been exchanged for the one that the donor (M,
+# E) has at `donor_position`.
+# It has two mistakes.
+# With the thief and its donor, neither raises an error, but the next swap goes wrong as well.
+# Write `careful`.
 #
 # <details><summary>Hint</summary>
 #
-# Which of the two positions belongs to which sentence? And what is in <code>readings</code> after
-# <code>careless(readings[thief].vectors[2], ...)</code>?
+# Which of the two positions belongs to which sentence?
+# And what is in <code>readings</code> after <code>careless(readings[thief].vectors[2], ...)</code>?
 # </details>
 
 # %%
@@ -609,17 +682,21 @@ check_careful_swap(careful_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (12 minutes)
 #
-# We have left “bank” out of its sentence. We can also leave it in and hide it. Write a function that hides one token: no
-# *other* token may attend to it any more, and their other weights keep their proportions. The hidden token keeps its
-# whole row.
+# We have left “bank” out of its sentence.
+# We can also leave it in and hide it.
+# Write a function that hides one token: no *other* token may attend to it any more,
+# and their other weights keep their proportions.
+# The hidden token keeps its whole row.
 #
-# When your function passes the check, hide “bank” in all six layers of the sentence of the thief. Compare the vectors of
-# the other tokens with those that they have if “bank” is left out. What do you find, and why?
+# When your function passes the check, hide “bank” in all six layers of the sentence of the thief.
+# Compare the vectors of the other tokens with those that they have if “bank” is left out.
+# What do you find, and why?
 #
 # <details><summary>Hint</summary>
 #
-# Make a boolean (L, L) tensor that is True where a weight must go. Set these weights to 0, and divide each row by its
-# sum. <code>encoder.read(sentence, edit=edit).vectors</code> has the shape (7, L, E).
+# Make a boolean (L, L) tensor that is True where a weight must go.
+# Set these weights to 0, and divide each row by its sum. <code>encoder.read(sentence,
+# edit=edit).vectors</code> has the shape (7, L, E).
 # </details>
 
 
@@ -659,14 +736,16 @@ torch.allclose(hidden[:, left], without_bank[:, 0], atol=1e-5)
 # %% exercise-3 [markdown]
 # ### 3 · Find ★★ (10 minutes)
 #
-# Write a sentence with “bank” that every reader understands and the means do not. After the last layer, its vector must
-# lean to the other side, measured against all 35 sentences of the lesson. Return the sentence and its meaning, “river”
-# or “money”. How many sentences did you have to try?
+# Write a sentence with “bank” that every reader understands and the means do not.
+# After the last layer, its vector must lean to the other side,
+# measured against all 35 sentences of the lesson.
+# Return the sentence and its meaning, “river” or “money”.
+# How many sentences did you have to try?
 #
 # <details><summary>Hint</summary>
 #
-# Put “bank” among words that go with its other meaning. <code>lean(vectors_of(encoder, "bank", [sentence])[0], vectors,
-# is_river)</code> gives the leans.
+# Put “bank” among words that go with its other meaning. <code>lean(vectors_of(encoder, "bank",
+# [sentence])[0], vectors, is_river)</code> gives the leans.
 # </details>
 
 
@@ -689,93 +768,129 @@ check_fooling_sentence(fooling_sentence_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Explain ★★ (6 minutes)
 #
-# An article reports: “After layer 3, we can read from the vector of a verb whether its sentence is in the past tense,
-# in 95% of 2,000 sentences. So the model knows the tense from layer 3 on and uses it.” Which two questions would you
-# ask?
+# An article reports: “After layer 3,
+# we can read from the vector of a verb whether its sentence is in the past tense,
+# in 95% of 2,000 sentences.
+# So the model knows the tense from layer 3 on and uses it.”
+# Which two questions would you ask?
 #
 # <details><summary>An answer</summary>
 #
-# First: how well does a control with the same freedom do? The control could be the vectors before the first layer,
-# where “went” already differs from “goes”, or a model whose heads all average. If the control reaches nearly 95% as
-# well, layer 3 has added little. Second: what happens if the property is removed from the vector, or replaced by the
-# opposite one, present instead of past? If the output of the model then changes as it should, the model uses the
-# property. If it does not change, the model may still get the tense from elsewhere.
+# First: how well does a control with the same freedom do?
+# The control could be the vectors before the first layer, where “went” already differs from “goes”,
+# or a model whose heads all average.
+# If the control reaches nearly 95% as well, layer 3 has added little.
+# Second: what happens if the property is removed from the vector, or replaced by the opposite one,
+# present instead of past?
+# If the output of the model then changes as it should, the model uses the property.
+# If it does not change, the model may still get the tense from elsewhere.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# To change what a part of your own model passes on, use a hook: `module.register_forward_hook(function)` calls the
-# function with the module, its input and its output. If the function returns something, the model continues with that
-# as the output. This is how a vector is put in.
+# To change what a part of your own model passes on, use a hook:
+# `module.register_forward_hook(function)` calls the function with the module,
+# its input and its output.
+# If the function returns something, the model continues with that as the output.
+# This is how a vector is put in.
 #
-# You can change attention weights only if they pass through a module that has a hook, as in TransformerLens, or if the
-# model calls a function of yours, as our encoder calls `edit`. In Hugging Face Transformers, `model(...,
-# output_hidden_states=True)` returns the vectors before the first layer and after every layer, like our seven.
+# You can change attention weights only if they pass through a module that has a hook,
+# as in TransformerLens, or if the model calls a function of yours, as our encoder calls `edit`.
+# In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the vectors before
+# the first layer and after every layer, like our seven.
 
 # %% sources [markdown]
 # ## Sources
 #
 # - Wang et al., [MiniLM](https://arxiv.org/abs/2002.10957), 2020, and Reimers and Gurevych,
 #   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how a model like ours was made.
-# - Wiedemann et al., [Does BERT Make Any Sense?](https://arxiv.org/abs/1909.10430), 2019: word meanings from the
-#   vectors of BERT, by the nearest neighbours among labelled sentences.
-# - Ethayarajh, [How Contextual are Contextualized Word Representations?](https://arxiv.org/abs/1909.00512), 2019:
+# - Wiedemann et al., [Does BERT Make Any Sense?](https://arxiv.org/abs/1909.10430), 2019:
+#   word meanings from the vectors of BERT, by the nearest neighbours among labelled sentences.
+# - Ethayarajh, [How Contextual are Contextualized Word
+#   Representations?](https://arxiv.org/abs/1909.00512), 2019:
 #   vectors that all point in similar directions, layer by layer.
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
-#   what a probe can learn by itself.
-# - Belinkov, [Probing Classifiers: Promises, Shortcomings, and Advances](https://arxiv.org/abs/2102.12452), 2022: what
-#   can be read, and what is used.
+# - Hewitt and Liang, [Designing and Interpreting Probes with Control
+#   Tasks](https://arxiv.org/abs/1909.03368), 2019: what a probe can learn by itself.
+# - Belinkov, [Probing Classifiers: Promises, Shortcomings,
+#   and Advances](https://arxiv.org/abs/2102.12452), 2022: what can be read, and what is used.
 # - Vig et al., [Investigating Gender Bias in Language Models Using Causal Mediation
-#   Analysis](https://arxiv.org/abs/2004.12265), 2020, and Geiger et al., [Causal Abstractions of Neural
-#   Networks](https://arxiv.org/abs/2106.02997), 2021: vectors from one run put into another.
+#   Analysis](https://arxiv.org/abs/2004.12265), 2020, and Geiger et al.,
+#   [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021:
+#   vectors from one run put into another.
 # - The sentences, the controls and the counts are our own.
 
 # %% next [markdown]
 # ## Next
 #
-# This is the last lesson. You have built attention by hand, masked it, split it into heads and counted its cost. You
-# have also asked, again and again, what its weights show. These texts take you further:
+# This is the last lesson.
+# You have built attention by hand, masked it, split it into heads and counted its cost.
+# You have also asked, again and again, what its weights show.
+# These texts take you further:
 #
-# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017. You can now read it from the
-#   first page to the last.
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017.
+#   You can now read it from the first page to the last.
 # - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021, on the residual stream and on what
-#   heads do together.
-# - Meng et al., [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022, which, like
-#   this lesson, changes vectors inside a model, but watches its output.
+#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021,
+#   on the residual stream and on what heads do together.
+# - Meng et al., [Locating and Editing Factual Associations in
+#   GPT](https://arxiv.org/abs/2202.05262), 2022, which, like this lesson,
+#   changes vectors inside a model, but watches its output.
 #
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **50 minutes.** The model and the lean: 10. The layers and the explorer: 14. Choosing and mixing: 10. The swap, its
-# controls and the answer: 16. The exercises take another 35 minutes; set them, and “Further”, as homework.
+# **50 minutes.**
+# The model and the lean: 10.
+# The layers and the explorer: 14.
+# Choosing and mixing: 10.
+# The swap, its controls and the answer: 16.
+# The exercises take another 35 minutes; set them, and “Further”, as homework.
 #
-# **Where a class stalls.** *“29 and 32 hardly differ”:* the two were tested on the same sentences, so compare them
-# sentence by sentence. *“Equal shares are nearly as good, so attention is useless”:* equal shares are also a form of
-# attention, with other weights, and the parameters around it were trained with the real one. *“A tenth is next to
-# nothing”:* ask what else the other words have to go by. *“34 of 35 is proof”:* the first word has 34, too.
+# **Where a class stalls.**
+# *“29 and 32 hardly differ”:* the two were tested on the same sentences,
+# so compare them sentence by sentence.
+# *“Equal shares are nearly as good, so attention is useless”:*
+# equal shares are also a form of attention, with other weights,
+# and the parameters around it were trained with the real one.
+# *“A tenth is next to nothing”:* ask what else the other words have to go by.
+# *“34 of 35 is proof”:* the first word has 34, too.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
-# **1.** Why is a sentence left out of its own mean? **It pulls the mean towards itself.** *To save time:* it takes more
-# time. *Because it may be mixed:* clear sentences are left out of their own mean as well.
+# **1.**
+# Why is a sentence left out of its own mean?
+# **It pulls the mean towards itself.**
+# *To save time:* it takes more time.
+# *Because it may be mixed:* clear sentences are left out of their own mean as well.
 #
-# **2.** Why does the control get means of its own? **Its vectors lie elsewhere, so the means of another model measure
-# something else.** *To make it look good:* it gets the same as the trained model, and no more.
+# **2.**
+# Why does the control get means of its own?
+# **Its vectors lie elsewhere, so the means of another model measure something else.**
+# *To make it look good:* it gets the same as the trained model, and no more.
 #
-# **3.** Two methods have 33 and 28 of the same 35 sentences on their own side. What do you want to see? **In how many
-# sentences only one of them has.** *The two numbers with their standard errors:* they do not use the fact that the
-# sentences are the same.
+# **3.**
+# Two methods have 33 and 28 of the same 35 sentences on their own side.
+# What do you want to see?
+# **In how many sentences only one of them has.**
+# *The two numbers with their standard errors:*
+# they do not use the fact that the sentences are the same.
 #
-# **4.** A meaning can be read after layer 1. Does layer 2 use it? **The counts do not tell; one has to change the
-# vector.** *Yes, why else would it be there:* what helps us to tell two sentences apart may be of no use to the model.
+# **4.**
+# A meaning can be read after layer 1.
+# Does layer 2 use it?
+# **The counts do not tell; one has to change the vector.**
+# *Yes, why else would it be there:*
+# what helps us to tell two sentences apart may be of no use to the model.
 #
-# **5.** A foreign first word has a regular effect as well. What shows that “bank” is special? **The size: its effect is
-# more than four times as large.** *The number of sentences:* it is the same. *That it has donors with the same meaning:*
-# the first word has them, too.
+# **5.**
+# A foreign first word has a regular effect as well.
+# What shows that “bank” is special?
+# **The size: its effect is more than four times as large.**
+# *The number of sentences:* it is the same.
+# *That it has donors with the same meaning:* the first word has them, too.
 # </details>
