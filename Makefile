@@ -46,6 +46,7 @@ test: $(READY)  ## run every check; it changes nothing
 	@OMP_NUM_THREADS=1 $(PYTHON) -m tools.core_seconds sh -exc '\
 		$(RUN) ruff check; \
 		$(RUN) ruff format --check; \
+		$(RUN) tools.break_prose --check; \
 		$(RUN) tools.lint; \
 		$(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 			-p tools.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q'
@@ -71,7 +72,8 @@ notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
 	$(RUN) tools.adopt_notebook "$(NB)"
 
-lint: $(READY)  ## put code and sources into the house format, and report what is left to do
+lint: $(READY)  ## put code and prose into the house format, and report what is left to do
+	$(RUN) tools.break_prose
 	$(RUN) ruff check --fix --exit-zero --quiet
 	$(RUN) ruff format
 	$(RUN) ruff check

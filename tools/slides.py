@@ -23,13 +23,13 @@ from nbformat import NotebookNode
 
 from tools._site_frames import Frames
 from tools.notebooks import (
+    PLACES,
     ROOT,
     LessonError,
     find_notebooks,
     html_of,
     is_folded,
     is_lesson,
-    PLACES,
     read_notebook,
     tags,
 )

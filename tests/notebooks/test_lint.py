@@ -71,10 +71,11 @@ def good_cells():
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
     solution = fold(code("def shift_solution(x):\n    return x", tags=["solution"]))
     links = "[site](https://example.org/) `[there](nowhere.md)`"
+    long = f"# {'A long heading ' * 8}\n\n{'| a long row ' * 8}|\n{'|---' * 8}|\n\n{'x' * 120}"
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom\n\nFirst told in 2017."),
-        new_markdown_cell(links),
+        new_markdown_cell(f"{links}\n\n{long}\n\nA fixed\u00a0space, a &lt; b &minus; c."),
         asked(),
         answer(),
         code("f", figure(), shown("(0.5, 2.13)", html=svg)),
@@ -111,6 +112,11 @@ FAULTS = [
     ("known_tags", code(tags=["nbval-ignore-output"]), "is unknown"),
     ("known_tags", code("# NBVAL_IGNORE_OUTPUT\nx = 1"), "switches a check off"),
     ("teacher_notes", new_markdown_cell("<summary>For teachers: time</summary>45"), "teacher"),
+    ("clean_prose", new_markdown_cell("So. <!--above-->It is."), "holds a comment"),
+    ("clean_prose", new_markdown_cell("It&ZeroWidthSpace; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
+    ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
     ("leaks", code("f", shown("<function f at 0x7f3a10>")), "the address of an object"),
     ("leaks", code("f", printed("/home/ada/attnlab\n")), "a path of one machine"),
@@ -142,6 +148,12 @@ def test_a_fault_is_found(tmp_path, rule, fault, words):
         files = fault
     found = lint(store(tmp_path, cells, **files))
     assert words in " ".join(finding.text for finding in found if finding.rule == rule)
+
+
+def test_a_line_that_is_too_long_is_quoted_for_its_place(tmp_path):
+    path = store(tmp_path, [new_markdown_cell("Short.\n" + "and so on " * 20)])
+    (found,) = [one for one in lint(path) if one.rule == "clean_prose"]
+    assert found.quote.startswith("and so on and")
 
 
 # --- numbers in the text --------------------------------------------------------------------------

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
+from unicodedata import category
 
 from nbformat import NotebookNode
 
+from tools.break_prose import could_be_broken
 from tools.lint.lesson import (
     CLOSING,
     Lesson,
@@ -54,6 +57,18 @@ def teacher_notes(lesson: Lesson) -> Iterator[Note]:
     for n, cell in lesson.markdown:
         if ("<summary>For teachers" in cell.source) != ("teacher" in tags(cell)):
             yield Note(n, "a folded cell For teachers, and only such a cell, has the tag teacher.")
+
+
+def clean_prose(lesson: Lesson) -> Iterator[Note]:
+    """Check that prose holds no comment and no invisible character, and no line is too long."""
+    for n, cell in lesson.markdown:
+        if "<!--" in cell.source:
+            yield Note(n, "the text holds a comment, which whoever opens the cell sees.", "<!--")
+        for one in sorted(set(unescape(cell.source))):
+            if category(one) == "Cf":  # such as a space of no width
+                yield Note(n, f"the text holds an invisible character, U+{ord(one):04X}.", one)
+        for line in could_be_broken(cell.source):
+            yield Note(n, "the line is too long; run `make lint`.", line)
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -131,6 +146,7 @@ def solutions(lesson: Lesson) -> Iterator[Note]:
 RULES = (
     known_tags,
     teacher_notes,
+    clean_prose,
     leaks,
     figures,
     closing_parts,
