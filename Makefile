@@ -54,8 +54,8 @@ test: $(READY)  ## run every check; it changes nothing
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
 	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
 
-slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
-	@$(RUN) tools.slides
+slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers; NB=03: lesson 03
+	@$(RUN) tools.slides $(NB)
 
 student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.student

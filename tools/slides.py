@@ -1,12 +1,11 @@
-"""Write slides of all lessons into slides/: `make slides`.
+"""Write slides of all lessons into slides/: `make slides`; of one of them: `make slides NB=03`.
 
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands one sentence of the prose. Its cell names it by its first words, in the source of the
-lesson: ``# %% nan-spreads [markdown] above="One empty row"`` puts it over the slide before the
-cell, and ``below=`` over the slide that follows. The notes for teachers are those of the first
-slide, and sections that a class does not look at together are left out.
+slide stands one sentence of the prose, which the source of the lesson names (slide_sentences.py).
+The notes for teachers are those of the first slide, and sections that a class does not look at
+together are left out.
 
 Each deck is a single file that makes no request and opens from a folder, as pages of the site do.
 """
@@ -14,7 +13,8 @@ Each deck is a single file that makes no request and opens from a folder, as pag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -23,7 +23,6 @@ from nbformat import NotebookNode
 
 from tools._site_frames import Frames
 from tools.notebooks import (
-    PLACES,
     ROOT,
     LessonError,
     find_notebooks,
@@ -31,6 +30,7 @@ from tools.notebooks import (
     is_folded,
     is_lesson,
     read_notebook,
+    select,
     tags,
 )
 from tools.site import (
@@ -42,6 +42,7 @@ from tools.site import (
     page_name,
     write_pages,
 )
+from tools.slide_sentences import marks_of, sentence_in
 
 SLIDES = ROOT / "slides"
 REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.js
@@ -157,28 +158,6 @@ class Deck:
             self.code.append(code)
 
 
-def marks_of(cell: NotebookNode) -> list[tuple[str, str]]:
-    """Return the sentences that a cell puts over slides: the place of each, and its first words.
-
-    LessonError says that a sentence is named by fewer than three words.
-    """
-    marks = []
-    for place in PLACES:
-        names = cell.metadata.get(place, [])
-        marks += [(place, words) for words in ([names] if isinstance(names, str) else names)]
-    for place, words in marks:
-        if len(words.split()) < 3:
-            raise LessonError(f"cell {cell.id!r}: {place}={words!r} needs three words or more.")
-    return marks
-
-
-def sentence_in(prose: str, words: str) -> str | None:
-    """Return the sentence of a text that begins with these words; None if there is none."""
-    first = r"\s+".join(map(re.escape, words.split()))
-    found = re.search(rf"(?<!\S){first}(?!\w).*?[.?!](?=\s|$)", prose, re.DOTALL)
-    return found and found[0]
-
-
 class SlidesExporter(PageExporter):
     """nbconvert with the template of slides."""
 
@@ -223,23 +202,28 @@ def write_slides(
     folder: Path,
     notebooks: list[Path],
     frames: Callable[[Path], Frames | None] = lambda path: None,
+    names: Sequence[str] = (),
 ) -> dict[str, int]:
-    """Write the slides of lessons and their index into ``folder``; return names and sizes."""
+    """Write the slides of all lessons and their index into ``folder``; return names and sizes.
+
+    With ``names``, write those of the lessons that these name, and leave all else as it is.
+    """
     exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
-    lessons = filter(is_lesson, notebooks)
+    lessons = select(filter(is_lesson, notebooks), names)
     decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}
+    if names:
+        return write_pages(folder, decks, old=())
     index = PageExporter().environment.get_template("slides_index.html.j2")
     front = index.render(cards=[card for card in cards if card.number])
     return write_pages(folder, {INDEX: front, **decks})
 
 
 def main() -> None:
-    """Write the slides and say where they are."""
-    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
-    megabytes = sum(sizes.values()) / 1e6
-    count = len(sizes) - 1
-    print(f"{SLIDES.name}/ holds the slides of {count} lessons, {megabytes:.1f} MB.")
-    print(f"Open {SLIDES.name}/{INDEX}.")
+    """Write the slides that the command line names and say where they are."""
+    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress, sys.argv[1:])
+    lessons = [Path(name).stem for name in sizes if name != INDEX]
+    print(f"Slides of {', '.join(lessons)}: {sum(sizes.values()) / 1e6:.1f} MB.")
+    print(f"Open {SLIDES.name}/{next(iter(sizes))}.")
 
 
 if __name__ == "__main__":

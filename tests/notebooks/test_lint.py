@@ -75,6 +75,7 @@ def good_cells():
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom\n\nFirst told in 2017."),
+        over("So it goes" + " on" * 22 + ".", "So it goes"),
         new_markdown_cell(f"{links}\n\n{long}\n\nA fixed\u00a0space, a &lt; b &minus; c."),
         asked(),
         answer(),
@@ -104,6 +105,11 @@ def store(folder, cells, name=NAME, questions=None, proofs="", **metadata):
     return path
 
 
+def over(text, words):
+    """Return a cell with a sentence over a slide."""
+    return new_markdown_cell(text, metadata={"above": words})
+
+
 TITLE = new_markdown_cell("# 3 · Masks")
 
 # A rule, what is wrong, and words of the finding. A fault is a cell at the end, a change of the
@@ -117,6 +123,8 @@ FAULTS = [
     ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
     ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
     ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
+    ("slide_sentences", over("It is so. More.", "It is not"), "begins with 'It is not'"),
+    ("slide_sentences", over("So it goes" + " on" * 23 + ".", "So it goes"), "at most, got 26"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
     ("leaks", code("f", shown("<function f at 0x7f3a10>")), "the address of an object"),
     ("leaks", code("f", printed("/home/ada/attnlab\n")), "a path of one machine"),
@@ -130,7 +138,7 @@ FAULTS = [
     ("predictions", asked("03/which"), "do not hold '03/which'"),
     ("predictions", asked(), "has been asked before"),
     ("predictions", answer("03/which"), "which no cell before it asks"),
-    ("predictions", lambda cells: cells.pop(2), "no cell asks the prediction '03/which-one'"),
+    ("predictions", lambda cells: cells.pop(3), "no cell asks the prediction '03/which-one'"),
     ("solutions", lambda cells: cells[-4].update(source="x = 3"), "defines shift_solution"),
     ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),

@@ -23,7 +23,9 @@ from tools.lint.lesson import (
     prediction_keys,
 )
 from tools.notebooks import strip_ansi, tags
+from tools.slide_sentences import marks_of, sentence_in
 
+MOST_WORDS = 25  # over a slide
 TAGS = {"exercise", "solution", "teacher", "raises-exception"}
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+|[A-Za-z0-9+/=]{200,}")
 NAMESPACE = re.compile(r"https?://www\.w3\.org/[\w/#.-]*")  # a name in SVG, not an address
@@ -69,6 +71,17 @@ def clean_prose(lesson: Lesson) -> Iterator[Note]:
                 yield Note(n, f"the text holds an invisible character, U+{ord(one):04X}.", one)
         for line in could_be_broken(cell.source):
             yield Note(n, "the line is too long; run `make lint`.", line)
+
+
+def slide_sentences(lesson: Lesson) -> Iterator[Note]:
+    """Check that the sentences over slides are there, and short enough to be read at a glance."""
+    for n, cell in lesson.markdown:
+        for place, words in marks_of(cell):
+            sentence = sentence_in(cell.source, words)
+            if sentence is None:
+                yield Note(n, f"no sentence begins with {words!r}, which {place}= names.", words)
+            elif (count := len(sentence.split())) > MOST_WORDS:
+                yield Note(n, f"over a slide stand {MOST_WORDS} words at most, got {count}.", words)
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -147,6 +160,7 @@ RULES = (
     known_tags,
     teacher_notes,
     clean_prose,
+    slide_sentences,
     leaks,
     figures,
     closing_parts,
