@@ -5,8 +5,9 @@ Run by hand from the root of the project, about fifteen minutes of one core:
 
 All models guess the next letter of texts of ``attnlab.models.looking_back``, in batches of 64 new
 texts, with Adam. ``looking_back.safetensors`` holds the first model of two layers after its
-training, and what it looks at in one text while it is trained. ``looking_back.csv`` holds the scores of several
-models on 500 new texts. Another CPU or version of torch moves the numbers a little.
+training, and what it looks at in one text while it is trained. ``looking_back.csv`` holds the
+scores of several models on 500 new texts. Another CPU or version of torch moves the numbers a
+little.
 """
 
 import csv
