@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from tools import break_prose as tool
-from tools.break_prose import WIDTH, break_prose, could_be_broken
-from tools.notebooks import find_sources, read_source
+from tools.build import prose as tool
+from tools.build.prose import WIDTH, break_prose, could_be_broken
+from tools.build.sources import find_sources, read_source
 
 LONG = "It is really far too long for a line, and that is why "
 WORDS = "and the words of which it is made go on until there is no more room for them "
@@ -131,7 +131,7 @@ def source(tmp_path, monkeypatch):
 
 def run(monkeypatch, *options) -> str | int:
     """Run the command and return how it ends."""
-    monkeypatch.setattr("sys.argv", ["tools.break_prose", *options])
+    monkeypatch.setattr("sys.argv", ["tools.build.prose", *options])
     with pytest.raises(SystemExit) as stop:
         tool.main()
     return stop.value.code

@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.lint import __main__, lint
-from tools.lint.numbers import numbers_in
-from tools.notebooks import KERNELSPEC, fold
+from tools.build.sources import KERNELSPEC, fold
+from tools.check.lint import __main__, lint
+from tools.check.lint.numbers import numbers_in
 
 NAME = "03_masks.ipynb"
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
@@ -123,6 +123,7 @@ FAULTS = [
     ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
     ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
     ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
+    ("slide_sentences", over("It is so. More.", "It is"), "above='It is' needs three words"),
     ("slide_sentences", over("It is so. More.", "It is not"), "begins with 'It is not'"),
     ("slide_sentences", over("So it goes" + " on" * 23 + ".", "So it goes"), "at most, got 26"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
