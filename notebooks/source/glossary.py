@@ -376,9 +376,8 @@
 # Where a token stands in its text.
 # A model learns of it by a positional encoding, of which there are three kinds.
 # Some add a vector to the token's vector.
-# RoPE (rotary position embedding,
-# whose base is often called rope_theta) rotates queries and keys by an angle that depends on the
-# position.
+# RoPE rotates queries and keys by an angle that depends on the position;
+# its base is often called rope_theta.
 # ALiBi adds a number to the scores.
 # A model with none of them is called NoPE.
 # [Lesson 11](11_order.ipynb)
@@ -406,9 +405,9 @@
 #
 # ### projection
 #
-# A vector times a trained matrix, x @ W. A layer uses one for the [query](#query),
-# one for the [key](#key) and one for the [value](#value), and, if it has several heads,
-# an output projection for what they return together.
+# A vector times a trained matrix, `x @ W`.
+# A layer uses one for the [query](#query), one for the [key](#key) and one for the [value](#value),
+# and, if it has several heads, an output projection for what they return together.
 # [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
 
 # %% [markdown]
