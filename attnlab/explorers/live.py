@@ -17,6 +17,7 @@ import contextlib
 import html
 import inspect
 import io
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
@@ -35,6 +36,7 @@ from attnlab.display.figure import CSS_PIXELS_PER_INCH
 from attnlab.display.ipython import cells_run
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.learner import name_of
 from attnlab.explorers.frame.panels import Picture
 from attnlab.palette import BLUE, INK, SOFT
 
@@ -269,6 +271,11 @@ class Live(Explorer):
 
     def _html_to_store(self) -> str:
         return self.to_html()
+
+    def facts(self) -> dict[str, object]:
+        """Return the key by which a tool finds the pictures of all stops: what was asked for."""
+        asked = [name_of(self._function), self.stops, self.value, self.figsize, self.alt]
+        return {"kind": "live", "key": json.dumps(asked, default=str)}
 
 
 class Knob:

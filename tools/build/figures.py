@@ -7,16 +7,22 @@ Titles for the index come from figures/captions.toml, from which the lessons hav
 
 from __future__ import annotations
 
-import base64
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
-from attnlab.display import texts
-from tools.build.sources import ROOT, find_notebooks, html_of, outputs_of, read_notebook
+from attnlab.display import pictures_in, texts
+from tools.build.sources import (
+    ROOT,
+    LessonError,
+    find_notebooks,
+    html_of,
+    outputs_of,
+    read_notebook,
+    shown_in,
+)
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
@@ -45,18 +51,12 @@ class Figure(NamedTuple):
 
 def figures_in(output: NotebookNode) -> list[Figure]:
     """Return the numbered figures of an output."""
-    page = html_of(output)
-    if "data-number" not in page:  # most are long and hold none
-        return []
-    found = []
-    for figure in BeautifulSoup(page, "html.parser").select("figure[data-number]"):
-        for number in figure.select("figcaption b"):
-            number.decompose()
-        picture = figure.img or {}
-        caption = figure.figcaption.get_text().strip() if figure.figcaption else ""
-        png = base64.b64decode(picture.get("src", "").partition(",")[2])
-        found.append(Figure(figure["data-number"], caption, picture.get("alt", ""), png))
-    return found
+    told = [facts for facts in shown_in(output) if facts.kind == "figure"]
+    pictures = pictures_in(html_of(output)) if told else []
+    if len(told) < len(pictures):
+        raise LessonError(f"an output with Figure {told[0].number} holds a picture without number.")
+    pairs = zip(told, pictures, strict=True)
+    return [Figure(one.number, one.caption, one.alt, png) for one, png in pairs]
 
 
 def figures_of(path: Path) -> list[Figure]:

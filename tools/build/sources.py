@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
 PLACES = ("above", "below")  # where a cell puts a sentence: over the slide before it, or after it
+BUNDLE = "application/vnd.attnlab+json"  # attnlab.display.BUNDLE, known without torch
 GLOSSARY = "glossary"  # a page of words, without a number
 LIMIT = 2000  # seconds for a cell or a proof: a last resort, far above what a busy computer needs
 
@@ -91,6 +92,17 @@ def is_folded(cell: NotebookNode) -> bool:
 def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
     """Return all outputs of a notebook, in order."""
     return [one for cell in notebook.cells for one in cell.get("outputs", [])]
+
+
+def facts_of(output: NotebookNode) -> NotebookNode:
+    """Return what an output of attnlab says as data, of which ``kind`` is a part; empty if none."""
+    return output.get("data", {}).get(BUNDLE, nbformat.from_dict({}))
+
+
+def shown_in(output: NotebookNode) -> list[NotebookNode]:
+    """Return the facts of all that an output shows, also inside the fold of an answer."""
+    facts = facts_of(output)
+    return facts.shown if facts.get("kind") == "answer" else [facts] if facts else []
 
 
 def html_of(output: NotebookNode) -> str:

@@ -285,6 +285,10 @@ class Explorer(Storable, anywidget.AnyWidget):
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
 
+    def facts(self) -> dict[str, object]:
+        """Return the name of the explorer and the sentence that it stores."""
+        return {"kind": "explorer", "key": self.module, "say": self.say()}
+
     def _html_to_store(self) -> str:
         return self._html(bundle.not_yet_stored(self.module)) if is_static() else self.to_html()
 
