@@ -116,7 +116,9 @@ class Prediction(Storable, anywidget.AnyWidget):
         reasons = "".join(map(_reason, asked["options"]))
         answer = f"{reasons}<p>{asked['explanation']}</p>"
         if said:
-            answer = f"<p>You said <b>{said}</b>.</p>{DETAILS.format(' open', 'The answer', answer)}"
+            answer = (
+                f"<p>You said <b>{said}</b>.</p>{DETAILS.format(' open', 'The answer', answer)}"
+            )
             answer += NOTE.format("again")
         elif asked["ask"]:
             answer = DETAILS.format("", "Show the answer", answer) + NOTE.format("here")

@@ -71,10 +71,12 @@ def good_cells():
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
     solution = fold(code("def shift_solution(x):\n    return x", tags=["solution"]))
     links = "[site](https://example.org/) `[there](nowhere.md)`"
+    long = f"# {'A long heading ' * 8}\n\n{'| a long row ' * 8}|\n{'|---' * 8}|\n\n{'x' * 120}"
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom\n\nFirst told in 2017."),
-        new_markdown_cell(links),
+        over("So it goes" + " on" * 22 + ".", "So it goes"),
+        new_markdown_cell(f"{links}\n\n{long}\n\nA fixed\u00a0space, a &lt; b &minus; c."),
         asked(),
         answer(),
         code("f", figure(), shown("(0.5, 2.13)", html=svg)),
@@ -103,6 +105,11 @@ def store(folder, cells, name=NAME, questions=None, proofs="", **metadata):
     return path
 
 
+def over(text, words):
+    """Return a cell with a sentence over a slide."""
+    return new_markdown_cell(text, metadata={"above": words})
+
+
 TITLE = new_markdown_cell("# 3 · Masks")
 
 # A rule, what is wrong, and words of the finding. A fault is a cell at the end, a change of the
@@ -111,6 +118,13 @@ FAULTS = [
     ("known_tags", code(tags=["nbval-ignore-output"]), "is unknown"),
     ("known_tags", code("# NBVAL_IGNORE_OUTPUT\nx = 1"), "switches a check off"),
     ("teacher_notes", new_markdown_cell("<summary>For teachers: time</summary>45"), "teacher"),
+    ("clean_prose", new_markdown_cell("So. <!--above-->It is."), "holds a comment"),
+    ("clean_prose", new_markdown_cell("It&ZeroWidthSpace; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
+    ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
+    ("slide_sentences", over("It is so. More.", "It is not"), "begins with 'It is not'"),
+    ("slide_sentences", over("So it goes" + " on" * 23 + ".", "So it goes"), "at most, got 26"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
     ("leaks", code("f", shown("<function f at 0x7f3a10>")), "the address of an object"),
     ("leaks", code("f", printed("/home/ada/attnlab\n")), "a path of one machine"),
@@ -124,7 +138,7 @@ FAULTS = [
     ("predictions", asked("03/which"), "do not hold '03/which'"),
     ("predictions", asked(), "has been asked before"),
     ("predictions", answer("03/which"), "which no cell before it asks"),
-    ("predictions", lambda cells: cells.pop(2), "no cell asks the prediction '03/which-one'"),
+    ("predictions", lambda cells: cells.pop(3), "no cell asks the prediction '03/which-one'"),
     ("solutions", lambda cells: cells[-4].update(source="x = 3"), "defines shift_solution"),
     ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),
@@ -142,6 +156,12 @@ def test_a_fault_is_found(tmp_path, rule, fault, words):
         files = fault
     found = lint(store(tmp_path, cells, **files))
     assert words in " ".join(finding.text for finding in found if finding.rule == rule)
+
+
+def test_a_line_that_is_too_long_is_quoted_for_its_place(tmp_path):
+    path = store(tmp_path, [new_markdown_cell("Short.\n" + "and so on " * 20)])
+    (found,) = [one for one in lint(path) if one.rule == "clean_prose"]
+    assert found.quote.startswith("and so on and")
 
 
 # --- numbers in the text --------------------------------------------------------------------------

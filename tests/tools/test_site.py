@@ -25,8 +25,8 @@ A blurb with $d_k$.
 
 **You need:** nothing.
 
-**Time:** 5 minutes. <!-- constants: 5 -->"""
-PROSE = f"""## In `torch`, $d_k$ too <!-- constants: 2 -->
+**Time:** 5 minutes."""
+PROSE = f"""## In `torch`, $d_k$ too
 
 Go [on]({SECOND}.ipynb#Two-words-2), [up](#Three), [out](https://example.org/a_b), or to a
 [word]({WORDS}.ipynb#softmax). Here `$x$` costs.
@@ -197,7 +197,6 @@ def test_every_kind_of_output_is_shown(first):
     assert (picture["alt"], picture["src"]) == ("<Figure>", "data:image/png;base64,AAAA")
     assert cell.strong.get_text() == "bold"
     assert first.select_one(".scroll > table")
-    assert "constants" not in str(first.main)
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,9 @@ def stored(figure, monkeypatch):
     return lambda: new_output("execute_result", figure._repr_mimebundle_(), execution_count=1)
 
 
-def write_lesson(folder, source, output):
+def write_lesson(folder, source, output, *later):
     path = folder / "00_made_up.ipynb"
-    cells = [new_code_cell(source, outputs=[output])]
+    cells = [new_code_cell(source, outputs=[output]), *map(new_code_cell, later)]
     write(new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), path)
     return path
 
@@ -119,8 +119,8 @@ def test_a_moving_figure_holds_the_still_one_and_rewritten_sentences(figure):
     assert [one for one in pool if "HIGH" in str(one)] == ["<B>HIGH</B>"]
 
 
-def test_a_lesson_is_executed_for_its_frames(tmp_path, figure, stored):
-    path = write_lesson(tmp_path, LESSON, stored())
+def test_a_lesson_is_executed_for_its_frames_as_far_as_the_last_of_them(tmp_path, figure, stored):
+    path = write_lesson(tmp_path, LESSON, stored(), "1 / 0")
     before = path.read_text()
     ((html, frames),) = frames_of(path).items()
     assert html.startswith(LIVE)

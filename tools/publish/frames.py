@@ -1,7 +1,7 @@
 """All pictures of a lesson's live figures, so that they move on a page without a kernel.
 
-A notebook stores one picture of each live figure. Here its cells are executed once more and every
-picture is drawn in the kernel.
+A notebook stores one picture of each live figure. Here its cells are executed once more, as far as
+the last of these figures, and every picture is drawn in the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab.explorers.frame import bundle
 from tools.build.notebooks import execute, explain
@@ -34,6 +34,8 @@ def frames_of(path: Path) -> Frames:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "frames.json"
         fresh = copy.deepcopy(stored)
+        while not live_outputs(new_notebook(cells=fresh.cells[-1:])):
+            fresh.cells.pop()  # nothing after the last live figure is needed
         fresh.cells.append(new_code_cell(WRITE_FRAMES.format(target=str(target))))
         try:
             execute(fresh, path.parent, {})

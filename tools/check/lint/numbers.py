@@ -19,7 +19,6 @@ from nbformat import NotebookNode
 
 from tools.build.sources import html_of
 from tools.check.lint.lesson import (
-    COMMENT,
     LINK,
     TAG,
     Lesson,
@@ -51,7 +50,7 @@ IGNORED = (
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
 )
 LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
-HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+HIDDEN_HTML = re.compile(r"<!--.*?-->|<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
 
@@ -160,7 +159,7 @@ def _checks(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _shown(output: NotebookNode) -> str:
     """Return what a reader sees of a stored output, without the captions of figures."""
-    page = HIDDEN_HTML.sub(" ", COMMENT.sub(" ", html_of(output)))
+    page = HIDDEN_HTML.sub(" ", html_of(output))
     plain = output.get("data", {}).get("text/plain", "")
     said = output.get("text") or output.get("evalue")  # a traceback counts lines
     return said or (html.unescape(TAG.sub(" ", page)) if page else plain)

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
+from unicodedata import category
 
 from nbformat import NotebookNode
 
+from tools.build.prose import could_be_broken
+from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import strip_ansi, tags
 from tools.check.lint.lesson import (
     CLOSING,
@@ -21,6 +25,7 @@ from tools.check.lint.lesson import (
     prediction_keys,
 )
 
+MOST_WORDS = 25  # over a slide
 TAGS = {"exercise", "solution", "teacher", "raises-exception"}
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+|[A-Za-z0-9+/=]{200,}")
 NAMESPACE = re.compile(r"https?://www\.w3\.org/[\w/#.-]*")  # a name in SVG, not an address
@@ -54,6 +59,29 @@ def teacher_notes(lesson: Lesson) -> Iterator[Note]:
     for n, cell in lesson.markdown:
         if ("<summary>For teachers" in cell.source) != ("teacher" in tags(cell)):
             yield Note(n, "a folded cell For teachers, and only such a cell, has the tag teacher.")
+
+
+def clean_prose(lesson: Lesson) -> Iterator[Note]:
+    """Check that prose holds no comment and no invisible character, and no line is too long."""
+    for n, cell in lesson.markdown:
+        if "<!--" in cell.source:
+            yield Note(n, "the text holds a comment, which whoever opens the cell sees.", "<!--")
+        for one in sorted(set(unescape(cell.source))):
+            if category(one) == "Cf":  # such as a space of no width
+                yield Note(n, f"the text holds an invisible character, U+{ord(one):04X}.", one)
+        for line in could_be_broken(cell.source):
+            yield Note(n, "the line is too long; run `make lint`.", line)
+
+
+def slide_sentences(lesson: Lesson) -> Iterator[Note]:
+    """Check that the sentences over slides are there, and short enough to be read at a glance."""
+    for n, cell in lesson.markdown:
+        for place, words in marks_of(cell):
+            sentence = sentence_in(cell.source, words)
+            if sentence is None:
+                yield Note(n, f"no sentence begins with {words!r}, which {place}= names.", words)
+            elif (count := len(sentence.split())) > MOST_WORDS:
+                yield Note(n, f"over a slide stand {MOST_WORDS} words at most, got {count}.", words)
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -131,6 +159,8 @@ def solutions(lesson: Lesson) -> Iterator[Note]:
 RULES = (
     known_tags,
     teacher_notes,
+    clean_prose,
+    slide_sentences,
     leaks,
     figures,
     closing_parts,

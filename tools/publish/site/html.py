@@ -19,7 +19,6 @@ PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or
     re.DOTALL,
 )
 HREF = re.compile(r"\bhref=([\"'])(?P<address>.*?)\1")
-COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
 ENTRY = re.compile(  # of the glossary, without the link to a lesson that ends it
@@ -124,10 +123,9 @@ class Prose(IPythonRenderer):
 
     def to_html(self, markdown: str) -> str:
         """Return Markdown as HTML for a page."""
-        source = COMMENT.sub("", markdown)
         for words, ours in TOLD.items():
-            source = re.sub(words.replace(" ", r"\s+"), ours, source, flags=re.DOTALL)
-        return rewrite(MarkdownWithMath(renderer=self).render(source), self.page_of)
+            markdown = re.sub(words.replace(" ", r"\s+"), ours, markdown, flags=re.DOTALL)
+        return rewrite(MarkdownWithMath(renderer=self).render(markdown), self.page_of)
 
 
 def meanings_of(glossary: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -318,12 +318,14 @@ def write_site(folder: Path, notebooks: list[Path], **options: object) -> dict[s
     return write_pages(folder, pages(notebooks, **options))
 
 
-def write_pages(folder: Path, made: dict[str, str | bytes]) -> dict[str, int]:
-    """Write files into a folder and delete those of lessons that are gone; return their sizes."""
+def write_pages(
+    folder: Path, made: dict[str, str | bytes], old: Sequence[str] = OLD
+) -> dict[str, int]:
+    """Write files into a folder and delete other ``old`` ones, by pattern; return their sizes."""
     folder.mkdir(exist_ok=True)
-    for old in (path for kind in OLD for path in folder.glob(kind)):
-        if old.name not in made:
-            old.unlink()
+    for path in (one for kind in old for one in folder.glob(kind)):
+        if path.name not in made:
+            path.unlink()
     sizes = {}
     for name, page in made.items():
         path = folder / name
