@@ -14,6 +14,8 @@ with lessons_extra():
     import traitlets
 
 FORMATTED = re.compile(r"(`[^`]+`|\$[^$]+\$)")
+SCRIPT = Path(__file__).with_name("predict.mjs")
+STYLE = SCRIPT.with_suffix(".css")
 DETAILS = "<details{}><summary>{}</summary>{}</details>"
 NOTE = '<p style="font-size:14px">Run this cell to answer {}.</p>'
 SIMPLE_TAGS = re.compile(r"&lt;(/?(?:b|i|em|strong|code|sub|sup))&gt;")
@@ -71,8 +73,8 @@ class Prediction(Storable, anywidget.AnyWidget):
         The same as the browser tells it: the place of the option.
     """
 
-    _esm = browser.script(Path(__file__).with_name("predict.mjs"))
-    _css = browser.style_sheet(Path(__file__).with_name("predict.css"), ".attnlab-predict")
+    _esm = browser.script(SCRIPT)
+    _css = browser.style_sheet(STYLE, ".attnlab-predict")
     asked = traitlets.Dict().tag(sync=True)
     said = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
 
@@ -157,3 +159,10 @@ def _formatted(text: str) -> str:
             safe = f"<code>{safe[1:-1]}</code>"
         parts.append(safe)
     return "".join(parts)
+
+
+def page_parts() -> tuple[str, str]:
+    """Return script and style of predictions for a page: ``askHere(model, element)`` shows one."""
+    script = browser.script(SCRIPT).replace("export default", "return")
+    ask = f"const askHere = (() => {{\n{script}}})().render;"
+    return ask, browser.read(STYLE)

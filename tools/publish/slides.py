@@ -22,7 +22,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from attnlab.display import unfold
+from attnlab import display
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     ROOT,
@@ -36,6 +36,7 @@ from tools.build.sources import (
     select,
     shown_in,
     tags,
+    unfold,
 )
 from tools.publish.frames import Frames
 from tools.publish.site.pages import (
@@ -77,7 +78,7 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.code = page, [], "", []
         self.section = ""
-        for cell in (one for one in lesson.cells if "solution" not in tags(one)):
+        for cell in (unfold(one) for one in lesson.cells if "solution" not in tags(one)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
@@ -136,7 +137,7 @@ class Deck:
         shown = "".join(map(self.page.output, map(unfolded, cell.outputs)))
         if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
-        elif kinds or any("image/png" in output.get("data", {}) for output in cell.outputs):
+        elif "<img" in shown:
             self.add("figure", CAPTION.sub("", shown), *CAPTION.findall(shown))
         else:
             self.show_code(cell, shown)
@@ -195,7 +196,7 @@ class SlidesExporter(PageExporter):
 
     def shown(self, html: str) -> str:
         """Return stored HTML as HTML for a page."""
-        return self.environment.filters["stored"](html)
+        return self.environment.filters["shown"](html)
 
     def output(self, one: NotebookNode) -> str:
         """Return an output as HTML."""
@@ -207,7 +208,7 @@ def unfolded(output: NotebookNode) -> NotebookNode:
     facts = facts_of(output)
     if facts.get("kind") != "answer":
         return output
-    return new_output("display_data", {"text/html": unfold(facts.key, html_of(output))})
+    return new_output("display_data", {"text/html": display.unfold(facts.key, html_of(output))})
 
 
 def read_reveal(name: str) -> str:

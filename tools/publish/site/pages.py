@@ -35,8 +35,9 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
 from attnlab import palette
+from attnlab.exercises import page_parts
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.explorers.frame.base import few_colours
+from attnlab.explorers.frame import few_colours, to_json
 from tools.publish.site.api import API, write_api
 from tools.publish.frames import Frames, frames_of, moving
 from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
@@ -46,7 +47,9 @@ from tools.build.figures import Figure, figures_of
 from tools.build.sources import (
     GLOSSARY,
     ROOT,
+    facts_of,
     find_notebooks,
+    html_of,
     is_folded,
     is_lesson,
     read_notebook,
@@ -190,6 +193,7 @@ class PageExporter(TemplateExporter):
             template_file="lesson.html.j2",
             default_preprocessors=[],  # notebooks are shown as they are stored
         )
+        predicting, predictions = page_parts()
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
             solutions="solution" not in left_out,
@@ -199,10 +203,10 @@ class PageExporter(TemplateExporter):
                 for name, role in palette.ROLES.items()
             ),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
-            style=asset("site.css"),
+            style="\n".join([predictions, asset("site.css")]),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
-            script="\n".join(asset(f"{name}.js") for name in ("site", "search")),
+            script="\n".join([predicting, asset("site.js"), asset("search.js")]),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.environment.tests.update(folded=is_folded, reading=reads_sentences)
@@ -215,11 +219,15 @@ class PageExporter(TemplateExporter):
         def shown(html: str) -> str:
             return rewrite(html, links)
 
-        def stored(html: str) -> str:
-            is_live = figures and html in figures
-            return moving(html, figures[html], shown) if is_live else shown(html)
+        def stored(output: NotebookNode) -> str:
+            html, facts = html_of(output), facts_of(output)
+            if facts.get("kind") == "prediction":
+                return shown(html) + asked_block(facts, shown)
+            moves = (figures or {}).get(facts.get("key"))
+            return moving(html, moves, shown) if moves else shown(html)
 
         self.register_filter("prose", prose.to_html)
+        self.register_filter("shown", shown)
         self.register_filter("stored", stored)
         # the template asks for both when it has been through the cells
         self.environment.globals.update(
@@ -290,6 +298,17 @@ def pages(
     shared = {one.file_name: one.png for one in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards), **lessons, **notebooks, **search, **shared, **model}
+
+
+def asked_block(facts: NotebookNode, shown: Callable[[str], str]) -> str:
+    """Return a prediction for the script that asks it, its texts as a page shows them."""
+    texts = {name: shown(facts[name]) for name in ("question", "explanation")}
+    options = [
+        {**option, "text": shown(option.text), "feedback": shown(option.feedback)}
+        for option in facts.options
+    ]
+    asked = {"key": facts.key, "ask": facts.ask, **texts, "options": options}
+    return f'<script type="application/json">{to_json(asked)}</script>'
 
 
 def notebook_script(notebook: NotebookNode) -> str:
