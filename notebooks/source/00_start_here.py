@@ -92,14 +92,15 @@ predict("00/best-match-for-cat")
 scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
-# %% after-the-scores [markdown] above="Apart from itself, `cat`"
+# %% after-the-scores [markdown] above="Apart from itself, `cat`" answers="00/best-match-for-cat"
 # Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want;
 # that word is called the [query](glossary.ipynb#query).
 # Each column belongs to a word that the query is compared with,
 # called the [key](glossary.ipynb#key).
-#
+
+# %% from-scores-to-weights [markdown]
 # ## From scores to weights
 #
 # Scores can be any numbers, so they are not yet shares of anything.
@@ -151,7 +152,7 @@ output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
 three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
 Table(["before", "after", "plain average"], features, three)
 
-# %% after-new-vector [markdown] above="The `place` of `cat`"
+# %% after-new-vector [markdown] above="The `place` of `cat`" answers="00/place-of-cat"
 # The `place` of `cat` has risen from 0 to 0.37.
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
@@ -160,7 +161,8 @@ Table(["before", "after", "plain average"], features, three)
 # It has even more `place`, 0.47, but a higher number is not better in itself:
 # a plain average gives every word the same mixture,
 # whereas the weights suit the mixture to the word.
-#
+
+# %% which-word-gave-what [markdown]
 # ## Which word gave what?
 #
 # A weighted average is a sum, so we can see where each of its numbers comes from.
@@ -230,7 +232,7 @@ swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
 both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word now
 Table(["cat before the swap", "cat after the swap"], features, both)
 
-# %% after-swapped [markdown] above="The new vector of" below="At scale 0 all"
+# %% after-swapped [markdown] above="The new vector of" answers="00/swapped-words"
 # The new vector of `cat` has not changed.
 # Its weights come from dot products with the same six rows as before,
 # and the parts of a sum may come in any order.
@@ -240,7 +242,8 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 # If you apply any *permutation* to the rows of `x`, that is, put them in another order,
 # the new vectors come out in that order too, and are otherwise the same.
 # A model has to be given the positions in some other way; lesson 11 shows how.
-#
+
+# %% try-it-yourself [markdown] below="At scale 0 all"
 # ## Try it yourself
 #
 # You have now seen the whole mechanism.
@@ -352,7 +355,7 @@ for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
     frame.plot.bar(ax=bottom, rot=30, color=["gray", "C0"], legend=bottom is axes[1, 0])
 show_figure(axes[0, 0], "0.3")
 
-# %% after-two-bats [markdown] above="In the cave both"
+# %% after-two-bats [markdown] above="In the cave both" answers="00/two-bats"
 # In the cave both numbers of `bat` fall, and `sport` falls further; with the ball,
 # `animal` falls further.
 # In the cave 0.48 of `animal` and 0.27 of `sport` are left; with the ball, 0.25 and 0.69.
@@ -374,7 +377,7 @@ show_figure(axes[0, 0], "0.3")
 # because `cave` and `hung` get about a seventh of the weight each, as in a plain average.
 # With the ball, the lead of `sport` grows by about 0.1.
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] answers="00/two-bats"
 # So how can *bat* mean one thing here and another thing there?
 # The table gives it the same vector in both sentences.
 # Then attention mixes some of *cave* and *hung* into this vector in the first sentence,
@@ -547,18 +550,20 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017:
 #   attention as on this page, and the Transformer.
 #   There each norm comes after the plus.
-# - Xiong et al., [On Layer Normalization in the Transformer
-#   Architecture](https://arxiv.org/abs/2002.04745), 2020: the norm before the step,
-#   as in Figure 0.4.
-# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position
-#   Embedding](https://arxiv.org/abs/2104.09864), 2021: positions built into the scores.
-# - Touvron et al., [LLaMA: Open and Efficient Foundation Language
-#   Models](https://arxiv.org/abs/2302.13971), 2023:
+# - Xiong et al.,
+#   [On Layer Normalization in the Transformer Architecture](https://arxiv.org/abs/2002.04745),
+#   2020: the norm before the step, as in Figure 0.4.
+# - Su et al.,
+#   [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864),
+#   2021: positions built into the scores.
+# - Touvron et al.,
+#   [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023:
 #   a model that builds the positions into the scores,
 #   and whose norm rescales each vector without shifting its mean to 0.
-# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional
-#   Information](https://arxiv.org/abs/2203.16634), 2022: with a causal mask,
-#   a language model can learn the positions of the words even if they are not given to it.
+# - Haviv et al.,
+#   [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+#   2022: with a causal mask, a language model can learn the positions of the words even if they are
+#   not given to it.
 # - The numbers in both tables of words were made up for this series.
 
 # %% the-lessons [markdown]

@@ -123,7 +123,7 @@ predict("02/features-of-variance-4")
 scores_of_larger = ((2 * queries) * (2 * keys)).sum(dim=-1) / 64**0.5
 print(f"variance {scores_of_larger.var():.1f}")
 
-# %% other-sizes [markdown] above="The division makes up"
+# %% other-sizes [markdown] above="The division makes up" answers="02/features-of-variance-4"
 # The variance is about 16, because queries and keys each contribute a factor of 4.
 # The division makes up for the number of features, not for their size.
 #
@@ -151,9 +151,10 @@ roots = [1, 2, 4, 8, 16, 32]
 ax.set_yticks(roots, roots)
 show_figure(ax, "2.2")
 
-# %% spread-and-weights [markdown] above="After the division by"
+# %% spread-and-weights [markdown] above="After the division by" answers="02/features-of-variance-4"
 # After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
-#
+
+# %% what-the-spread-does-to-the-weights [markdown]
 # ## What the spread does to the weights
 #
 # The spread of the scores matters because the softmax turns *differences* between scores into
@@ -195,7 +196,7 @@ for n_keys in counts:
 table["share of all keys"] = table["divided by √64"] / table.index
 table.round(2)
 
-# %% grows-with-n [markdown] above="With the division, a"
+# %% grows-with-n [markdown] above="With the division, a" answers="02/four-thousand-keys"
 # With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them.
 # To see why it is a *share* of the keys, imagine that every key is there twice:
 # each weight is halved, and the number of effective keys doubles.
@@ -204,7 +205,8 @@ table.round(2)
 #
 # In a long text, an untrained query averages over most of the words,
 # and training has to make the scores larger before the query can single out one of them.
-#
+
+# %% what-the-spread-does-to-learning [markdown]
 # ## What the spread does to learning
 #
 # Now we turn to what the authors suspected.
@@ -282,7 +284,7 @@ medians["gradient, divided"] = [g.median().item() for _, g in divided_by_root]
 medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided"]
 medians.set_index(["d_k", "keys"]).map("{:.3g}".format)
 
-# %% half-true [markdown] above="With 64 features and"
+# %% half-true [markdown] above="With 64 features and" answers="02/gradient-of-a-query"
 # With 64 features and 256 keys, the median gradient is about twelve times as long without the
 # division.
 # So the gradients do not simply vanish:
@@ -333,7 +335,7 @@ ax.set_title("Without the division, gradients are uneven")
 sns.move_legend(ax, "upper left", title=None)
 show_figure(ax, "2.3")
 
-# %% uneven [markdown] above="Without the division, the"
+# %% uneven [markdown] above="Without the division, the" answers="02/gradient-of-a-query"
 # Without the division, the gradients of different queries are uneven.
 # With it, most of them have similar lengths.
 #
@@ -344,7 +346,8 @@ show_figure(ax, "2.3")
 # whose gradient is a sum over the queries.
 # In the last case of Figure 2.3, the longest tenth is over 1,000 times as long as the median,
 # so a few queries dominate this sum.
-#
+
+# %% why-not-divide-by-something-else [markdown]
 # ## Why not divide by something else?
 #
 # Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$,
@@ -399,7 +402,7 @@ maps = readings[0].weights[[1, 2]]
 figure = plot_heads(maps, queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
-# %% after-trained [markdown] above="Head 2 looks almost"
+# %% after-trained [markdown] above="Head 2 looks almost" answers="02/a-sharp-trained-head"
 # Head 2 looks almost only at the preceding token, and the variance of its scores is near 100.
 # So the division does not keep the scores small: in this head, training has made them large.
 # Nine of the other heads have a mean variance between 1/2 and 2 in these short sentences,
@@ -751,8 +754,8 @@ print(
 #   and the suspicion is voiced in the sentence that begins "We suspect".
 # - The trained layer is the first attention layer of
 #   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
-# - Henry et al., [Query-Key Normalization for
-#   Transformers](https://arxiv.org/abs/2010.04245), 2020.
+# - Henry et al.,
+#   [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020.
 #   Its method resembles that of exercise 4,
 #   but it rescales each vector to length 1 and multiplies the scores by a learned factor.
 # - T5 without the division: `_init_weights` in

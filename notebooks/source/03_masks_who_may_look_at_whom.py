@@ -70,8 +70,8 @@ show_figure(ax, "3.1")
 # The diagonal is open because no word has to guess itself:
 # *cat* is what the row of *The* has to guess.
 #
-# A mask in which no word sees a later one is called a [**causal
-# mask**](glossary.ipynb#causal-mask).
+# A mask in which no word sees a later one is called a
+# [**causal mask**](glossary.ipynb#causal-mask).
 # Throughout this series, `True` means “may attend”.
 #
 # ## What a mask does to the scores
@@ -195,7 +195,7 @@ print("first token changes:           ", count_moved(draws, 0, 1e-5))
 print("last token, tolerance 1e-12:   ", count_moved(draws, 5, 1e-12))
 print("last token, 1e-12 and float64: ", count_moved(draws.double(), 5, 1e-12))
 
-# %% blind-read [markdown] above="In nearly all draws" below="So we append three"
+# %% blind-read [markdown] above="In nearly all draws" answers="03/leak-at-256-features"
 # The test is blind here.
 # In nearly all draws the test says that only the last output has moved, yet there is no mask.
 # A token of 256 such numbers has a score of about $256/\sqrt{256} = 16$ with itself and scores near
@@ -214,7 +214,8 @@ print("last token, 1e-12 and float64: ", count_moved(draws.double(), 5, 1e-12))
 # With the matrices of a layer (lesson 6), the usual test sees such a leak.
 # But a head that attends very sharply can still hide one.
 # So always run both halves.
-#
+
+# %% a-short-sentence-in-a-batch-with-a-longe [markdown] below="So we append three"
 # ## A short sentence in a batch with a longer one
 #
 # *The cat sat* is to stand in one tensor with *The cat sat on the mat*.
@@ -237,13 +238,14 @@ print("“sat” on its own:  ", alone[2])
 print("“sat” in the batch:", together[1, 2])
 print("its weights there: ", (batch[1] @ batch[1].T / math.sqrt(5)).softmax(dim=-1)[2])
 
-# %% keys-of-padding [markdown] above="The score of each"
+# %% keys-of-padding [markdown] above="The score of each" answers="03/padding-of-zeros"
 # All the numbers have shrunk by the same factor.
 # The score of each `<pad>` is 0, which is a score like any other.
 # So the three of them take 28% of the weight, and they contribute nothing but zeros.
 # (In a model the values of `<pad>` need not be zeros, so they would also be mixed into the output.)
 # The words must not see them at all.
-#
+
+# %% the-padding-mask [markdown]
 # ### The padding mask
 #
 # A padding mask says which *keys* are real:
@@ -339,13 +341,14 @@ predict("03/nan-in-the-second-layer")
 # %%answer 03/nan-in-the-second-layer
 masked_attention(first_layer, first_layer, first_layer, left_mask)
 
-# %% nan-spreads [markdown] above="One empty row has"
+# %% nan-spreads [markdown] above="One empty row has" answers="03/nan-in-the-second-layer"
 # Everything is NaN.
 # In the rows of the words, the second layer gives `<pad>` a weight of exactly 0.
 # But the weighted sum still multiplies this weight by the value of `<pad>`, and 0 times NaN is NaN.
 # One empty row has spoiled the whole sentence.
 # Minus infinity is safe only if no row is empty.
-#
+
+# %% your-experiment-what-should-a-blocked-sc [markdown]
 # ### Your experiment: what should a blocked score become?
 #
 # The mask editor draws the weights of a sentence that begins with two `<pad>` tokens,
@@ -513,14 +516,15 @@ for ax, (align, title) in zip(axes, titles.items(), strict=True):
     plot_mask(mask, ax=ax, queries=tokens[4:], keys=tokens, title=title, legend=False)
 show_figure(axes[0], "3.4")
 
-# %% corners-reading [markdown]
+# %% corners-reading [markdown] answers="03/is-causal-with-a-cache"
 # With `is_causal=True`, *mat* has seen only *The* and *cat*, and no error was raised.
 # PyTorch counts from the upper left corner of the mask, where query 0 is lined up with key 0.
 # With a cache, the last query is lined up with the last key,
 # so the mask has to be aligned with the lower right corner.
 # You can always build such a mask yourself and pass it.
 # A single new query needs no causal mask, since no key comes after it.
-#
+
+# %% a-large-negative-number-in-16-bits [markdown]
 # ### A large negative number in 16 bits
 #
 # Large models usually compute in 16 bits, which saves memory.
@@ -813,8 +817,8 @@ check_padded_batch(mended_solution)
 #   section 3.2.3: the mask of the decoder.
 # - Beltagy et al., [Longformer](https://arxiv.org/abs/2004.05150), 2020, section 3.1:
 #   sliding windows.
-# - The inverted mask: [LLMs-from-scratch,
-#   issue 1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061).
+# - The inverted mask:
+#   [LLMs-from-scratch, issue 1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061).
 #   It was in a bonus notebook and has been fixed.
 # - Rows without a key: [PyTorch, issue 103749](https://github.com/pytorch/pytorch/issues/103749).
 # - The lowest number of the type: `eager_mask` in
@@ -823,8 +827,8 @@ check_padded_batch(mended_solution)
 #
 # The sentence and its features are our own.
 # The idea of building the causal mask by hand before using a function for it comes from chapter 3
-# of Sebastian Raschka's [Build a Large Language Model
-# (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
+# of Sebastian Raschka's
+# [Build a Large Language Model (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 
 # %% next [markdown]
 # ## Next

@@ -390,8 +390,8 @@
 #
 # ### residual stream
 #
-# The vector of a token on its way through a model with [residual
-# connections](#residual-connection): each layer reads it and adds to it.
+# The vector of a token on its way through a model with
+# [residual connections](#residual-connection): each layer reads it and adds to it.
 # [Lesson 12](12_two_layers_that_look_back.ipynb)
 
 # %% [markdown]
