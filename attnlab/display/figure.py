@@ -74,7 +74,7 @@ def show_figure(
         Lesson and position, such as ``"3.2"``.
     alt, caption : str, optional
         For a figure of your own, both: what a reader who cannot see the picture needs to know, and
-        how to read it. The texts of the lessons' figures are in ``figures/captions.toml``.
+        how to read it. The texts of the lessons' figures are in ``notebooks/texts/``.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def show_figure(
         If ``fig`` is neither a figure nor Axes, or a text is not a string.
     ValueError
         If ``number`` is empty, only one of ``alt`` and ``caption`` is given, or neither is and
-        ``figures/captions.toml`` has no entry of this number.
+        ``notebooks/texts/`` has no entry of this number.
 
     See Also
     --------

@@ -24,7 +24,7 @@ SIMPLE_TAGS = re.compile(r"&lt;(/?(?:b|i|em|strong|code|sub|sup))&gt;")
 def predict(key: str, *, ask: bool = True) -> Prediction:
     """Return a question whose answer is shown once the learner has answered.
 
-    Question, options, feedback and explanation are in ``notebooks/predictions/``, a file for each
+    Question, options, feedback and explanation are in ``notebooks/texts/``, a file for each
     lesson. The texts may hold `` `code` ``, ``**bold**``, ``$formulas$`` and tags such as
     ``<sup>``; everything else is shown as it is written.
 

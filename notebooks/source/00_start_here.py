@@ -23,9 +23,11 @@
 #
 # **Time:** 50 minutes in class, or 70 on your own with the exercises.
 # “Further” takes another five.
+# Links lead to the [glossary](glossary.ipynb), which explains the terms.
+
+# %% how-to-run [markdown]
 # Run the cells one after another, with **Shift + Enter**.
 # If the first one fails, read [If a package is missing](#If-a-package-is-missing).
-# Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
 import torch
@@ -81,8 +83,7 @@ on, mat = x[3], x[5]
 # (Lesson 2 explains the division.)
 #
 # Before you see the scores, predict one thing about them.
-# Run the next cell and choose an answer.
-# The output of the cell after it stays folded until then.
+# The output that answers the question stays folded until you have chosen an answer.
 
 # %%
 predict("00/best-match-for-cat")
@@ -608,11 +609,11 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   so that you can see what it does to the numbers.
 # - **Exercises.**
 #   Most have an empty function for you to fill in, a check that says what went wrong,
-#   a folded hint, and a folded solution, whose code you can copy into a cell.
+#   a folded hint, and a solution.
 # - **Numbers you can trust.**
 #   Every result in the text is either shown by a cell or checked by a test that is not on the page.
-#   `make test` runs all of them.
-#
+
+# %% ways-to-use [markdown]
 # There are three ways to use the series.
 # Type the `make` commands into a terminal, in the project folder.
 #
@@ -630,7 +631,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   Run all cells and go from one picture with controls to the next.
 #   A sentence beside each of them says what it shows.
 
-# %% [markdown]
+# %% if-missing [markdown]
 # ### If a package is missing
 #
 # If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below,

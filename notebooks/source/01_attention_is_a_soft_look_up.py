@@ -506,7 +506,8 @@ RowExplorer(step=5)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below a task, run it, and then run the check that follows.
+# In a running notebook, write your answer in the cell below a task, run it,
+# and then run the check that follows.
 # The last two tasks have no check.
 # The first two exercises use three words with four made-up features each.
 # In the docstrings the dots stand for any number of batch dimensions.

@@ -665,7 +665,7 @@ Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[No
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run that cell.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -570,7 +570,7 @@ agreeing(0, 1), agreeing(-limit, limit)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run that cell.
 # Then run the check in the next cell.
 # The last task has no check; write your answer in a new cell.
 

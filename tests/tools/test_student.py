@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab.display.texts import prediction_files
+from attnlab.display.texts import text_files
 from attnlab.exercises.predict import _formatted
 from tools.build.sources import find_notebooks, is_lesson, read_notebook, tags, unfold
 from tools.check.lint.lesson import defined_names, parse_code
@@ -77,7 +77,7 @@ def test_a_copy_is_its_lesson_without_answers(folder, path):
 def answers_in(lesson, text):
     """Return what a file tells of the answers to a lesson: feedback, solutions, folds, outputs."""
     number = lesson.name[:2]
-    entries = tomllib.loads(prediction_files()[number].read_text(encoding="utf-8"))
+    entries = tomllib.loads(text_files()[number].read_text(encoding="utf-8"))["question"]
     told = [
         said
         for entry in entries.values()

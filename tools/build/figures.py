@@ -2,7 +2,7 @@
 
 They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
 The build of the notebooks calls ``extract``.
-Titles for the index come from figures/captions.toml, from which the lessons have their captions.
+Titles for the index come from notebooks/texts/, from which the lessons have their captions.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from tools.build.sources import (
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
-CAPTIONS = "captions.toml"
-KEPT = {CAPTIONS, "soft_look_up.gif"}  # what is in the folder and in no notebook
+KEPT = {"soft_look_up.gif"}  # what is in the folder and in no notebook
 INTRODUCTION = """# Figures
 
 Every numbered figure of the lessons, ready for slides of your own. `make notebooks` takes them
@@ -64,22 +63,16 @@ def figures_of(path: Path) -> list[Figure]:
     return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
 
 
-def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
-    """Return what ``folder`` has to hold beside the captions: file names and contents."""
+def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
+    """Return what the folder has to hold: file names and contents."""
     figures = {path.stem: figures_of(path) for path in notebooks}
     return {
-        INDEX: gallery(figures, captions_in(folder)).encode(),
+        INDEX: gallery(figures).encode(),
         **{one.file_name: one.png for ours in figures.values() for one in ours},
     }
 
 
-def captions_in(folder: Path) -> dict[str, dict[str, str]]:
-    """Return the entries of captions.toml by the numbers of the figures; none without the file."""
-    path = folder / CAPTIONS
-    return texts.read(path) if path.exists() else {}
-
-
-def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]]) -> str:
+def gallery(figures: dict[str, list[Figure]]) -> str:
     """Return the index: under the name of each lesson its figures, with number and caption."""
     parts = [INTRODUCTION]
     for lesson, ours in figures.items():
@@ -88,7 +81,7 @@ def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]
         for figure in ours:
             alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
-            title = captions.get(figure.number, {}).get("title", "")
+            title = texts.caption_of(figure.number).get("title", "")
             head = f"Figure {figure.number}. {escape(title, quote=False)}".rstrip()
             head += "" if head.endswith((".", "?")) else "."
             parts.append(f"**{head}** {escape(caption, quote=False)}\n")
@@ -97,7 +90,7 @@ def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]
 
 def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     """Make ``folder`` hold the figures of the notebooks and nothing else; return how many."""
-    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks, folder)
+    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks)
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*"):
         if path.name not in KEPT.union(wanted):

@@ -213,14 +213,6 @@ def unfold(cell: NotebookNode) -> NotebookNode:
     return new_code_cell(found["code"], id=cell.id, metadata=cell.metadata, outputs=outputs)
 
 
-def replace_passages(notebook: NotebookNode, passages: dict[str, str]) -> None:
-    """Replace texts of a notebook, each from its first words to the end of their cell."""
-    for cell in notebook.cells:
-        for start, passage in passages.items():
-            if cell.cell_type == "markdown" and start in cell.source:
-                cell.source = cell.source.partition(start)[0] + passage
-
-
 def kernel_environment() -> dict[str, str]:
     """Return the variables of a kernel: those of this process, without a choice of how to draw."""
     ours = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}

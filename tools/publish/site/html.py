@@ -34,21 +34,13 @@ CORRECTIONS = {
 }
 # What outputs say to a reader who has a kernel, and what a page says instead.
 INSTEAD = {
-    '<p style="font-size:14px">Run this cell to answer here.</p>': "",
+    "Run this cell to answer here.": "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
     "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",
-}
-# What the prose says to a reader who runs cells, and what a page says instead.
-TOLD = {
-    r", whose code you can copy into a cell\.": ", if these pages hold it.",
-    r"Run the cells one after another, with.*?fails, read \[[^]]*\]\([^)]*\)\. ": "",
-    r"Run the next cell and choose an answer\.": "Choose an answer.",
-    r"Write your answer in the [^.]*?below.*?(next cell|check that follows)\.": "In JupyterLab you "
-    "write your answer below each task, and a check says whether it is correct.",
 }
 
 
@@ -123,8 +115,6 @@ class Prose(IPythonRenderer):
 
     def to_html(self, markdown: str) -> str:
         """Return Markdown as HTML for a page."""
-        for words, ours in TOLD.items():
-            markdown = re.sub(words.replace(" ", r"\s+"), ours, markdown, flags=re.DOTALL)
         return rewrite(MarkdownWithMath(renderer=self).render(markdown), self.page_of)
 
 

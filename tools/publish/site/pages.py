@@ -53,11 +53,11 @@ from tools.build.sources import (
     is_folded,
     is_lesson,
     read_notebook,
-    replace_passages,
     tags,
     write_notebook,
 )
-from tools.publish.student import student_copy
+from tools.publish.editions import edition
+from tools.publish.student import leave_out
 
 SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("template")
@@ -68,13 +68,6 @@ TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sente
 ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
 SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.1"  # the figure that a shared link to the index shows
-# What a lesson says of `make` and of packages, from these words to the end of their cell.
-PASSAGES = {
-    "There are three ways to use the series.": "To run and change the lessons, type `make lab` in "
-    "the folder of attnlab.",
-    "### If a package is missing": "",
-}
-PACKAGES = "missing"  # the cell that lists them
 THUMBNAIL = (396, 288)  # pixels, of the first figure of a lesson, on its card
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
@@ -132,14 +125,6 @@ def about(stem: str) -> str:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     row = re.search(ROW.format(re.escape(stem)), readme)
     return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
-
-
-def to_read(lesson: NotebookNode) -> NotebookNode:
-    """Return a lesson without what only somebody who runs it needs to know."""
-    copy = nbformat.from_dict(lesson)
-    replace_passages(copy, PASSAGES)
-    copy.cells = [cell for cell in copy.cells if cell.get("id") != PACKAGES]
-    return copy
 
 
 def thumbnail(figure: Figure) -> str:
@@ -248,12 +233,16 @@ class PageExporter(TemplateExporter):
             "after": series[here + 1 :][:1],
             "preview": self.previews.get(card.page),
         }
-        page, _ = self.from_notebook_node(to_read(self.edition(path)), resources)
+        page, _ = self.from_notebook_node(self.edition(path), resources)
         return page
 
     def edition(self, path: Path) -> NotebookNode:
-        """Return a lesson without the cells that are left out."""
-        return student_copy(read_notebook(path), self.left_out)
+        """Return a lesson as the site tells it, without the cells that are left out."""
+        return leave_out(edition(path, "site"), self.left_out)
+
+    def notebook(self, path: Path) -> NotebookNode:
+        """Return a lesson to download, without the cells that are left out."""
+        return leave_out(read_notebook(path), self.left_out)
 
     def index(self, cards: list[Card]) -> str:
         """Return the page that leads to all lessons."""
@@ -290,7 +279,7 @@ def pages(
     exporter.previews |= {INDEX: hero} if hero else {}
     lessons = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in paths}
     notebooks = {
-        f"{path.name}.js": notebook_script(exporter.edition(path))
+        f"{path.name}.js": notebook_script(exporter.notebook(path))
         for path in paths
         if path.stem != API
     }
