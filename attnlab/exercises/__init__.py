@@ -89,9 +89,9 @@ from attnlab.exercises.lesson_14 import (
     check_fooling_sentence,
     check_hidden_token,
 )
-from attnlab.exercises.predict import Prediction, page_parts, predict
+from attnlab.exercises.predict import Prediction, predict
 
 stale.watch_cells()
 
-__all__ = ["Prediction", "Verdict", "hand_in", "page_parts", "predict"]
+__all__ = ["Prediction", "Verdict", "hand_in", "predict"]
 __all__ += sorted(name for name in globals() if name.startswith("check_"))

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from attnlab.checks import check_flag, lessons_extra
-from attnlab.display import Storable, browser, folds, texts
+from attnlab.display import browser, folds, texts
+from attnlab.display.stored import Storable
 
 with lessons_extra():
     import anywidget

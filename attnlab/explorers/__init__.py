@@ -17,6 +17,7 @@ from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
+from attnlab.explorers.live import Live, live
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
@@ -28,4 +29,5 @@ from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))
+__all__ = ["Live", "live"]
+__all__ += sorted(name for name in globals() if name.endswith(("Explorer", "View")))

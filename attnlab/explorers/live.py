@@ -31,9 +31,9 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from attnlab.checks import short
-from attnlab.display import STYLE_FILE, picture_html
-from attnlab.display.figure import CSS_PIXELS_PER_INCH
+from attnlab.display.figure import CSS_PIXELS_PER_INCH, picture_html
 from attnlab.display.ipython import cells_run
+from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
 from attnlab.explorers.frame.learner import name_of

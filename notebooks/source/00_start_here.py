@@ -269,7 +269,7 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def draw(fig, scale, causal):
@@ -609,7 +609,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   so that you can see what it does to the numbers.
 # - **Exercises.**
 #   Most have an empty function for you to fill in, a check that says what went wrong,
-#   a folded hint, and a solution.
+#   and a hint.
 # - **Numbers you can trust.**
 #   Every result in the text is either shown by a cell or checked by a test that is not on the page.
 

@@ -542,7 +542,7 @@ assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -583,7 +583,7 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -219,7 +219,7 @@ show_figure(axes[0], "4.4")
 # How long does your sentence survive in the next table?
 
 # %% draw-again
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def draw(fig, table):
@@ -665,7 +665,7 @@ Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[No
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -680,7 +680,7 @@ by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

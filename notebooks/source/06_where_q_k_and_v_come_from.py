@@ -356,7 +356,7 @@ another = train(SelfAttention(12, 2, 5))
 # What still changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def rows_of(layer):
@@ -570,7 +570,7 @@ agreeing(0, 1), agreeing(-limit, limit)
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 # The last task has no check; write your answer in a new cell.
 

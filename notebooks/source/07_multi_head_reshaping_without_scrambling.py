@@ -721,7 +721,7 @@ for mode in (True, False):
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the empty function below the task and run that cell.
+# In a running notebook, write your answer in the empty function below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

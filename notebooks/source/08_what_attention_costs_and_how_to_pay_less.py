@@ -640,7 +640,7 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -571,7 +571,7 @@ draw(torch.stack(moves).mean(dim=0), names, title, "10.10", vmax=0.5)
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -557,7 +557,7 @@ OrderExplorer(order=order)
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the empty function below the task and run that cell.
+# In a running notebook, write your answer in the empty function below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -597,7 +597,7 @@ for removed in ([], [0], [0, 1], [1]):
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -635,7 +635,7 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]

@@ -4,7 +4,7 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 from tests.browser.pages import FilePage, barriers
 from tools.publish import slides
 from tools.publish.live_figures import payload_of

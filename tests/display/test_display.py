@@ -10,7 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnlab.display import is_static, show_figure
+from attnlab.display import show_figure
+from attnlab.display.stored import is_static
 
 SHOWN = re.compile(
     r'<figure data-number="([^"<>]+)" style="[^"]*">'

@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnlab.display import BUNDLE, folds
+from attnlab.display import folds
+from attnlab.display.stored import BUNDLE
 from attnlab.exercises import predict
 
 CHOICE = {

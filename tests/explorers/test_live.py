@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.display import STYLE_FILE
+from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers.live import PAUSE, live
 from attnlab.plotting import plot_attention
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from attnlab import explorers as ex
 from attnlab import palette
-from attnlab.display import STYLE_FILE
+from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers import Explorer
 from attnlab.explorers.frame.panels import Axis, Bars, Column, Curves, Heatmap, Line
 from tests.explorers.common import at

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from nbformat import NotebookNode
 
-from attnlab.display import pictures_in, texts
+from attnlab.display import texts
+from attnlab.display.figure import pictures_in
 from tools.build.sources import (
     ROOT,
     LessonError,

@@ -22,7 +22,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from attnlab import display
+from attnlab.display import folds
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     ROOT,
@@ -208,7 +208,7 @@ def unfolded(output: NotebookNode) -> NotebookNode:
     facts = facts_of(output)
     if facts.get("kind") != "answer":
         return output
-    return new_output("display_data", {"text/html": display.unfold(facts.key, html_of(output))})
+    return new_output("display_data", {"text/html": folds.unfold(facts.key, html_of(output))})
 
 
 def read_reveal(name: str) -> str:

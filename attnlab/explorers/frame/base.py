@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnlab.checks import lessons_extra
-from attnlab.display import STYLE_FILE, Storable, is_static
+from attnlab.display.setup import STYLE_FILE
+from attnlab.display.stored import Storable, is_static
 from attnlab.explorers.frame import bundle, learner
 from attnlab.explorers.frame.controls import Question, State, controls_of, flag
 from attnlab.explorers.frame.panels import Column, Panel

@@ -17,7 +17,7 @@ FORMS = [  # of what is stored: predictions, what they fold, figures, explorers
 from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 lesson_setup()
 """,

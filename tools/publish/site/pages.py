@@ -35,7 +35,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
 from attnlab import palette
-from attnlab.exercises import page_parts
+from attnlab.exercises.predict import page_parts
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.frame import few_colours, to_json
 from tools.publish.site.api import API, write_api
