@@ -110,37 +110,6 @@ def effective_keys(weights: Tensor) -> Tensor:
     return used.masked_fill((weights == 0).all(dim=-1), 0.0)
 
 
-def max_weight(weights: Tensor) -> Tensor:
-    """Return the largest weight of each row.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., L, S)
-        Attention weights.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        From 1 / S to 1; 0 for a row without an allowed key.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As ``attention_entropy``.
-
-    See Also
-    --------
-    torch.amax : the same over any dimension.
-
-    Examples
-    --------
-    >>> max_weight(torch.tensor([[0.25, 0.75]]))
-    tensor([0.7500])
-    """
-    check_weights(weights)
-    return weights.amax(dim=-1)
-
-
 def softmax_jacobian(weights: Tensor) -> Tensor:
     """Return the derivative of the softmax at the given weights.
 
@@ -174,54 +143,6 @@ def softmax_jacobian(weights: Tensor) -> Tensor:
     """
     check_weights(weights, "(S,)", at_least=1)
     return torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]
-
-
-def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
-    """Return the norm of the gradient of ``loss`` for each row of ``tensor``.
-
-    Parameters
-    ----------
-    loss : Tensor, a single number
-        Must depend on ``tensor``. Its graph is kept, so it can be asked about several tensors.
-    tensor : Tensor, shape (..., L, E)
-        Any tensor that ``loss`` was computed from and that requires gradients.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        Euclidean norm over the features. ``tensor.grad`` is left alone.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not a floating-point tensor.
-    ValueError
-        If ``loss`` is not a single number, ``tensor`` has no dimension or does not require
-        gradients, or ``loss`` does not depend on it.
-
-    See Also
-    --------
-    torch.autograd.grad : returns the gradient itself.
-
-    Examples
-    --------
-    >>> x = torch.ones(2, 3, requires_grad=True)
-    >>> gradient_norms((x[0] ** 2).sum(), x)
-    tensor([3.4641, 0.0000])
-    """
-    check_floating("loss", loss)
-    check_floating("tensor", tensor)
-    check_ndim("tensor", tensor, "(..., E)", at_least=1)
-    if loss.numel() != 1:
-        raise ValueError(f"loss must be a single number, got {shape(loss)}; use loss.sum().")
-    if not tensor.requires_grad:
-        raise ValueError("tensor must require gradients; call tensor.requires_grad_() first.")
-    grad = None
-    if loss.requires_grad:
-        (grad,) = torch.autograd.grad(loss, tensor, retain_graph=True, allow_unused=True)
-    if grad is None:
-        raise ValueError("loss must depend on tensor, but no gradient reaches it.")
-    return grad.norm(dim=-1)
 
 
 def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
