@@ -56,9 +56,6 @@ MOST_LINES = 18  # of code that is shown together
 HEADING_OR_FORMULA = re.compile(
     r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
-CAPTION = re.compile(
-    r"<figcaption.*?</figcaption>", re.DOTALL
-)  # of our own figures, with its marks
 
 
 @dataclass
@@ -138,7 +135,8 @@ class Deck:
         if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
         elif "<img" in shown:
-            self.add("figure", CAPTION.sub("", shown), *CAPTION.findall(shown))
+            captions = [f"Figure {one.number}. {one.caption}" for one in told if "caption" in one]
+            self.add("figure", shown, *captions)
         else:
             self.show_code(cell, shown)
 

@@ -7,7 +7,7 @@ learner did into a file to hand in. The page START_HERE.md says how to open the 
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 import nbformat
@@ -24,9 +24,8 @@ from tools.publish.editions import edition
 
 COPIES = ROOT / "student"
 LEFT_OUT = frozenset({"solution", "teacher"})
-ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re.DOTALL)
-
-FOLD = re.compile(r"\n*<details><summary>(?!Hint).*?</details>", re.DOTALL)
+# A fold that a source writes itself: a hint, an answer to a task without a check, a note.
+FOLD = re.compile(r"\n*<details><summary>(?P<summary>[^<]*).*?</details>", re.DOTALL)
 HAND_IN = """## Hand in
 
 Write your name between the quotes. If you have worked through this lesson without restarting the
@@ -67,8 +66,13 @@ def leave_out(notebook: NotebookNode, left_out: Set[str]) -> NotebookNode:
     notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and "solution" in left_out:
-            cell.source = ANSWER.sub("", cell.source)
+            cell.source = without_folds(cell.source, lambda summary: summary == "An answer")
     return notebook
+
+
+def without_folds(text: str, goes: Callable[[str], bool]) -> str:
+    """Return Markdown without the folds of which ``goes`` says, by their summaries, that they go."""
+    return FOLD.sub(lambda fold: "" if goes(fold["summary"]) else fold[0], text)
 
 
 def hand_out(path: Path) -> NotebookNode:
@@ -81,7 +85,7 @@ def hand_out(path: Path) -> NotebookNode:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            cell.source = FOLD.sub("", cell.source).strip()
+            cell.source = without_folds(cell.source, lambda summary: summary != "Hint").strip()
     notebook.cells = [cell for cell in notebook.cells if cell.source]
     if is_lesson(path):
         call = f'from attnlab.exercises import hand_in\n\nhand_in("{path.name[:2]}", name="")'

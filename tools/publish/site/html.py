@@ -7,6 +7,7 @@ from collections.abc import Callable
 from html import escape, unescape
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from latex2mathml.converter import convert
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -21,11 +22,6 @@ PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or
 HREF = re.compile(r"\bhref=([\"'])(?P<address>.*?)\1")
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
-ENTRY = re.compile(  # of the glossary, without the link to a lesson that ends it
-    r'<h3 id="(?P<place>[^"]*)">(?P<word>.*?)</h3>\s*'
-    r"<p>(?P<meaning>.*?)\s*(?:<a [^>]*>[^<]*</a>)?</p>",
-    re.DOTALL,
-)
 # Where the library differs from TeX: infinity is a number, and a slash takes no space.
 CORRECTIONS = {
     r"\_": "_",
@@ -119,6 +115,15 @@ class Prose(IPythonRenderer):
 
 
 def meanings_of(glossary: str) -> dict[str, str]:
-    """Return the entries of the glossary, which is given as HTML, by their place in its page."""
-    entries = ENTRY.finditer(glossary)
-    return {one["place"]: f"<b>{one['word']}</b> {LINK.sub('', one['meaning'])}" for one in entries}
+    """Return the entries of the glossary, which is given as a page, by their place in it."""
+    meanings = {}
+    for word in BeautifulSoup(glossary, "html.parser").select("main h3[id]"):
+        meaning = word.find_next_sibling("p")
+        *_, last = meaning.contents
+        if last.name == "a":  # to the lesson
+            last.decompose()
+        for link in meaning.select("a"):
+            link.unwrap()
+        text = meaning.decode_contents().strip()
+        meanings[word["id"]] = f"<b>{word.decode_contents()}</b> {text}"
+    return meanings

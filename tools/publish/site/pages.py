@@ -63,10 +63,6 @@ SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("template")
 INDEX = "index.html"
 SEARCH = "search_index.js"
-TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
-TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
-ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
-SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.1"  # the figure that a shared link to the index shows
 THUMBNAIL = (396, 288)  # pixels, of the first figure of a lesson, on its card
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
@@ -74,7 +70,6 @@ FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 PLANS = "## Plans of the lessons"
-WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
 
 class Card(NamedTuple):
@@ -105,17 +100,19 @@ def page_name(stem: str) -> str:
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
     cells = read_notebook(path).cells
-    parts = TITLE.match(cells[0].source)
-    if parts is None:
+    heading, _, rest = cells[0].source.strip().partition("\n")
+    if not heading.startswith("# "):
         raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
-    time, blurb = TIME.search(cells[0].source), parts["rest"].partition("**You need")[0].strip()
+    number, _, title = heading.removeprefix("# ").rpartition(" · ")
+    blurb = rest.partition("**You need")[0].strip()
+    time = cells[0].source.partition("**Time:**")[2]
     return Card(
         path.stem,
-        parts["number"] or "",
-        parts["title"].strip(),
+        number,
+        title,
         blurb,
-        about(path.stem) or SENTENCE.match(blurb)[0],
-        time["time"].strip() if time else "",
+        about(path.stem) or _first_sentence(blurb),
+        _first_sentence(time.strip()),
         sum(cell.source.startswith("predict(") for cell in cells),
     )
 
@@ -123,8 +120,16 @@ def card_of(path: Path) -> Card:
 def about(stem: str) -> str:
     """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    row = re.search(ROW.format(re.escape(stem)), readme)
-    return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
+    rows = [line.split("|") for line in readme.splitlines() if f"(notebooks/{stem}.ipynb)" in line]
+    told = [row[2].strip() for row in rows if len(row) > 3]  # in the table, not in the text
+    return f"{told[0][0].upper()}{told[0][1:]}." if told else ""
+
+
+def _first_sentence(text: str) -> str:
+    """Return a text up to its first full stop or question mark at the end of a word."""
+    words = " ".join(text.split()).split(" ")
+    last = next((i for i, word in enumerate(words) if word.endswith((".", "?"))), len(words))
+    return " ".join(words[: last + 1])
 
 
 def thumbnail(figure: Figure) -> str:
@@ -198,7 +203,13 @@ class PageExporter(TemplateExporter):
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson, among those of all ``cards``."""
-        links = links_of([card.stem for card in cards], path.name)
+        page_of, used = links_of([card.stem for card in cards], path.name), []
+
+        def links(href: str) -> str:
+            page, _, place = page_of(href).partition("#")
+            used.extend([place] if page == page_name(GLOSSARY) else [])
+            return page_of(href)
+
         prose = Prose(links)
 
         def shown(html: str) -> str:
@@ -217,10 +228,8 @@ class PageExporter(TemplateExporter):
         # the template asks for both when it has been through the cells
         self.environment.globals.update(
             contents=lambda: [one for one in prose.headings if one.level in SECTIONS],
-            meanings=lambda page: {
-                place: self.meanings[place]
-                for place in WORD.findall(page)
-                if place in self.meanings
+            meanings=lambda: {
+                place: self.meanings[place] for place in used if place in self.meanings
             },
         )
         card = next(card for card in cards if card.stem == path.stem)
