@@ -130,6 +130,7 @@ FAULTS = [
     ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
     ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
     ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
+    ("slide_sentences", over("It is so. More.", "It is"), "above='It is' needs three words"),
     ("slide_sentences", over("It is so. More.", "It is not"), "begins with 'It is not'"),
     ("slide_sentences", over("So it goes" + " on" * 23 + ".", "So it goes"), "at most, got 26"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),

@@ -14,6 +14,7 @@ from PIL import Image
 from attnlab.explorers import live
 from attnlab.explorers.frame.base import COLOURS
 from tools.build.sources import KERNELSPEC
+from tools.publish import frames
 from tools.publish.frames import frames_of, moving
 from tools.publish.live_figures import (
     MOST_FRAMES,
@@ -26,6 +27,12 @@ from tools.publish.live_figures import (
 from tools.publish.site.html import SiteError
 
 CALLS = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def keep_elsewhere(tmp_path, monkeypatch):
+    """Keep no frames of these tests where those of the lessons are."""
+    monkeypatch.setattr(frames, "KEPT", tmp_path / "kept")
 
 
 @pytest.mark.parametrize(
@@ -122,10 +129,34 @@ def test_a_moving_figure_holds_the_still_one_and_rewritten_sentences(figure):
 def test_a_lesson_is_executed_for_its_frames_as_far_as_the_last_of_them(tmp_path, figure, stored):
     path = write_lesson(tmp_path, LESSON, stored(), "1 / 0")
     before = path.read_text()
-    ((key, frames),) = frames_of(path).items()
+    ((key, made),) = frames_of(path).items()
     assert key == figure.facts()["key"]
-    assert frames == json.loads(json.dumps(payload_of(figure)))
+    assert made == json.loads(json.dumps(payload_of(figure)))
     assert path.read_text() == before
+
+
+def test_frames_are_made_anew_only_if_what_they_depend_on_has_changed(
+    tmp_path, stored, monkeypatch
+):
+    runs = []
+    run = lambda lesson, path: runs.append(1) or {"html": {"frames": len(runs)}}  # noqa: E731
+    monkeypatch.setattr(frames, "execute_for_frames", run)
+    path = write_lesson(tmp_path, LESSON, stored(), "later = 1")
+    first = frames_of(path)
+    write_lesson(tmp_path, LESSON, stored(), "later = 2")  # after the figure
+    assert frames_of(path) == first
+    write_lesson(tmp_path, f"more = 1\n{LESSON}", stored())
+    assert frames_of(path) == {"html": {"frames": 2}}
+    (tmp_path / "a.csv").write_text("1")
+    monkeypatch.setattr(frames, "ROOT", tmp_path)
+    monkeypatch.setattr(frames, "INPUTS", ("*.csv",))
+    assert frames_of(path) == {"html": {"frames": 3}} == frames_of(path)
+    (tmp_path / "a.csv").write_text("2")
+    assert frames_of(path) == {"html": {"frames": 4}}
+
+
+def test_a_lesson_without_live_figures_has_no_frames(tmp_path):
+    assert frames_of(write_lesson(tmp_path, "1 / 0", new_output("stream", text="x"))) == {}
 
 
 def test_another_figure_than_the_stored_one_is_refused(tmp_path, figure, stored):

@@ -68,9 +68,9 @@ def test_prose_is_said_and_its_named_sentences_stand_over_slides():
         text("## A part\n\nHere is a\ntable. More.", below="Here is a table"),
         code("table", "<table></table>"),
         text(
-            "It says 1.5 of\nit. So\n\n$$a = b$$\n\nis true. All of it is here. What follows?",
+            "It says 1.5 of\nit. So\n\n$$a = b$$\n\nis true. All of it is here. What follows it?",
             above=["It says 1.5", "All of it"],
-            below="What follows?",
+            below="What follows it",
         ),
         code("more", "<table></table>"),
         text("For teachers", "teacher"),
@@ -79,7 +79,7 @@ def test_prose_is_said_and_its_named_sentences_stand_over_slides():
     assert (table.section, table.sentence) == ("A part", "It says 1.5 of\nit.")
     assert (formula.kind, formula.body) == ("formula", "$$a = b$$")
     assert "is true." in formula.notes[0]
-    assert (formula.sentence, last.sentence) == ("All of it is here.", "What follows?")
+    assert (formula.sentence, last.sentence) == ("All of it is here.", "What follows it?")
 
 
 def test_a_sentence_stands_over_the_slide_that_follows_it():
@@ -216,7 +216,12 @@ def test_the_command_writes_one_deck_and_leaves_all_else_alone(written):
     assert "Open slides/01_more.html." in out
     written()
     assert written("00")[0] == {"00_start.html", "01_more.html", "index.html"}
-    with pytest.raises(
-        SystemExit, match=r"There is no lesson 'glossary'; the lessons are 00_start"
-    ):
+    with pytest.raises(SystemExit, match=r"There is no lesson 'glossary'; the lessons are 00_st"):
         written("glossary")
+
+
+def test_the_command_says_which_lesson_names_no_sentence(written, tmp_path):
+    lesson = new_notebook(cells=[text("# 1 · More\n\nOf it.", above="It is not")])
+    write(lesson, tmp_path / "01_more.ipynb")
+    with pytest.raises(SystemExit, match=r"01_more\.ipynb: no sentence .* begins with 'It is not'"):
+        written()

@@ -7,6 +7,7 @@ the last of these figures, and every picture is drawn in the kernel.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable
@@ -18,24 +19,53 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab.explorers.frame import bundle
 from tools.build.notebooks import execute, explain
-from tools.build.sources import facts_of, outputs_of, read_notebook
+from tools.build.sources import ROOT, facts_of, html_of, outputs_of, read_notebook
 from tools.check.compare import compare_outputs
+from tools.lab.isolated import HOME
 from tools.publish.live_figures import WRITE_FRAMES
 from tools.publish.site.html import SiteError
+
+KEPT = HOME / "frames"  # the frames of each lesson, as they were made last
+INPUTS = ("attnlab/**/*.*", "data/*.*", "tools/publish/live_figures.py", "environment.yml")
 
 Frames = dict[str, dict[str, object]]  # what makes a figure move, by the key of its facts
 
 
 def frames_of(path: Path) -> Frames:
-    """Execute a lesson and return all pictures of its live figures."""
+    """Return all pictures of a lesson's live figures, by the keys of their facts.
+
+    The lesson is executed for them, unless they are kept from a time when all was as it is now.
+    """
     stored = read_notebook(path)
-    if not live_outputs(stored):
+    while stored.cells and not live_outputs(new_notebook(cells=stored.cells[-1:])):
+        stored.cells.pop()  # nothing after the last live figure is needed
+    if not stored.cells:
         return {}
+    kept, key = KEPT / f"{path.stem}.json", key_of(stored)
+    if kept.is_file() and (last := json.loads(kept.read_text(encoding="utf-8")))["key"] == key:
+        return last["frames"]
+    frames = execute_for_frames(stored, path)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"key": key, "frames": frames}), encoding="utf-8")
+    return frames
+
+
+def key_of(lesson: NotebookNode) -> str:
+    """Return a digest of what frames depend on: code, stored figures, the package and its data."""
+    parts = [cell.source for cell in lesson.cells if cell.cell_type == "code"]
+    parts += map(html_of, live_outputs(lesson))
+    digest = hashlib.sha256(json.dumps(parts).encode())
+    for file in sorted(one for pattern in INPUTS for one in ROOT.glob(pattern)):
+        if file.is_file() and file.suffix != ".pyc":
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def execute_for_frames(stored: NotebookNode, path: Path) -> Frames:
+    """Execute a lesson and return all pictures of its live figures."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "frames.json"
         fresh = copy.deepcopy(stored)
-        while not live_outputs(new_notebook(cells=fresh.cells[-1:])):
-            fresh.cells.pop()  # nothing after the last live figure is needed
         fresh.cells.append(new_code_cell(WRITE_FRAMES.format(target=str(target))))
         try:
             execute(fresh, path.parent, {})

@@ -39,6 +39,7 @@ from tools.build.sources import (
     unfold,
 )
 from tools.publish.frames import Frames
+from tools.publish.site.html import SiteError
 from tools.publish.site.pages import (
     INDEX,
     PageExporter,
@@ -179,6 +180,13 @@ class SlidesExporter(PageExporter):
             library="\n".join(read_reveal(name) for name in ("reveal.js", "plugin/notes.js")),
             script=asset("slides.js"),
         )
+
+    def lesson(self, path: Path, *others: object) -> str:
+        """Return the deck of a lesson; SiteError says which sentence that it names is not there."""
+        try:
+            return super().lesson(path, *others)
+        except LessonError as error:
+            raise SiteError(f"{path.name}: {error}") from None
 
     def edition(self, path: Path) -> NotebookNode:
         """Return the lesson itself: what is shown of it is decided slide by slide."""

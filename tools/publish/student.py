@@ -71,7 +71,7 @@ def leave_out(notebook: NotebookNode, left_out: Set[str]) -> NotebookNode:
 
 
 def without_folds(text: str, goes: Callable[[str], bool]) -> str:
-    """Return Markdown without the folds of which ``goes`` says, by their summaries, that they go."""
+    """Return Markdown without the folds that go; ``goes`` decides that by their summaries."""
     return FOLD.sub(lambda fold: "" if goes(fold["summary"]) else fold[0], text)
 
 

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from tools.build.prose import could_be_broken
 from tools.build.slide_sentences import marks_of, sentence_in
-from tools.build.sources import strip_ansi, tags
+from tools.build.sources import LessonError, strip_ansi, tags
 from tools.check.lint.lesson import (
     CLOSING,
     Lesson,
@@ -76,10 +76,15 @@ def clean_prose(lesson: Lesson) -> Iterator[Note]:
 def slide_sentences(lesson: Lesson) -> Iterator[Note]:
     """Check that the sentences over slides are there, and short enough to be read at a glance."""
     for n, cell in lesson.markdown:
-        for place, words in marks_of(cell):
+        try:
+            named = [words for _, words in marks_of(cell)]
+        except LessonError as error:
+            yield Note(n, str(error))
+            continue
+        for words in named:
             sentence = sentence_in(cell.source, words)
             if sentence is None:
-                yield Note(n, f"no sentence begins with {words!r}, which {place}= names.", words)
+                yield Note(n, f"no sentence of the cell begins with {words!r}.", words)
             elif (count := len(sentence.split())) > MOST_WORDS:
                 yield Note(n, f"over a slide stand {MOST_WORDS} words at most, got {count}.", words)
 
