@@ -1,9 +1,11 @@
 """Predictions and answers in JupyterLab, as a learner's evening goes."""
 
 import pytest
+from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import expect
 
 from tests.browser.pages import barriers, wait_until
+from tools.build.sources import fold
 from tools.lab.browser import NotebookPage
 
 QUESTIONS = r"""
@@ -33,15 +35,16 @@ from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention
 
-texts.FOLDERS = (Path("FOLDER"),)  # the kernel may have been started elsewhere
+texts.FOLDERS = (Path("PLACE"),)  # the kernel may have been started elsewhere
 lesson_setup()
 """,
     'predict("17/choice")',
     '%%answer 17/choice\nprint("A hyena.")\nplot_attention(torch.eye(2))',
     'predict("17/other")',
     '%%answer 17/other\n"A cheetah."',
+    fold(new_markdown_cell("The ocelot told **all**.", metadata={"answers": "17/choice"})),
 ]
-ANSWERS = ("zebra", "lion", "hyena", "giraffe", "leopard", "cheetah", "So it is")
+ANSWERS = ("zebra", "lion", "ocelot", "hyena", "giraffe", "leopard", "cheetah", "So it is")
 IN_SIGHT = "() => document.querySelector('.jp-Notebook').innerText"
 FOCUSED = "() => document.activeElement.textContent"
 COUNTS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
@@ -52,8 +55,9 @@ COUNTS = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
 def look(open_page, server, write_notebook):
     """The notebook, run; the tests below follow each other in it, as a learner's evening does."""
     (server.root / "17_zebras.toml").write_text(QUESTIONS)
-    cells = [cell.replace("FOLDER", str(server.root)) for cell in CELLS]
-    look = open_page(write_notebook("predict.ipynb", *cells))
+    setup, *cells = CELLS
+    setup = setup.replace("PLACE", str(server.root))
+    look = open_page(write_notebook("predict.ipynb", setup, *cells))
     look.run()
     look.page.locator(".attnlab-predict").nth(1).wait_for()
     yield look
@@ -64,7 +68,7 @@ def look(open_page, server, write_notebook):
 def in_sight(look: NotebookPage) -> list[str]:
     """Return the answers that can be read, other than in the source of a cell."""
     text = look.page.evaluate(IN_SIGHT)
-    for cell in CELLS:
+    for cell in CELLS[:-1]:
         for line in cell.splitlines():
             text = text.replace(line, "")
     return [answer for answer in ANSWERS if answer in text]
@@ -92,7 +96,8 @@ def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
     page.keyboard.press("Enter")
     box = page.locator(".attnlab-predict").first
     expect(box.get_by_role("status")).to_contain_text("✗ Not quite. You said nothing.")
-    assert in_sight(look) == ["zebra", "lion", "hyena"]  # the answering cell has opened itself
+    # what answers has opened itself, in the output and in the text
+    assert in_sight(look) == ["zebra", "lion", "ocelot", "hyena"]
     marks = box.get_by_role("button").evaluate_all("all => all.map(one => one.dataset.mark)")
     assert marks == ["✗ ", "✓ "]
     assert page.evaluate(FOCUSED) == "nothing"
