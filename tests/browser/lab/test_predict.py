@@ -75,7 +75,7 @@ def in_sight(look: NotebookPage) -> list[str]:
 
 
 def fold(look: NotebookPage, key: str):
-    return look.page.locator(f'details.attnlab-answer[class~="{key}"]')
+    return look.page.locator(f'.jp-OutputArea details.attnlab-answer[class~="{key}"]')
 
 
 def test_no_answer_is_in_sight_after_run_all_and_save(look):
