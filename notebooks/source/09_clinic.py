@@ -542,7 +542,7 @@ def patient_long(query, key, value):
 
 print(diagnose(patient_long).summary)
 long_key = torch.randn(N, 16, E, dtype=torch.float64)
-print(divisor_of(patient_long, query, long_key)[0])
+print(divisor_of(patient_long, query, long_key)[0].round(decimals=3))
 
 # %% closing [markdown] above=["The clinic finds nothing", "You use random numbers"]
 # The clinic finds nothing wrong, because it tries at most 8 keys.

@@ -438,7 +438,8 @@ pd.DataFrame(rows, [*swaps], columns)
 import seaborn as sns
 
 pulls = {
-    name: (by_same - by_other).tolist() for name, (by_other, by_same) in swaps.items()
+    name: (by_same - by_other).round(decimals=1).tolist()  # so that no dot sits on an edge
+    for name, (by_other, by_same) in swaps.items()
 }
 _, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
 palette = ["#0b61a4", *["#6d757c"] * 3]
