@@ -9,11 +9,11 @@ be given at the start, set from Python and read back::
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
 
-from attnlab.explorers._base import Explorer
 from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
@@ -21,7 +21,6 @@ from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
-from attnlab.explorers.peek import PeekExplorer
 from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer

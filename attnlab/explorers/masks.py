@@ -7,18 +7,27 @@ from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnlab._cells import draw_matrix
-from attnlab._checks import as_integer, short
-from attnlab.data import load_table
-from attnlab.diagnostics import influence_map
-from attnlab.explorers import _learner
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Button, Choice, Slider, State, check_items
-from attnlab.explorers._page import sendable
-from attnlab.explorers._words import HALF, TABLE, TEXTS, TOKENS, counted, decimals, listed
+from attnlab import load_table
+from attnlab._matrix import draw_matrix
+from attnlab.checks import as_integer, short
+from attnlab.explorers.frame import learner
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import sendable
+from attnlab.explorers.frame.controls import Button, Choice, Slider, State, check_items
+from attnlab.explorers.frame.words import (
+    HALF,
+    TABLE,
+    TOKENS,
+    counted,
+    decimals,
+    listed,
+    texts_beside,
+)
 from attnlab.masks import causal_mask
+from attnlab.measures import influence_map
 from attnlab.palette import INK, ORANGE
 from attnlab.plotting import WEIGHT_COLOURS, plot_mask
 
@@ -35,7 +44,7 @@ FILLS = {
 SEEN = 1e-6  # an influence above this is none of rounding
 STRONG = 2.0  # the influence that is darkest: most lie below
 COUNT = len(TOKENS)
-WORDS = TEXTS["MaskExplorer"]["words"]
+WORDS = texts_beside(__file__)["words"]
 X = load_table(TABLE).values.double().round(decimals=4)  # (6, 5), as the browser gets it
 
 
@@ -158,7 +167,7 @@ class MaskExplorer(Explorer):
 
         def attend(x: Tensor) -> Tensor:
             weights = function(scores_of(x), mask.clone())
-            drawn["weights"] = _learner.checked_weights(weights, (COUNT, COUNT), function)
+            drawn["weights"] = learner.checked_weights(weights, (COUNT, COUNT), function)
             return weights.to(x.dtype) @ x
 
         drawn["influence"] = influence_map(attend, self.vectors.float())
@@ -210,12 +219,13 @@ class MaskExplorer(Explorer):
                 attn_mask=shown.mask | ~(cells.abs() <= SEEN),
             )
         for row, weights in enumerate(shown.weights):
-            look = {"va": "center", "color": INK if _is_right(weights, shown.mask[row]) else ORANGE}
+            wrong = _problem(weights, shown.mask[row])
+            look = {"va": "center", "color": ORANGE if wrong else INK}
             middle.text(COUNT + 0.15, row + 0.5, f"{weights.sum():.2f}", **look)
         for row, column in (shown.influence.gt(SEEN) & ~shown.mask).nonzero().tolist():
-            frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 2}
             if row != column:
-                right.add_patch(_square(row, column, **frame))
+                frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 2}
+                right.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **frame))
         for ax in (left, middle, right):
             ax.set(xlabel="", ylabel="")
 
@@ -343,12 +353,3 @@ def _problem(weights: Tensor, allowed: Tensor) -> str:
         return "leaks" if allowed.any() else "empty leaks"
     return "sum" if allowed.any() and abs(total - 1) > 0.005 else ""
 
-
-def _is_right(weights: Tensor, allowed: Tensor) -> bool:
-    return not _problem(weights, allowed)
-
-
-def _square(row: int, column: int, **look: object) -> object:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **look)
