@@ -251,7 +251,7 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     See Also
     --------
-    torch.func.jacrev : the derivative before the norm.
+    torch.autograd.functional.jacobian : the derivative before the norm.
 
     Notes
     -----

@@ -3,7 +3,7 @@ import { showControls } from "./frame/js/controls.mjs";
 import { html, matrix, numbersOf } from "./frame/js/drawing.mjs";
 import { allowedCells, blockedRow, influenceMap, isPlace, scoresOf } from "./frame/js/maths.mjs";
 import { keyOf } from "./frame/js/panels.mjs";
-import { counted, fill, listed } from "./frame/js/words.mjs";
+import { fill, listed } from "./frame/js/words.mjs";
 
 export const fits = {
   toggled: (cells, { sentence }) => cells.every((cell) => cell.length === 2
@@ -34,7 +34,7 @@ export function render(lab) {
   lab.picture.classList.add("masks");
   lab.picture.append(...grids.map(({ element }, panel) => html("section", { class: "panel" },
     html("h4", {}, words.panels[panel]), element)),
-  html("div", { class: "side" }, keyOf(words.key), detail));
+  html("div", { class: "side" }, lab.bar.querySelector(".plain"), keyOf(words.key), detail));
   const { leak, who, map } = words;
   const leaks = fill(leak[1], { cells: 18 }), name = fill(words.row, { token: data.pad, row: 0 });
   lab.longest([fill(words.nan, { who: fill(who[1], { rows: "0, 2 and 4" }), others: words.others }),
@@ -53,20 +53,19 @@ export function render(lab) {
       score: number(scores[i][j]), weight: number(weights[i][j]), influence: number(influence[i][j]) });
     // by hand the mask is none of those on the buttons
     controls({ ...state, mask: state.toggled.length ? "" : state.mask });
-    grids.forEach((grid) => grid.name(tokens, tokens));
+    const heads = tokens.map((token) => token.replace(/[<>]/g, ""));  // narrow
+    grids.forEach((grid) => grid.name(tokens, heads));
     const byHand = (i, j) => facts.opened.some(([query, key]) => query === i && key === j);
     grids[0].paint((i, j) => ({ text: "", label: labels(i, j),
       kind: `${allowed[i][j] ? "allowed" : "blocked"} ${byHand(i, j) ? "leak" : ""}` }));
-    grids[1].paint((i, j) => ({ weight: weights[i][j],
-      kind: lookOf(weights[i][j], allowed[i][j], data) }), weights.map((row, i) => {
+    grids[1].paint((i, j) => cellOf(weights[i][j], lookOf(weights[i][j], allowed[i][j], data)), weights.map((row, i) => {
       const wrong = problemOf(row, allowed[i], data);
       return [html("span", { class: wrong ? "bad" : "fine" }, number(sum(row)))];
     }));
     grids[2].paint((i, j) => {
-      const kind = lookOf(influence[i][j], (allowed[i][j] && !byHand(i, j)) || i === j, data);
-      const seen = !(Math.abs(influence[i][j]) <= data.seen);
-      return { weight: influence[i][j], scale: [0, data.strong],
-        kind: seen || kind === "nan" ? kind : "blocked", text: seen ? undefined : "" };
+      const look = lookOf(influence[i][j], (allowed[i][j] && !byHand(i, j)) || i === j, data);
+      const none = Math.abs(influence[i][j]) <= data.seen;
+      return { ...cellOf(influence[i][j], none ? "blocked" : look), scale: [0, data.strong] };
     });
     tell();
     return { ...sayOf(facts, answer), code: codeOf(facts, answer) };
@@ -89,6 +88,12 @@ function compute(x, state, answer) {
 function toggledIn(list, entry) {
   const others = list.filter((one) => String(one) !== String(entry));
   return others.length < list.length ? others : [...list, entry];
+}
+
+/** A cell; a number that is not below 1 has one digit less, as there is no room. */
+function cellOf(weight, kind) {
+  const text = weight > 1.005 ? weight.toFixed(1) : undefined;
+  return { weight, kind, text: kind === "blocked" ? "" : text };
 }
 
 function lookOf(number, open, { seen }) {
@@ -134,23 +139,25 @@ function sayOf(facts, answer) {
   const [[query, key], ...more] = opened;
   const kind = words.kinds[Number(tokens[key] === data.pad)];
   const first = fill(words.opened, { query: tokens[query], key: tokens[key], kind });
-  const others = more.length ? fill(words.more, { cells: counted(more.length, "other cell") }) : "";
-  return { say: first + others + told.say, bad: true };
+  const others = more.length ? fill(words.more[Number(more.length > 1)], { cells: more.length }) : "";
+  return { say: `${first}${others} ${told.say}`, bad: true };
 }
 
 function sayOfRule(facts) {
   const { allowed, weights, influence, state, data } = facts, { words } = data;
-  const cells = leaksIn(facts);
+  const cells = leaksIn(facts), leaks = leakOf(words, cells);
+  const empty = allowed.flatMap((row, i) => (row.includes(true) ? [] : [i]));
   if (!allowed.flat().includes(false)) {
     return { say: words.all + sayPadding(facts), bad: false };
   }
   if (state.fill === "0") {
     const kept = weights.map((row, i) => sum(row.filter((_, j) => !allowed[i][j])));
-    return { say: fill(words.glass, { most: percent(data, Math.max(...kept)), leaks: leakOf(words, cells) }), bad: true };
+    const some = kept.filter((_, i) => !empty.includes(i));
+    const most = percent(data, Math.max(...(some.length ? some : kept)));
+    return { say: fill(words.glass, { most, leaks }), bad: true };
   }
-  const empty = allowed.flatMap((row, i) => (row.includes(true) ? [] : [i]));
   if (state.fill === "0 after") {
-    const text = fill(words[cells ? "erased" : "erased alone"], { leaks: leakOf(words, cells) });
+    const text = fill(words[cells ? "erased" : "erased alone"], { leaks });
     return { say: text + sayShort(facts, empty), bad: true };
   }
   const itself = influence.some((row, i) => !allowed[i][i] && row[i] > data.seen);

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from attnlab import load_table
 from attnlab._matrix import draw_matrix
 from attnlab.checks import as_integer, short
+from attnlab.display.table import load_table
 from attnlab.explorers.frame import learner
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.bundle import sendable
@@ -21,7 +21,6 @@ from attnlab.explorers.frame.words import (
     HALF,
     TABLE,
     TOKENS,
-    counted,
     decimals,
     listed,
     texts_beside,
@@ -113,10 +112,10 @@ class MaskExplorer(Explorer):
     figsize = (10.4, 3.9)
     code_title = "The same in PyTorch (True = may attend)"
     padding = Slider(
-        3, range(COUNT), label=PAD, spoken="padding in front", width=110, sets={"toggled": ()}
+        3, range(COUNT), label=PAD, spoken="padding in front", width=90, sets={"toggled": ()}
     )
     mask = Choice("both", KINDS, label="mask", sets={"toggled": ()})
-    fill = Choice("-inf", FILLS, label="a blocked cell gets")
+    fill = Choice("-inf", FILLS, label="blocked")
     reset = Button("Reset")
     toggled = State((), _cells)
 
@@ -196,7 +195,9 @@ class MaskExplorer(Explorer):
         if drawn is None:
             return self.result
         mask = self._make_mask()
-        return MaskResult(_numbers(drawn["weights"]), _numbers(drawn["influence"]), mask, _empty(mask))
+        return MaskResult(
+            _numbers(drawn["weights"]), _numbers(drawn["influence"]), mask, _empty(mask)
+        )
 
     def draw(self, fig: Figure) -> None:
         """Draw mask, weights and influence; blocked cells are hatched, NaN is crossed."""
@@ -206,7 +207,7 @@ class MaskExplorer(Explorer):
         plot_mask(shown.mask, ax=left, queries=tokens, keys=tokens, title=titles[0], legend=False)
         drawn_by = WORDS["by"].format(name=self.answer["name"]) if self.answer else FILLS[self.fill]
         for ax, cells, top, title in (
-            (middle, shown.weights, 1, f"{titles[1]}: {drawn_by}"),
+            (middle, shown.weights, 1, f"{titles[1]} ({drawn_by})"),
             (right, shown.influence, STRONG, titles[2]),
         ):
             draw_matrix(  # plot_attention refuses what cannot be weights; here it is to be seen
@@ -221,7 +222,8 @@ class MaskExplorer(Explorer):
         for row, weights in enumerate(shown.weights):
             wrong = _problem(weights, shown.mask[row])
             look = {"va": "center", "color": ORANGE if wrong else INK}
-            middle.text(COUNT + 0.15, row + 0.5, f"{weights.sum():.2f}", **look)
+            total = "NaN" if weights.isnan().any() else f"{weights.sum():.2f}"
+            middle.text(COUNT + 0.15, row + 0.5, total, **look)
         for row, column in (shown.influence.gt(SEEN) & ~shown.mask).nonzero().tolist():
             if row != column:
                 frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 2}
@@ -252,8 +254,7 @@ class MaskExplorer(Explorer):
         tokens = self.tokens
         kind = WORDS["kinds"][tokens[key] == PAD]
         text = WORDS["opened"].format(query=tokens[query], key=tokens[key], kind=kind)
-        more = WORDS["more"].format(cells=counted(len(more), "other cell")) if more else ""
-        return text + more
+        return text + (WORDS["more"][len(more) > 1].format(cells=len(more)) if more else "")
 
     def _say_of_rule(self, shown: MaskResult) -> str:
         weights, influence, mask, empty = shown
@@ -261,7 +262,8 @@ class MaskExplorer(Explorer):
         if mask.all():
             return WORDS["all"] + self._say_padding(weights)
         if self.fill == "0":
-            most = percent(weights.masked_fill(mask, 0).sum(dim=-1).max())
+            kept = weights.masked_fill(mask, 0).sum(dim=-1)
+            most = percent((kept[mask.any(dim=-1)] if mask.any() else kept).max())
             return WORDS["glass"].format(most=most, leaks=_leak(leaks))
         if self.fill == "0 after":
             rows = [row for row in range(COUNT) if row not in empty]
@@ -270,7 +272,9 @@ class MaskExplorer(Explorer):
             if least is not None:
                 name, kept = self._name_of_row(least), decimals(weights[least].sum())
                 short_row = WORDS["short"].format(row=name, kept=kept)
-            return WORDS["erased" if leaks else "erased alone"].format(leaks=_leak(leaks)) + short_row
+            return (
+                WORDS["erased" if leaks else "erased alone"].format(leaks=_leak(leaks)) + short_row
+            )
         through_itself = (influence.diagonal() > SEEN).logical_and(~mask.diagonal()).any()
         the_map = WORDS["map"][int(through_itself)]
         if not empty:
@@ -296,7 +300,9 @@ class MaskExplorer(Explorer):
         for i, (row, allowed) in enumerate(zip(weights, mask, strict=True)):
             if what := _problem(row, allowed):
                 total = decimals(row.sum())
-                problems.append(f"{self._name_of_row(i)} {WORDS['problems'][what].format(sum=total)}")
+                problems.append(
+                    f"{self._name_of_row(i)} {WORDS['problems'][what].format(sum=total)}"
+                )
         told = problems[:2]
         if influence.isnan().any():
             told.append(WORDS["nan influence"])
@@ -352,4 +358,3 @@ def _problem(weights: Tensor, allowed: Tensor) -> str:
     if (weights[~allowed].abs() > SEEN).any():
         return "leaks" if allowed.any() else "empty leaks"
     return "sum" if allowed.any() and abs(total - 1) > 0.005 else ""
-

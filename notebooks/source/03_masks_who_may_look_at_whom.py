@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from torch.autograd.functional import jacobian
 
 from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
@@ -72,7 +73,7 @@ def train(toss, causal=False):
 
 
 torch.manual_seed(0)
-suspect, new = train(fair), fair(40_000)  # 40,000 new rows of tosses
+suspect, new = train(fair), fair(10_000)  # 10,000 new rows of tosses
 right = (suspect(new[:, :-1]) > 0) == (new[:, 1:] > 0)  # (rows, 6, 1)
 print(f"right: {right.float().mean():.0%}")
 
@@ -104,7 +105,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 
 # %% influence
 def influence_map(attend, x):  # (L, E) -> (L, L): length of d output i / d token j
-    return torch.func.jacrev(attend)(x).norm(dim=(1, 3))
+    return jacobian(attend, x).norm(dim=(1, 3))  # of (L, Ev, L, E)
 
 
 maps = [influence_map(suspect, row) for row in new[:100, :-1]]  # of 100 rows of tosses
@@ -171,7 +172,7 @@ def report(guesses, answers):
 models, table = {}, {}
 for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True)):
     torch.manual_seed(0)
-    model, tosses = train(toss, causal), toss(40_000)
+    model, tosses = train(toss, causal), toss(10_000)
     inputs, answers = tosses[:, :-1], tosses[:, 1:]
     name = f"{toss.__name__} coin, {'causal mask' if causal else 'no mask'}"
     models[name] = model

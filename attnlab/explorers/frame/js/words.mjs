@@ -9,8 +9,3 @@ export function fill(template, values) {
 export function listed(words) {
   return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words[0];
 }
-
-/** A number of things, such as "1 head" or "2 heads". */
-export function counted(number, word) {
-  return `${number} ${word}${number === 1 ? "" : "s"}`;
-}
