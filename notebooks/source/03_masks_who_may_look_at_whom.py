@@ -348,7 +348,8 @@ show_figure(axes[0], "3.3")
 # No error, and three different maps.
 # On the left each word sees what comes after it.
 # On the right nothing is blocked, because adding 1 or 0 to a score forbids nothing.
-# So when a mask comes from somewhere else, draw the map.
+# So when a mask comes from somewhere else, draw the map:
+# it is the [**leak test**](glossary.ipynb#leak-test) of this series.
 #
 # ## So how can a model be trained on every next word at once without being shown the answers?
 #
