@@ -20,7 +20,6 @@ from attnlab.exercises.lesson_02 import (
 )
 from attnlab.exercises.lesson_03 import (
     check_causal_test,
-    check_decoder_mask,
     check_padded_batch,
     check_safe_softmax,
 )

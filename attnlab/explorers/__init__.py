@@ -22,7 +22,6 @@ from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
-from attnlab.explorers.peek import PeekExplorer
 from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer

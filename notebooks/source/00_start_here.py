@@ -582,7 +582,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 70 |
 # | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
 # | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 50 / 75 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict the next word at every position at once, without seeing the answers? | 50 / 90 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model be trained on every next word at once without being shown the answers? | 46 / 80 |
 # | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 90 |
 # | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 50 / 90 |
@@ -608,8 +608,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   Where a mistake is common, the lesson runs the faulty code beside the correct code,
 #   so that you can see what it does to the numbers.
 # - **Exercises.**
-#   Most have an empty function for you to fill in, a check that says what went wrong,
-#   and a hint.
+#   Most have an empty function for you to fill in, a check that says what went wrong, and a hint.
 # - **Numbers you can trust.**
 #   Every result in the text is either shown by a cell or checked by a test that is not on the page.
 
@@ -727,7 +726,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # | a padding mask must hide the rows of the padding tokens | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | padding with zeros needs no mask | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | a mask that does not crash has the correct shape | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | `is_causal` also works with a cache | [3](03_masks_who_may_look_at_whom.ipynb), [13](13_word_by_word_the_cache.ipynb) |
+# | `is_causal` also works with a cache | [13](13_word_by_word_the_cache.ipynb) |
 # | whether the batch comes first is a matter of taste | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | rows still sum to 1 after dropout | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | a head sees a slice of the input | [7](07_multi_head_reshaping_without_scrambling.ipynb) |

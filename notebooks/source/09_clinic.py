@@ -360,10 +360,10 @@ print(sums[0])  # of the weights of each query
 # ### Your experiment: the weight that is lost
 #
 # The mask editor of lesson 3 can draw the weights that a function computes.
-# Here it draws those of patient E, with “cat” as padding.
+# Here it draws those of patient E, with one `<pad>` in front of the words.
 # Beside each row is its sum.
-# Whatever is missing from 1 is the weight that “cat” has taken.
-# Which row would lose the most if “sat” were padding instead?
+# Whatever is missing from 1 is the weight that `<pad>` has taken.
+# Which word would lose the most with two or three of them?
 # Try it.
 
 
@@ -375,12 +375,13 @@ def patient_e_weights(scores, mask):
     return patient_e(undivided, unit, unit, mask[None])[0]
 
 
-MaskExplorer(function=patient_e_weights, mask="none", padding=[1], ask=False)
+MaskExplorer(function=patient_e_weights, mask="padding", padding=1)
 
 # %% two-more [markdown]
 # <details><summary>The answer</summary>
 #
-# The row of “mat” would lose the most: half of its weight is on “sat”.
+# “The” would lose the most, because its scores are the smallest.
+# A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 #
 # ## Two more probes, and a table
@@ -493,8 +494,7 @@ diagnose(mine)
 #
 # ## Your own function, your own layer
 #
-# Paste your `masked_attention` of lesson 3,
-# your layer of lesson 7 or any other attention code that you have written into the next cell.
+# Paste your layer of lesson 7 or any other attention code that you have written into the next cell.
 # If you have none at hand, take the function that is there.
 # The layer takes its attention function as an argument, so that you can swap in another one.
 

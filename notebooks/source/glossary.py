@@ -253,9 +253,11 @@
 #
 # ### influence map
 #
-# A table that says how much each output moves when each input is changed.
+# A table with the length of the derivative of each output by each input:
+# how much output $i$ moves when token $j$ is changed a little.
+# Where a [mask](#mask) blocks, it is exactly 0.
 # Shape (L, L).
-# [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
+# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### Jacobian
@@ -287,9 +289,9 @@
 # %% [markdown]
 # ### leak test
 #
-# A test of a [mask](#mask): change one token.
-# The outputs that may not look at it must stay the same,
-# and those that may look at it should change.
+# A test that finds out whether an output depends on a token that its [mask](#mask) should hide.
+# The [influence map](#influence-map) shows it for all pairs;
+# a simpler test replaces one token and sees which outputs change.
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
@@ -467,7 +469,7 @@
 #
 # A [mask](#mask) that lets each query look only at keys near its own position.
 # Shape (L, S).
-# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### soft lookup
 #

@@ -34,7 +34,7 @@ def look(card):
         (ScalingExplorer, "button", "New draw", "Space"),
         (RowExplorer, "button", "Next ▶", "Enter"),
         (MaskExplorer, "radio", "none", "ArrowLeft"),
-        (MaskExplorer, "button", "cat", "Space"),
+        (MaskExplorer, "slider", None, "ArrowLeft"),
         (RealHeadsExplorer, "button", "head 2", "Enter"),
         (SoftLookupExplorer, "button", "zero", "Enter"),
     ],
@@ -62,29 +62,25 @@ def test_a_button_of_steps_rests_at_the_end_and_keeps_the_focus(open_card):
     assert button.evaluate("e => e.getRootNode().activeElement === e")
 
 
-def test_a_control_is_there_where_it_means_something(open_card):
-    """The width of the window; it is told beside its slider and in the code."""
-    card = open_card(MaskExplorer(ask=False))
-    window = card.get_by_role("slider", name="width of the window")
-    assert window.is_hidden()
-    card.get_by_role("radio", name="window").check()
-    window.fill("2")
-    assert "itself and 2 before" in card.locator(".bar").inner_text()
-    assert ".tril().triu(-2).bool()  # itself and 2" in card.locator("pre").text_content()
-
-
 def test_cells_are_clicked_and_walked_with_arrows_and_put_back(open_card):
-    card = open_card(MaskExplorer(ask=False))
-    cells = card.locator("button.cell")
+    card = open_card(MaskExplorer(ask=False, padding=0, mask="causal", fill="0 after"))
+    cells, lit = card.locator("button.cell"), card.locator("input:checked")
     cells.nth(1).click()
     assert "may attend" in cells.nth(1).get_attribute("aria-label")
+    assert "“The” now sees the later word “cat”." in card.locator(".say").inner_text()
+    assert lit.evaluate_all("all => all.map(one => one.value)") == ["0 after"]  # no mask by name
     for key in ("ArrowDown", "ArrowDown", "ArrowLeft", "Enter"):
         card.page.keyboard.press(key)
     assert "blocked" in cells.nth(12).get_attribute("aria-label")
     assert "“sat”, key “The”: blocked" in card.locator(".detail").inner_text()
     assert card.locator("button.cell[tabindex='0']").count() == 1
-    card.get_by_role("button", name="Reset").click()
+    card.get_by_role("radio", name="both").check()  # begins without cells flipped by hand
     assert "blocked" in cells.nth(1).get_attribute("aria-label")
+    card.get_by_role("radio", name="score 0").check()
+    card.get_by_role("slider").press("End")
+    card.get_by_role("button", name="Reset").click()  # the state of the call
+    assert lit.evaluate_all("all => all.map(one => one.value)") == ["causal", "0 after"]
+    assert card.get_by_role("slider").get_attribute("aria-valuetext") == "0"
 
 
 def test_a_cell_picks_its_row(open_card):
@@ -131,7 +127,12 @@ def test_a_prediction_comes_first(open_card):
     [
         (RowExplorer, "1.000", ("button", "4 exp"), ("button", "6 ÷ sum")),
         (RotaryExplorer, "all of them", ("radio", "1,000,000"), ("radio", "10")),
-        (MaskExplorer, "“The” (row 0)", ("button", "cat"), ("button", "The")),
+        (
+            MaskExplorer,
+            "score −∞, then weight 0",
+            ("radio", "weight 0"),
+            ("radio", "score −∞, then weight 0"),
+        ),
     ],
 )
 def test_a_prediction_is_settled_where_its_answer_is_seen(open_card, kind, guess, before, last):

@@ -21,7 +21,7 @@ KINDS = [
 # Beside the first state of every explorer: rows without a key that leak, wrong numbers, a long
 # sentence, long names, a question that comes first.
 STATES = [
-    MaskExplorer(ask=False, padding=[0, 1], fill="-1e9", mask="window"),
+    MaskExplorer(ask=False, fill="0 after", toggled=[(0, 5)]),
     HeadsExplorer(ask=False, way="shortcut", step="merge"),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     CrossExplorer(ask=False, question="doing what?"),
@@ -120,7 +120,7 @@ FEW = [ScalingExplorer, SoftLookupExplorer, CrossExplorer, RowExplorer, RealHead
 
 @pytest.mark.parametrize(("background", "some"), [("#ffffff", FEW), ("#111111", FEW[:3])])
 def test_axe_finds_nothing_but_what_is_made_wrong(open_cards, background, some):
-    leaks = MaskExplorer(ask=False, padding=[0, 1], fill="-1e9")
+    leaks = MaskExplorer(ask=False, fill="0 after")
     cards = open_cards([leaks, MaskExplorer(), *(kind(ask=False) for kind in some)])
     page, dark = cards[0].page, background == "#111111"
     page.evaluate("color => { document.body.style.backgroundColor = color; }", background)

@@ -37,10 +37,10 @@ def test_nothing_is_left_when_an_explorer_is_taken_away(open_cards):
 
 def test_texts_of_the_learner_are_texts(open_cards, tab):
     evil = ["</script>", "<!--<script>", "<b>x</b>", "${1}`\\", "</SCRIPT "]
-    explorer = MaskExplorer(evil, ask=False, padding=[0])
-    [card] = open_cards([explorer])
-    assert card.locator(".main tbody th").all_inner_texts() == [word.strip() for word in evil]
-    assert card.locator(".say").inner_text() == explorer.say()
+    view = HeadView([torch.eye(5)[None, None]], evil, ask=False)
+    [card] = open_cards([view])
+    assert card.locator(".arcs button").all_inner_texts() == [word.strip() for word in evil]
+    assert card.locator(".say").inner_text() == view.say()
     assert tab.problems == []
 
 
@@ -91,7 +91,7 @@ def outputs(monkeypatch):
     monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
     monkeypatch.setattr(bundle, "_stored", set())
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
-    made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=[0])]
+    made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=1)]
     return made, [explorer._repr_mimebundle_()["text/html"] for explorer in made]
 
 

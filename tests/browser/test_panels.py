@@ -11,7 +11,6 @@ from attnlab.explorers import (
     CostExplorer,
     CrossExplorer,
     HeadsExplorer,
-    PeekExplorer,
     RowExplorer,
     ScalingExplorer,
 )
@@ -23,7 +22,6 @@ STATES = [
     ScalingExplorer(ask=False, d_k=64, divisor="d_k"),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
-    PeekExplorer(ask=False, causal=False, step=50),
     HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
     CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),

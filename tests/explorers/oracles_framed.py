@@ -120,38 +120,6 @@ def scaling(explorer: Explorer) -> Truth:
     )
 
 
-# --- lesson 3 -------------------------------------------------------------------------------------
-
-
-@remember
-def losses(causal: bool, step: int) -> Tensor:
-    """Return (2, 4): given the whole sentence and given the words so far, of four runs."""
-    rows = rows_of("peek_at_the_future.csv")
-    rows = [one for one in rows if (one["causal"], one["step"]) == (f"{causal:d}", f"{step}")]
-    assert len(rows) == 4
-    return torch.tensor([[float(one[n]) for one in rows] for n in ("training", "use")]).double()
-
-
-def peek(explorer: Explorer) -> Truth:
-    runs = [losses(one, explorer.step) for one in (False, True)]  # without the mask, and with it
-    best, guessing = -sum(p * math.log(p) for p in (0.6, 0.3, 0.1)), math.log(8)
-    (whole, so_far), other = (
-        runs[explorer.causal].mean(dim=1),
-        runs[not explorer.causal].mean(dim=1),
-    )
-    lost = explorer.step > 0 and bool(so_far > guessing + 0.05)
-    board = [(o.mean(), o.min(), o.max()) for what in zip(*runs, strict=True) for o in what]
-    return Truth(
-        {"whole_sentence": runs[explorer.causal][0], "words_so_far": runs[explorer.causal][1]}
-        | {"best_possible": best, "guessing": guessing},
-        [explorer.step, whole, so_far, other[0], other[1]]
-        + [best] * bool(whole < best - 0.05)
-        + [guessing] * lost,
-        reads={"board.body": itertools.chain(*board)},
-        curves={"curves": [so_far, whole]},
-    )
-
-
 # --- lessons 4 and 5 ------------------------------------------------------------------------------
 
 

@@ -85,9 +85,6 @@ def test_several_curves_have_one_legend_and_what_is_not_still_is_left_out():
     (legend,) = at(ex.ScalingExplorer).figure().legends
     names = [line.name for line in at(ex.ScalingExplorer).panels[3].lines]
     assert [text.get_text() for text in legend.get_texts()] == names
-    (ax,) = at(ex.PeekExplorer).figure().axes
-    levels = dict(zip(ax.get_yticks(), (t.get_text() for t in ax.get_yticklabels()), strict=True))
-    assert [levels[one] for one in at(ex.PeekExplorer).result[2:]] == ["best", "guess"]
 
 
 def test_small_maps_stand_row_after_row_and_one_is_marked():

@@ -111,7 +111,7 @@ class Control(State):
         What can be chosen.
     **looks
         What ``js/controls.mjs`` has to know of this kind of control; ``when`` says at which values
-        of other states it is in sight.
+        of other states it is in sight, ``sets`` what else it sets.
     """
 
     kind = ""
