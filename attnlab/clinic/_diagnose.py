@@ -12,7 +12,14 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from attnlab._bounded import (
+from attnlab.clinic._causes import CAUSES
+from attnlab.clinic._report import Report
+from attnlab.clinic._results import Options, Results
+from attnlab.clinic.examine import examine
+from attnlab.clinic.names import arguments
+from attnlab.clinic.pieces import examine_merge, examine_pair, examine_split
+from attnlab.clinic.subject import Subject, converted, copy_of
+from attnlab.sandbox import (
     IN_ALL,
     CutShort,
     Limit,
@@ -21,14 +28,7 @@ from attnlab._bounded import (
     torch_as_it_is,
     wake_torch,
 )
-from attnlab._bounded import call as call_safely
-from attnlab.clinic._causes import CAUSES
-from attnlab.clinic._report import Report
-from attnlab.clinic._results import Options, Results
-from attnlab.clinic.examine import examine
-from attnlab.clinic.names import arguments
-from attnlab.clinic.pieces import examine_merge, examine_pair, examine_split
-from attnlab.clinic.subject import Subject, converted, copy_of
+from attnlab.sandbox import call as call_safely
 
 HALVES = (torch.float16, torch.bfloat16)
 

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab._bounded import call
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SURE
 from attnlab.clinic.subject import SIDES, Reply, Subject
+from attnlab.sandbox import call
 
 
 def close(one: Tensor | None, other: Tensor | None, tolerance: float = SURE) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from attnlab._bounded import name_of
 from attnlab.clinic import _hints
 from attnlab.clinic import hypotheses as hy
 from attnlab.clinic._results import Results
@@ -23,6 +22,7 @@ from attnlab.clinic.names import numbers_of
 from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import DEMANDS, Subject
 from attnlab.clinic.unnamed import causal_missing, examine_pattern, measured_recipe, unexplained
+from attnlab.sandbox import name_of
 
 OPEN = tuple(step for step in hy.STEPS if step != "masking")
 LAYOUTS = {  # of functions: the number of dimensions, and what is exchanged

@@ -7,13 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from attnlab._bounded import call
 from attnlab.clinic._evidence import Evidence
 from attnlab.clinic._results import Results
 from attnlab.clinic.hypotheses import SIDES as WAYS
 from attnlab.clinic.hypotheses import Recipe, Sample
 from attnlab.clinic.observe import Core, observe
 from attnlab.clinic.subject import SIDES, SIZES, Reply, Subject, _flat
+from attnlab.sandbox import call
 
 CLOSE = 1e-5  # relative: above the rounding of float32
 UNLIKE = (

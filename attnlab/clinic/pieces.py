@@ -7,11 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab._bounded import Caller, name_of
 from attnlab.clinic._results import Options, Results
 from attnlab.clinic.behaviour import close
 from attnlab.clinic.hypotheses import Way
 from attnlab.clinic.names import arguments, role_of
+from attnlab.sandbox import Caller, name_of
 
 N, H, L, D = 2, 3, 5, 4
 

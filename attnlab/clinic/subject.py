@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._bounded import Caller, Outcome
 from attnlab.clinic import _hints
 from attnlab.clinic._results import Options
 from attnlab.clinic.forms import FORMS, Form, reads_mask
 from attnlab.clinic.hypotheses import Sizes
 from attnlab.clinic.names import HEADS, LENGTHS, WIDTHS, Argument, arguments
+from attnlab.sandbox import Caller, Outcome
 
 SIDES = ("query", "key", "value")
 SIZES = (Sizes(), Sizes(N=3, H=2, L=7, S=6, E=32, Ev=12), Sizes(N=5, H=4, L=6, S=8, E=64, Ev=14))

@@ -400,7 +400,7 @@ pd.DataFrame(moved, ["not divided", "by √d_k", "by d_k"], labels).map("{:.2g}"
 # The logarithm of a weight is its score, up to a number that its whole row shares.
 
 # %% see-trained
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 
 layer = load_layer()
 sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
