@@ -498,3 +498,288 @@ best.pivot(index="divisor", columns="d_k", values=["learning_rate", "accuracy"])
 # - With plain gradient descent, only the root gave the same start and the same step at every size.
 #   Dividing by $d_k$ worked too, at a rate that grows with $d_k$.
 # - The division sets the start; training may make the scores as large as it likes.
+
+# %% exercises [markdown]
+# ## Exercises
+#
+# Write your answer in the cell below the task and run that cell.
+# Then run the check in the next cell.
+
+# %% exercise-1 [markdown]
+# ### 1 · Find the bug ★★ (8 minutes)
+#
+# “Our heads of 16 features learn.
+# Our heads of 256 learn only if we raise the learning rate to 128.”
+# Find the mistake, and write a version without it.
+#
+# <details><summary>Hint</summary>
+#
+# By what number is a score divided here, in all?
+# </details>
+
+
+# %% tags=["exercise"]
+def slow_heads(query, key, value):
+    query = query / query.shape[-1] ** 0.5
+    key = key / key.shape[-1] ** 0.5
+    return (query @ key.mT).softmax(dim=-1) @ value
+
+
+def mended_heads(query, key, value):
+    """(..., L, E), (..., S, E), (..., S, Ev) -> output (..., L, Ev)."""
+
+
+# %%
+from attnlab.exercises import check_divided_once, check_normed_scores
+from attnlab.exercises import check_small_start, check_three_logs
+
+check_divided_once(mended_heads)
+
+
+# %% tags=["solution"]
+def mended_heads_solution(query, key, value):
+    query = query / query.shape[-1] ** 0.5  # once is enough
+    return (query @ key.mT).softmax(dim=-1) @ value
+
+
+check_divided_once(mended_heads_solution)
+
+# %% exercise-2 [markdown]
+# ### 2 · Modify ★★ (10 minutes): a start without a division
+#
+# In this lesson, `train` began with `torch.randn(2, 64, d_k) / 8` and divided the scores.
+# Write a function that draws the two matrices so that nothing needs to be divided at the start:
+# the raw scores of the 32 names get a spread between 0.7 and 1.4, at every $d_k$.
+#
+# <details><summary>Hint</summary>
+#
+# A score is a product of a query and a key.
+# If both become smaller by some factor, what happens to the score?
+# </details>
+
+
+# %% tags=["exercise"]
+def small_start(d_k):
+    """Return w, a tensor of shape (2, 64, d_k)."""
+
+
+# %%
+check_small_start(small_start)
+
+
+# %% tags=["solution"]
+def small_start_solution(d_k):
+    return torch.randn(2, 64, d_k) / 8 / d_k**0.25  # query and key share the root
+
+
+check_small_start(small_start_solution)
+
+# %% small-start-goes-on [markdown]
+# <details><summary>What happens if such a model is trained without a division?</summary>
+#
+# After ten steps at a rate of ½, more than nine answers in ten are right at $d_k = 64$ and 256.
+# At a rate of 2, which is the best of the slider with the division, it is fewer than seven in ten.
+# The start is mended, but the step is not: where nothing is divided, it is longer.
+# </details>
+
+# %% exercise-3 [markdown]
+# ### 3 · Explain ★★ (8 minutes): three logs
+#
+# Somebody trained phone books with $d_k = 256$, but forgot to note the divisors.
+# One log is without a division, one with $\sqrt{d_k}$, and one with $d_k$.
+# The *loudest tenth* is the part of the total length of all gradients, before training,
+# that comes from the loudest tenth of the queries.
+#
+# | log | loudest tenth | right answers at rate ½ | at rate 128 |
+# |---|---|---|---|
+# | A | 0.12 | .29 | 1.00 |
+# | B | 0.56 | .45 | .17 |
+# | C | 0.17 | .98 | .19 |
+#
+# Which log belongs to “not divided”, which to $\sqrt{d_k}$, and which to $d_k$?
+# And which rate does the divisor of log A need at $d_k = 1{,}024$,
+# so that a step moves the scores as far as here at rate 128?
+# Return the three letters in this order, and the rate.
+#
+# <details><summary>Hint</summary>
+#
+# If all voices were equally loud, the loudest tenth would make up 0.10.
+# For the rate, look at $d_k / c^2$.
+# </details>
+
+
+# %% tags=["exercise"]
+def three_logs():
+    """Return letters and a rate, such as ("ABC", 64)."""
+
+
+# %%
+check_three_logs(three_logs)
+
+
+# %% tags=["solution"]
+def three_logs_solution():
+    return "BCA", 512  # c = d_k makes a step 1 / d_k as long: a quarter of it
+
+
+check_three_logs(three_logs_solution)
+
+# %% exercise-4 [markdown]
+# ### 4 · Implement ★★★ (10 minutes): a limiter
+#
+# The division does not limit the scores, but some models do.
+# They first rescale each query and each key so that its **root mean square** is 1.
+# (This is the square root of the mean of its squared features.
+# We leave out the learned factors that such models multiply by afterwards.)
+# Then they divide the dot products by $\sqrt{d_k}$.
+# No score can exceed $\sqrt{d_k}$ then.
+# Write a function that does both.
+# Making queries and keys ten times as large must not change the scores.
+#
+# <details><summary>Hint</summary>
+#
+# Which axis holds the features of one query?
+# You need one number per row, and `keepdim=True` keeps the shape.
+# Do not set the *length* of the query to 1:
+# its length is the root of the *sum* of its squared features, and you need the root of their mean.
+# </details>
+
+
+# %% tags=["exercise"]
+def normed_scores(query, key):
+    """Scores that ignore lengths. query (..., L, E), key (..., S, E) -> (..., L, S)."""
+
+
+# %%
+check_normed_scores(normed_scores)
+
+
+# %% tags=["solution"]
+def normed_scores_solution(query, key):
+    def rescaled(x):
+        return x / x.square().mean(dim=-1, keepdim=True).sqrt()
+
+    return rescaled(query) @ rescaled(key).mT / query.shape[-1] ** 0.5
+
+
+check_normed_scores(normed_scores_solution)
+
+# %% in-torch [markdown]
+# ## In torch
+#
+# `F.scaled_dot_product_attention` multiplies the dot products by `scale`.
+# Its default is $1/\sqrt{E}$, where $E$ is the size of the last dimension of the query.
+# Note that `scale` is a *factor*: to divide by a number $c$, pass `scale=1 / c`.
+# Torch's layer with several heads, `nn.MultiheadAttention`,
+# divides by the root of the number of features of one head,
+# not by the root of the width of the whole layer.
+
+# %% torch-scale
+import torch.nn.functional as F
+
+x = torch.randn(1, 6, 64, generator=torch.Generator().manual_seed(0))  # (N, L, E)
+default = F.scaled_dot_product_attention(x, x, x)
+assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
+
+# %% start [markdown]
+# After the division by the root, the spread at the start depends on how a layer draws its matrices.
+# For tokens of variance 1, `nn.Linear` starts queries and keys at variance 1/3,
+# so the scores have a spread of only 1/3.
+
+# %% torch-start
+torch.manual_seed(0)
+x = torch.randn(600, 512)
+w_query, w_key = torch.nn.Linear(512, 64), torch.nn.Linear(512, 64)
+scores = w_query(x) @ w_key(x).T / 64**0.5
+print(f"spread {scores.std():.2f}")
+
+# %% sources [markdown]
+# ## Sources
+#
+# - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
+#   section 3.2.1 and footnote 4.
+#   The footnote states the variance, and the suspicion begins with “We suspect”.
+#   That large heads fall behind without the division was observed by Britz et al.,
+#   [Massive Exploration of Neural Machine Translation
+#   Architectures](https://arxiv.org/abs/1703.03906), 2017.
+# - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022.
+#   In this paper the dot products are divided by $d_k$,
+#   because queries and keys align during training.
+# - T5 without the division: `_init_weights` in
+#   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
+# - Henry et al., [Query-Key Normalization for
+#   Transformers](https://arxiv.org/abs/2010.04245), 2020.
+#   Its method resembles that of exercise 4,
+#   but it rescales each vector to length 1 and multiplies the scores by a learned factor.
+# - The trained layer is the first attention layer of
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
+
+# %% next [markdown]
+# ## Next
+#
+# Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
+
+# %% teacher-plan [markdown] tags=["teacher"]
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+#
+# **46 minutes.**
+# The phone book and the first race: 11.
+# Nine divisors: 4.
+# Random walks: 8.
+# Who asks for a change: 8.
+# The sound check, with the explorer: 9.
+# The step, the concert and the answer: 6.
+#
+# **Where a class stalls.**
+# *The phone book:* draw one book with three entries on the board,
+# and mark the name that asks and the number that it must find.
+# *Variance or spread?*
+# Only the lines on adding need the variance; everything else is told in spreads.
+# *“A long gradient is good.”*
+# Ask who is not heard when a few shout.
+# Two batches of 32 books agree less on the direction of the step without the division than with the
+# root.
+# *Why four times the rate?*
+# Write $c$ twice and $d_k$ once on the board.
+# *Figure 2.2:* the colour is the weight at that many features, so a walk can turn pale again.
+# </details>
+
+# %% teacher-questions [markdown] tags=["teacher"]
+# <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
+#
+# **1.**
+# $d_k = 64$, and the features have mean 0 and variance 1 and are independent.
+# What is the spread of a raw score?
+# **8.**
+# *64* is the variance.
+# *1* is what we get after the division.
+#
+# **2.**
+# The features of queries and keys have variance 4 instead of 1.
+# What is the variance of the scores after dividing by the root?
+# **16.**
+# *1* forgets the assumption: the division makes up for the number of features,
+# not for their size.
+# *4* counts only one of the two vectors.
+#
+# **3.**
+# A layer has width 512 and 8 heads.
+# What goes under the root?
+# **64.**
+# *512* is the width of the layer.
+# *8* is the number of heads.
+#
+# **4.**
+# The scores of a row are not all equal, and each is divided by 2.
+# What happens to the key with the largest weight?
+# **It stays the same key and gets less weight.**
+# *Another key wins:* dividing keeps the order.
+# *Its weight comes closer to 1:* that happens when the scores are multiplied.
+#
+# **5.**
+# The scores are not divided, $d_k$ is 1,024, and there are 8 keys.
+# What happens to the gradients?
+# **Most queries have almost none, and the gradient of the matrix is longer than with the root.**
+# *All vanish:* this forgets the few queries for which two keys are nearly level.
+# *All become longer:* this forgets the many for which one key has all the weight.
+# </details>
