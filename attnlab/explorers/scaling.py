@@ -18,6 +18,7 @@ from attnlab.display.table import data_path
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
 from attnlab.explorers.frame.panels import Axis, Curves, Line, Panel
+from attnlab.explorers.frame.words import listed
 
 RACE = "scaling_race.csv"
 STOPS = (4, 16, 64, 256, 1024)
@@ -150,7 +151,12 @@ class ScalingExplorer(Explorer):
         sizes = {"over": "d_k", "stops": STOPS, "labels": [f"{stop:,}" for stop in STOPS]}
         return (
             Crowds(
-                "crowds", "before training", lines=lines, across=ACROSS, loud=LOUD, grow=1.2
+                "crowds",
+                "before training: how loudly 100 queries ask for a change",
+                lines=lines,
+                across=ACROSS,
+                loud=LOUD,
+                grow=1.2,
             ),
             Curves("rates", xlabel="learning rate", **rates, **parts),
             Curves("sizes", xlabel="d_k", **sizes, **parts),
@@ -200,29 +206,37 @@ def code(d_k: int) -> str:
 
 
 def sentence(d_k: int, rate: float, entries: int) -> str:
-    """Return what each divisor reaches here, why, and what it reaches at its best rate."""
-    result = measure(d_k, rate, entries)
-    here = [f"{_share(one)} {name}" for one, name in zip(result.accuracy, BY.values(), strict=True)]
+    """Return what each divisor reaches here, which need another rate, and what each can reach."""
+    result, names = measure(d_k, rate, entries), BY.values()
+    here = [f"{name} {_share(one)}" for name, one in zip(names, result.accuracy, strict=True)]
     best = [
         f"{name} {_share(most)} (at {RATES[one]})"
-        for name, most, one in zip(BY.values(), result.best, result.best_rates, strict=True)
+        for name, most, one in zip(names, result.best, result.best_rates, strict=True)
     ]
     return (
-        f"**d_k = {d_k:,}, rate {RATES[rate]}, {entries} entries**: right after ten steps are "
-        f"{here[0]}, {here[1]}, {here[2]}. {verdict(d_k, rate, entries)} At its best rate, each "
-        f"reaches: {', '.join(best)}."
+        f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
+        f"ten steps: {', '.join(here)}. {verdict(result)} At the best rates: {', '.join(best)}."
     )
 
 
-def verdict(d_k: int, rate: float, entries: int) -> str:
-    """Return who has learned at a rate, and who needs another one."""
-    result = measure(d_k, rate, entries)
-    learned = [one >= LEARNED for one in result.accuracy]
-    return f"{learned}"
+def verdict(result: ScalingResult) -> str:
+    """Return who reaches 0.9 at this rate, who does at another one, and who does at none."""
+    now, later, never = [], [], []
+    for name, here, best in zip(BY.values(), result.accuracy, result.best, strict=True):
+        (now if here >= LEARNED else later if best >= LEARNED else never).append(name)
+    if len(never) == len(BY):
+        return f"Nobody reaches {LEARNED} at any rate."
+    parts = [
+        f"{listed(now)} {'reaches' if len(now) == 1 else 'reach'} {LEARNED}" if now else "",
+        f"{listed(later)} {'needs' if len(later) == 1 else 'need'} another rate" if later else "",
+        f"{listed(never)} would not get there at any rate of the slider" if never else "",
+    ]
+    told = "; ".join(part for part in parts if part)
+    return f"Here {told}." if now else f"Here nobody reaches {LEARNED}: {told}."
 
 
 def _share(value: float) -> str:
-    return f"{value:.2f}".removeprefix("0")
+    return f"{value:.2f}"
 
 
 def _short(value: float) -> str:

@@ -136,7 +136,7 @@ for seed in range(1, 6):
 # the area of a dot is its length, and the same in the whole figure
 assert gradients(64, 8)[0][:160].mean() > 0.2
 
-# %% after: half-true  numbers: 256, 1,024, 8
+# %% after: half-true
 ratio = torch.tensor(rows["not divided: the matrix"]) / torch.tensor(rows["by √d_k: the matrix"])
 assert 2 < ratio.min() and ratio.max() < 5
 
@@ -146,10 +146,7 @@ assert abs(accuracy(256, 16) - 0.98) < 0.006
 
 # %% after: crowd-helps  numbers: 32
 
-# %% after: sound-check
-
 # %% after: explore-scaling
-share = {1.0: None}
 best = {d_k: ScalingExplorer(ask=False, d_k=d_k, entries=8).result for d_k in (16, 64, 256, 1024)}
 assert [one.best_rates[1] for one in best.values()] == [2, 2, 2, 2]
 assert [one.best_rates[2] for one in best.values()] == [8, 32, 128, 512]
@@ -204,6 +201,15 @@ for d_k in (64, 256, 1024):
 
 # %% after: twins  numbers: 8, 16
 
+# %% after: see-adam
+root, by_size, plain = (by_rate.loc[name].drop(4) for name in ("sqrt(d_k)", "d_k", "1"))
+assert root.idxmax(axis=1).tolist() == [1 / 64, 1 / 64, 1 / 128, 1 / 256]
+assert by_size.idxmax(axis=1).isin([1 / 16, 1 / 32]).all()
+assert min(root[1 / 64].min(), by_size[1 / 64].min()) > 0.9
+assert plain.loc[64:].max(axis=None) < 0.585
+
+# %% after: adam-reads  numbers: .58, 64
+
 # %% after: small-start-goes-on  numbers: 2, 64, 256
 right = {}
 for d_k in (64, 256):
@@ -231,7 +237,7 @@ race_of_sgd = race[(race.optimizer == "SGD") & (race.entries == 8) & (race.d_k =
 noted = race_of_sgd.pivot(index="divisor", columns="learning_rate", values="accuracy")
 for name, divisor, share, slow, fast in (
     ("d_k", 256, 0.12, 0.29, 1.00),
-    ("1", 1, 0.56, 0.45, 0.17),
+    ("1", 1, 0.56, 0.45, 0.16),
     ("sqrt(d_k)", 16, 0.17, 0.98, 0.19),
 ):
     loud = gradients(256, divisor)[0].sort(descending=True).values
