@@ -86,7 +86,7 @@ assert abs(math.exp(8) - 3000) < 30 and abs(walks[:, :, -1].mean()) < 1
 
 # %% after: spread
 undivided, sure = measured["not divided: spread"], measured["not divided: one weight above 0.99"]
-assert (undivided / sizes**0.5 - 1).abs().max() < 0.04 and 0.6 < sure[2] < 0.7
+assert (undivided / counts**0.5 - 1).abs().max() < 0.04 and 0.6 < sure[2] < 0.7
 # other distributions of mean 0 and variance 1, other draws
 for seed in range(5):
     torch.manual_seed(seed)

@@ -108,14 +108,14 @@ predict("02/larger-heads")
 
 # %% see-larger
 # %%answer 02/larger-heads
-sizes = [16, 64, 256]
+three = [16, 64, 256]
 table = [
-    [accuracy(d_k, divisor=1, steps=0) for d_k in sizes],
-    [accuracy(d_k, divisor=1) for d_k in sizes],
-    [accuracy(d_k, divisor=d_k**0.5) for d_k in sizes],
+    [accuracy(d_k, divisor=1, steps=0) for d_k in three],
+    [accuracy(d_k, divisor=1) for d_k in three],
+    [accuracy(d_k, divisor=d_k**0.5) for d_k in three],
 ]
-labels = ["untrained", "not divided", "divided by √d_k"]
-Table(labels, [f"d_k = {d_k}" for d_k in sizes], torch.tensor(table))
+kinds = ["untrained", "not divided", "divided by √d_k"]
+Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 
 # %% larger [markdown] answers="02/larger-heads" above="More features make the models"
 # More features make the models learn worse: .78 of the answers are right at $d_k = 16$,
@@ -219,15 +219,15 @@ show_figure(axes[0], "2.2")
 # a typical distance from their mean, which is about 0.
 
 # %% spread
-sizes = torch.tensor([16, 64, 256, 1024])
-raw = walks[:, :, sizes - 1]  # (1000, 8, 4)
-divided = raw / sizes**0.5
+counts = torch.tensor([16, 64, 256, 1024])
+labels = [f"d_k = {d_k}" for d_k in counts]
+raw = walks[:, :, counts - 1]  # (1000, 8, 4)
+divided = raw / counts**0.5
 measured = {}
 for name, scores in {"not divided": raw, "divided by √d_k": divided}.items():
     measured[f"{name}: spread"] = scores.std(dim=(0, 1))
     won = scores.softmax(dim=1).amax(dim=1) > 0.99  # (1000, 4)
     measured[f"{name}: one weight above 0.99"] = won.double().mean(dim=0)
-labels = [f"d_k = {d_k}" for d_k in sizes]
 Table(list(measured), labels, torch.stack(list(measured.values())))
 
 # %% variances-add [markdown] above="The spread of a raw score" below="At 256 features, one key"
@@ -276,7 +276,7 @@ def gradients(d_k, divisor):
 # %% loudness
 rows = {}
 for name, power in {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}.items():
-    found = [gradients(d_k, d_k**power) for d_k in sizes.tolist()]
+    found = [gradients(d_k, d_k**power) for d_k in counts.tolist()]
     rows[f"{name}: a typical query"] = [lengths.median() for lengths, _ in found]
     rows[f"{name}: the matrix"] = [length for _, length in found]
 Table(list(rows), labels, torch.tensor(list(rows.values())))
@@ -366,7 +366,7 @@ ScalingExplorer(ask=False)
 # %% one-step
 moved = torch.zeros(3, 4)
 for i, power in enumerate([0, 0.5, 1]):
-    for j, d_k in enumerate(sizes.tolist()):
+    for j, d_k in enumerate(counts.tolist()):
         for seed in range(5):
             scores = []
             for steps in (0, 1):
@@ -374,7 +374,7 @@ for i, power in enumerate([0, 0.5, 1]):
                 query, key = names @ train(d_k, d_k**power, generator, steps=steps)
                 scores.append(query @ key.mT / d_k**power)
             moved[i, j] += (scores[1] - scores[0]).std() / 5
-pd.DataFrame(moved, ["not divided", "by √d_k", "by d_k"], labels).map("{:.2g}".format)
+pd.DataFrame(moved.numpy(), ["not divided", "by √d_k", "by d_k"], labels).map("{:.2g}".format)
 
 # %% both-ends [markdown] above="The divisor acts twice"
 # With the root, the scores move about equally far at every size.

@@ -40,7 +40,7 @@ export const SPECIAL = {
     const texts = lines.map(() => html("p", { class: "under" }));
     const names = legend(lines);
     const element = html("div", { class: "crowds" }, lines.map((_, i) =>
-      html("section", {}, html("h4", { class: "legend" }, names[i]), texts[i], pictures[i])));
+      html("div", {}, html("div", { class: "legend" }, names[i]), texts[i], pictures[i])));
     let drawn;
     const dotsOf = (lengths) => lengths.map((length, n) => svg("circle",
       { cx: 10 * (n % across) + 5, cy: 10 * Math.floor(n / across) + 5,
