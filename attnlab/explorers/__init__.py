@@ -3,8 +3,8 @@
 Each explorer is a widget in Jupyter and a moving figure in a page without a kernel. Its state can
 be given at the start, set from Python and read back::
 
-    scaling = ScalingExplorer(d_k=512)
-    scaling.result.raw_sweep  # the numbers behind the picture, from torch
+    scaling = ScalingExplorer(d_k=256)
+    scaling.result.best_rates  # the numbers behind the picture
 """
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)

@@ -83,7 +83,10 @@ with data_path("peeking_at_coins.csv").open(newline="", encoding="utf-8") as fil
     starts = {}
     for row in csv.DictReader(file):
         starts.setdefault((row["coin"], row["causal"] == "1"), []).append(
-            [float(row[n]) for n in ("loss_in_sight", "right_in_sight", "loss_in_use", "right_in_use")]
+            [
+                float(row[n])
+                for n in ("loss_in_sight", "right_in_sight", "loss_in_use", "right_in_use")
+            ]
         )
 for coin, best in (("fair", math.log(2)), ("sticky", 0.5004)):
     peeking, masked_ones = (torch.tensor(starts[coin, causal]) for causal in (False, True))
@@ -165,7 +168,7 @@ assert (influence_map(calls["function, 1.0 and 0.0"], x) != 0).all()
 # %% after: draw-the-map  numbers: 0, 1
 
 # %% after: blind-table
-for name, right_mask in (("causal", True), ("none", False)):
+for right_mask in (True, False):
     for width in (64, 256, 768, 1024, 4096):
         for seed in range(5):
             generator = torch.Generator().manual_seed(seed)

@@ -260,7 +260,7 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 #
 # A line next to the picture says how many words `cat` spreads its attention over:
 # 6 if all six have the same weight, 1 if a single word has all of it.
-# (Lesson 2 gives the formula.)
+# (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
 #
 # With `causal` on, all the weight of the first row is in one cell.
 # Why?

@@ -438,7 +438,9 @@ pd.DataFrame(rows, [*swaps], columns)
 import seaborn as sns
 
 pulls = {
-    name: (by_same - by_other).round(decimals=1).tolist()  # so that no dot sits on an edge
+    name: (by_same - by_other)
+    .round(decimals=1)
+    .tolist()  # so that no dot sits on an edge
     for name, (by_other, by_same) in swaps.items()
 }
 _, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")

@@ -156,13 +156,13 @@
 # How many keys share the [weight](#weight) of a query:
 # the exponential of the [entropy](#entropy) of its row.
 # It is one if a single key has all the weight and S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 #
 # ### entropy
 #
 # How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm.
 # It is zero if one key has all the weight and log S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### feature
@@ -258,14 +258,6 @@
 # Where a [mask](#mask) blocks, it is exactly 0.
 # Shape (L, L).
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
-
-# %% [markdown]
-# ### Jacobian
-#
-# All partial derivatives of a function with several inputs and outputs, as a matrix.
-# For the [softmax](#softmax) of a row it says how weight $i$ moves with score $j$.
-# Shape (S, S).
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% [markdown]
 # ### kernel

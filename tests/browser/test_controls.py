@@ -30,8 +30,8 @@ def look(card):
     ("kind", "role", "name", "key"),
     [
         (ScalingExplorer, "slider", None, "ArrowRight"),
-        (ScalingExplorer, "button", "d_k = 1024", "Enter"),
-        (ScalingExplorer, "button", "New draw", "Space"),
+        (CostExplorer, "button", "n = 65536", "Enter"),
+        (ScalingExplorer, "radio", "32", "ArrowLeft"),
         (RowExplorer, "button", "Next ▶", "Enter"),
         (MaskExplorer, "radio", "none", "ArrowLeft"),
         (MaskExplorer, "slider", None, "ArrowLeft"),
@@ -93,9 +93,9 @@ def test_a_cell_picks_its_row(open_card):
 def test_pointing_previews_and_a_click_keeps(open_card):
     card = open_card(ScalingExplorer(ask=False, d_k=1024))
     curve, title, said = (card.locator(name) for name in ("svg.pickable", "h3", ".say"))
-    place = {"x": 0.15 * curve.first.bounding_box()["width"], "y": 20}
-    wanted = ((curve.first.hover, "d_k = 1,"), (title.hover, "d_k = 1024,"))
-    for act, words in (*wanted, (curve.first.click, "d_k = 1,"), (title.hover, "d_k = 1,")):
+    place = {"x": 0.15 * curve.last.bounding_box()["width"], "y": 20}
+    wanted = ((curve.last.hover, "d_k = 4,"), (title.hover, "d_k = 1,024,"))
+    for act, words in (*wanted, (curve.last.click, "d_k = 4,"), (title.hover, "d_k = 4,")):
         act(**({"position": place} if act != title.hover else {}))
         assert said.inner_text().startswith(words)
     card = open_card(RealHeadsExplorer(ask=False))
@@ -116,8 +116,8 @@ def test_a_prediction_comes_first(open_card):
         card.page.keyboard.press("ArrowRight")
         card.page.keyboard.press("Tab")
     assert look(card) == start
-    gate.get_by_role("button", name="flatter").press("Enter")
-    assert "You predicted: flatter" in gate.inner_text()
+    gate.get_by_role("button", name="only d_k").press("Enter")
+    assert "You predicted: only d_k" in gate.inner_text()
     assert gate.evaluate("gate => gate.contains(gate.getRootNode().activeElement)")
     assert not veiled.evaluate("e => e.inert || getComputedStyle(e).filter !== 'none'")
 

@@ -93,8 +93,8 @@ def test_controls_sentence_and_picture_fit_on_a_screen(page, width, most):
 def test_the_picture_stays_where_it_is_while_the_sentence_changes(page):
     page.set_viewport_size({"width": 860, "height": 900})
     card, places = page.locator(".card").nth(KINDS.index(ScalingExplorer)), set()
-    for stop in range(11):
-        card.locator("input[type=range]").fill(str(stop))
+    for stop in range(8):
+        card.locator("input[type=range]").last.fill(str(stop))
         places.add(card.locator(".picture").bounding_box()["y"])
     assert len(places) == 1
 

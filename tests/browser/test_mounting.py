@@ -45,7 +45,7 @@ def test_texts_of_the_learner_are_texts(open_cards, tab):
 
 
 def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(tab, tmp_path):
-    html = ScalingExplorer(ask=False).to_html().replace('"d_k":4', '"d_k":"<b>"')
+    html = ScalingExplorer(ask=False).to_html().replace('"d_k":16', '"d_k":"<b>"')
     host = tab.show(tmp_path, html).locator(".attnlab-explorer")
     assert "cannot show its state" in host.get_by_role("alert").inner_text()
     assert host.locator("img").is_visible()

@@ -141,7 +141,7 @@ def test_controls_describe_themselves_after_those_of_the_base_class():
             return {"say": "", "code": "", "bad": False}
 
     controls = Probe().data["controls"]
-    assert [one.get("name") for one in controls] == ["d_k", "divisor", "seed", "many", "named"]
+    assert [one.get("name") for one in controls] == ["d_k", "rate", "entries", "many", "named"]
     told = [(one["texts"], one["presets"]) for one in controls[3:]]
     assert told == [(["0.5", "2"], [[2.0, "two"]]), (["one", "two"], [[2, "two"]])]
 

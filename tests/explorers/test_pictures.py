@@ -83,7 +83,7 @@ def test_panels_of_a_column_are_drawn_below_each_other():
 
 def test_several_curves_have_one_legend_and_what_is_not_still_is_left_out():
     (legend,) = at(ex.ScalingExplorer).figure().legends
-    names = [line.name for line in at(ex.ScalingExplorer).panels[3].lines]
+    names = [line.name for line in at(ex.ScalingExplorer).panels[2].lines]
     assert [text.get_text() for text in legend.get_texts()] == names
 
 

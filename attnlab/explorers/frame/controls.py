@@ -168,12 +168,6 @@ class Steps(Control):
     kind = "steps"
 
 
-class Cycle(Control):
-    """A button that goes on to the next value, from the last to the first; looks: ``text``."""
-
-    kind = "cycle"
-
-
 class Button:
     """A button that sets values of the state, and has none of its own.
 

@@ -88,11 +88,6 @@ const MAKERS = {
       show: () => pair.forEach((one) => one.show()),
     };
   },
-  cycle: (lab, { name, values, text }) => ({
-    elements: [button(lab, text, () => lab.set(
-      { [name]: values[(indexIn(values, lab.state[name]) + 1) % values.length] }))],
-    show: () => {},
-  }),
   button: (lab, { text, sets }) => {
     const element = button(lab, text, () => lab.set(sets));
     element.className = "plain";
