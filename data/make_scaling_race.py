@@ -29,7 +29,7 @@ RUNS = {  # optimizer: its class, its learning rates, numbers of entries
     "Adam": (torch.optim.Adam, [2.0**power for power in range(-11, -1)], (8,)),
 }
 
-names = torch.randn(NAMES, WIDTH, generator=Generator().manual_seed(0)).double()
+names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=Generator().manual_seed(0))
 
 
 def phone_books(n: int, entries: int, generator: Generator) -> tuple[Tensor, Tensor]:
@@ -52,8 +52,8 @@ def accuracy(optimizer: str, entries: int, d_k: int, divisor: float, rate: float
     right = []
     for seed in range(MODELS):
         generator = Generator().manual_seed(seed)
-        w = torch.randn(2, WIDTH, d_k, generator=generator) / math.sqrt(WIDTH)
-        w = w.double().requires_grad_()
+        w = torch.randn(2, WIDTH, d_k, dtype=torch.float64, generator=generator)
+        w = (w / math.sqrt(WIDTH)).requires_grad_()
         steps = RUNS[optimizer][0]([w], lr=rate)
         for _ in range(STEPS):
             who, number = phone_books(BOOKS, entries, generator)

@@ -117,7 +117,8 @@ def spread_of(value: object, d_k: int) -> float:
         raise Wrong(voice.returned(voice.kind_of(value), f"a tensor of shape (2, {WIDTH}, {d_k})"))
     if not w.isfinite().all():
         raise Wrong(voice.returned("a tensor with NaN or infinity", "finite numbers"))
-    names = torch.randn(NAMES, WIDTH, generator=torch.Generator().manual_seed(0)).double()
+    generator = torch.Generator().manual_seed(0)
+    names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=generator)
     query, key = names @ w
     return (query @ key.mT).std().item()
 
@@ -223,7 +224,7 @@ def misread(said: tuple[str, float]) -> str:
     """Return which log was taken for another, or how the rate went wrong."""
     letters, rate = said
     if letters != "BCA":
-        plain, root, by_size = letters
+        plain = letters[0]
         if plain == "A":
             return (
                 "A learns at a rate of 128, and without a division no rate does that at 256 "
@@ -232,7 +233,7 @@ def misread(said: tuple[str, float]) -> str:
         if plain == "C":
             return (
                 "C learns at a rate of 1/2. Without a division, the loudest tenth of the queries "
-                "makes up much more than 0.17 of the total: look for the uneven log."
+                "makes up much more than 0.16 of the total: look for the uneven log."
             )
         return (
             "B is the log without a division, but the other two are exchanged. The root needs no "

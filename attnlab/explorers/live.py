@@ -31,8 +31,8 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from attnlab.checks import short
+from attnlab.display import ipython
 from attnlab.display.figure import CSS_PIXELS_PER_INCH, picture_html
-from attnlab.display.ipython import cells_run
 from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
@@ -144,7 +144,7 @@ class Live(Explorer):
         self.panels = (Picture("picture", alt=self.alt, width=width),)
         self._layouts: dict[tuple, list[Bbox]] = {}
         self._frames: dict[tuple[int, ...], dict[str, object]] = {}
-        self._frames_from = cells_run()
+        self._frames_from = ipython.cells_run()
         super().__init__(draw, **places)
         if self.last_error:  # an error in draw shows at once, as the error of the cell
             raise self.last_error
@@ -172,9 +172,9 @@ class Live(Explorer):
 
     def run_function(self, function: Draw) -> dict[str, object]:
         """Return what is seen, drawn once for as long as no cell is run."""
-        if self._frames_from != cells_run():  # what draw depends on may have changed
+        if self._frames_from != ipython.cells_run():  # what draw depends on may have changed
             self._frames.clear()
-            self._frames_from = cells_run()
+            self._frames_from = ipython.cells_run()
         return self._kept(self._places())
 
     def frame(self, **places: int) -> dict[str, object]:

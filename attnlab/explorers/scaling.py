@@ -68,9 +68,9 @@ def voices(d_k: int, entries: int) -> Tensor:
 
     Each query asks one phone book for the number of the first name.
     """
-    names = torch.randn(32, 64, generator=Generator().manual_seed(0)).double()
+    names = torch.randn(32, 64, dtype=torch.float64, generator=Generator().manual_seed(0))
     generator = Generator().manual_seed(0)
-    query, key = names @ (torch.randn(2, 64, d_k, generator=generator) / 8).double()
+    query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8)
     who = torch.rand(QUERIES, 32, generator=generator).argsort(dim=-1)[:, :entries]
     number = torch.randint(16, (QUERIES, entries), generator=generator)
     value = torch.eye(16).double()[number]

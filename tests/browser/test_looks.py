@@ -16,7 +16,9 @@ from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, wait_until
 
 KINDS = [
-    getattr(explorers, name) for name in explorers.__all__ if name not in ("Explorer", "HeadView")
+    getattr(explorers, name)
+    for name in explorers.__all__
+    if name.endswith("Explorer") and name != "Explorer"
 ]
 # Beside the first state of every explorer: rows without a key that leak, wrong numbers, a long
 # sentence, long names, a question that comes first.

@@ -103,8 +103,10 @@ def raced(entries: int, d_k: int) -> Tensor:
 @remember
 def loudness(entries: int, d_k: int) -> Tensor:
     """Return the lengths of the gradients of 100 queries, (3, 100), by hand."""
-    names, stream = drawn(0, 32, 64).double(), torch.Generator().manual_seed(0)
-    query, key = names @ (torch.randn(2, 64, d_k, generator=stream) / 8).double()
+    stream = torch.Generator().manual_seed(0)
+    names = torch.randn(32, 64, dtype=torch.float64, generator=stream)
+    stream.manual_seed(0)
+    query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=stream) / 8)
     who = torch.rand(100, 32, generator=stream).argsort(dim=-1)[:, :entries]
     value = torch.eye(16).double()[torch.randint(16, (100, entries), generator=stream)]
     keys, found = key[who], []

@@ -15,6 +15,7 @@ from PIL import Image
 
 from attnlab import explorers as ex
 from attnlab import palette
+from attnlab.display.stored import BUNDLE
 from attnlab.explorers.frame import bundle
 from attnlab.explorers.frame.controls import Slider, flag, near_one_of, one_of
 from tests.explorers.common import KINDS, at
@@ -152,10 +153,10 @@ def test_controls_describe_themselves_after_those_of_the_base_class():
 def test_the_bundle_is_live_in_jupyter_and_holds_every_script_once_when_it_is_stored(monkeypatch):
     made = [ex.ScalingExplorer(), ex.MaskExplorer(), ex.MaskExplorer(padding=1)]
     monkeypatch.delenv("ATTNLAB_STATIC", raising=False)
-    assert set(made[1]._repr_mimebundle_()) == {VIEW, "text/html", "text/plain"}
+    assert set(made[1]._repr_mimebundle_()) == {VIEW, BUNDLE, "text/html", "text/plain"}
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     bundles = [explorer._repr_mimebundle_() for explorer in made]
-    assert [set(bundle) for bundle in bundles] == [{"text/html", "text/plain"}] * 3
+    assert [set(bundle) for bundle in bundles] == [{BUNDLE, "text/html", "text/plain"}] * 3
     marks = [f'"{bundle.key_of(name)}"] ??=' for name in ("base", "declared", "masks")]
     found = [[mark in bundle["text/html"] for mark in marks] for bundle in bundles]
     assert found == [[True, True, False], [False, False, True], [False, False, False]]
