@@ -175,7 +175,7 @@ class ScalingExplorer(Explorer):
         by_size = [[race()[entries, one, divisor][place] for one in STOPS] for divisor in NAMES]
         return {
             "say": sentence(d_k, rate, entries),
-            "bad": max(result.accuracy) < LEARNED,
+            "bad": not any(map(_has_learned, result.accuracy)),
             "code": code(d_k),
             "crowds": {
                 "lengths": [[float(f"{x:.3g}") for x in one] for one in result.lengths.tolist()],
@@ -223,7 +223,7 @@ def verdict(result: ScalingResult) -> str:
     """Return who reaches 0.9 at this rate, who does at another one, and who does at none."""
     now, later, never = [], [], []
     for name, here, best in zip(BY.values(), result.accuracy, result.best, strict=True):
-        (now if here >= LEARNED else later if best >= LEARNED else never).append(name)
+        (now if _has_learned(here) else later if _has_learned(best) else never).append(name)
     if len(never) == len(BY):
         return f"Nobody reaches {LEARNED} at any rate."
     parts = [
@@ -233,6 +233,11 @@ def verdict(result: ScalingResult) -> str:
     ]
     told = "; ".join(part for part in parts if part)
     return f"Here {told}." if now else f"Here nobody reaches {LEARNED}: {told}."
+
+
+def _has_learned(share: float) -> bool:
+    """Return whether a share of right answers reaches the mark, as it is written."""
+    return round(share, 2) >= LEARNED
 
 
 def _share(value: float) -> str:

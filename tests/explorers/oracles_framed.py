@@ -124,7 +124,7 @@ def scaling(explorer: Explorer) -> Truth:
     table, lengths = raced(entries, d_k), loudness(entries, d_k)
     here, best = table[:, place], table.amax(dim=1)
     rates = [RATES[row.tolist().index(row.max())] for row in table]
-    reach, could = (here >= 0.9).tolist(), (best >= 0.9).tolist()
+    reach, could = ((one.round(decimals=2) >= 0.9).tolist() for one in (here, best))
     name = ["not divided", "√d_k", "d_k"]
     if any(reach):
         listing = " and ".join(one for one, met in zip(name, reach, strict=True) if met)
