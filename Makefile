@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 # Every Jupyter, IPython and matplotlib folder lies inside .venv: only pip's cache of downloads is
 # written outside, and nobody's own settings come in.
-RUN := $(PYTHON) -m tools._isolated
+RUN := $(PYTHON) -m tools.lab.isolated
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants
@@ -29,7 +29,7 @@ endif
 
 $(READY): environment.yml pyproject.toml
 	@command -v $(PY) >/dev/null || { echo "attnlab needs Python 3.11 or newer, and there is no $(PY) here."; exit 1; }
-	@$(PY) tools/_check_python.py
+	@$(PY) tools/lab/check_python.py
 	@test -x $(VENV)/bin/pip || $(PY) -m venv $(VENV)
 	@sed -n '/^ *- pip:/,$$ s/^ \{6,\}- //p' environment.yml > $(VENV)/requirements.txt
 	@echo "Installing the versions of environment.yml into $(VENV): once, a minute or more."
@@ -43,39 +43,38 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 	@$(PYTHON) -m tools.lab fresh "$(NB)"
 
 test: $(READY)  ## run every check; it changes nothing
-	@OMP_NUM_THREADS=1 $(PYTHON) -m tools.core_seconds sh -exc '\
-		$(RUN) ruff check; \
-		$(RUN) ruff format --check; \
-		$(RUN) tools.lint; \
-		$(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
-			-p tools.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q'
+	$(RUN) ruff check
+	$(RUN) ruff format --check
+	$(RUN) tools.check.lint
+	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
+		-p tools.check.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q
 
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
-	@$(RUN) tools.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
+	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
 
 slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
-	@$(RUN) tools.slides
+	@$(RUN) tools.publish.slides
 
 student: $(READY)  ## write copies without answers and teacher notes into student/
-	@$(RUN) tools.student
+	@$(RUN) tools.publish.student
 
 grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
 	@$(RUN) tools.grade "$(or $(DIR),submissions)"
 
 colab: $(READY)  ## write copies for Google Colab, and the wheel, into colab/; URL=address of a folder
-	@$(RUN) tools.colab "$(URL)"
+	@$(RUN) tools.publish.colab "$(URL)"
 
 notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04: lesson 04
-	@$(RUN) tools.build_notebooks $(NB)
+	@$(RUN) tools.build.notebooks $(NB)
 
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
-	$(RUN) tools.adopt_notebook "$(NB)"
+	$(RUN) tools.build.adopt "$(NB)"
 
 lint: $(READY)  ## put code and sources into the house format, and report what is left to do
 	$(RUN) ruff check --fix --exit-zero --quiet
 	$(RUN) ruff format
 	$(RUN) ruff check
-	$(RUN) tools.lint
+	$(RUN) tools.check.lint
 
 bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: in a minute or two
 	@$(RUN) tools.bench $(BENCH_FLAGS)

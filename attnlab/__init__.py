@@ -1,7 +1,8 @@
 """attnlab: scaled dot-product attention, taken apart and measured.
 
-The names here are the kernels, masks, positions, heads, layers and measurements; they need torch
-only. Pictures and sliders live in ``attnlab.plotting``, ``attnlab.display`` and ``attnlab.live``.
+The names here are what the lessons import: kernels, masks, positions, heads, layers and
+measurements; they need torch only. Pictures live in ``attnlab.plotting`` and ``attnlab.display``,
+sliders in ``attnlab.explorers``.
 """
 
 # ruff: noqa: F401  (__all__ finds functions and classes by themselves)
@@ -13,18 +14,13 @@ from attnlab.attention import (
     scaled_dot_product_attention,
     trace_attention,
 )
-from attnlab.cache import KeyValueCache
-from attnlab.data import Table, data_path, load_table
-from attnlab.diagnostics import (
-    attention_entropy,
-    effective_keys,
-    gradient_norms,
-    influence_map,
-    max_weight,
-    score_variance,
-    softmax_jacobian,
-)
+from attnlab.display.table import Table, data_path, load_table
 from attnlab.heads import merge_heads, split_heads
+from attnlab.layers.cache import KeyValueCache
+from attnlab.layers.memory import PeakMemory
+from attnlab.layers.modules import AttentionOutput, MultiHeadAttention, SelfAttention
+from attnlab.layers.positions import alibi_bias, rotate, sinusoidal_positions
+from attnlab.layers.tiled import tiled_attention
 from attnlab.masks import (
     causal_mask,
     combine_masks,
@@ -35,9 +31,14 @@ from attnlab.masks import (
     to_additive_mask,
     to_key_padding_mask,
 )
-from attnlab.memory import PeakMemory
-from attnlab.modules import AttentionOutput, MultiHeadAttention, SelfAttention
-from attnlab.positions import alibi_bias, rotate, sinusoidal_positions
-from attnlab.tiled import tiled_attention
+from attnlab.measures import (
+    attention_entropy,
+    effective_keys,
+    gradient_norms,
+    influence_map,
+    max_weight,
+    score_variance,
+    softmax_jacobian,
+)
 
 __all__ = sorted(name for name, one in globals().items() if callable(one))

@@ -16,11 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab._checks import check_flag, check_probability
-from attnlab._tensors import (
+from attnlab.checks import (
+    check_flag,
     check_floating,
     check_mask,
     check_ndim,
+    check_probability,
     check_query_key,
     check_same_device,
     check_scale,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnlab._checks import check_size, shape
-from attnlab._tensors import check_ndim
+from attnlab.checks import check_ndim, check_size, shape
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

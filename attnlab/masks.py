@@ -20,8 +20,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab._checks import check_choice, check_size, shape, short
-from attnlab._tensors import FLOATING, check_bool, check_exact_ndim, check_same_device, check_tensor
+from attnlab.checks import (
+    FLOATING,
+    check_bool,
+    check_choice,
+    check_exact_ndim,
+    check_same_device,
+    check_size,
+    check_tensor,
+    shape,
+    short,
+)
 
 ALIGNMENTS = ("upper_left", "lower_right")
 

@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from attnlab._cells import (
+from attnlab._labels import make_room
+from attnlab._matrix import (
     BLOCKED_COLOUR,
     BLOCKED_HATCH,
     MATRIX_SIZE,
@@ -29,17 +30,19 @@ from attnlab._cells import (
     to_numbers,
     to_tensor,
 )
-from attnlab._checks import (
+from attnlab.checks import (
+    LARGEST_WEIGHT,
+    check_exact_ndim,
     check_flag,
+    check_floating,
     check_list,
     check_number,
     check_size,
     check_type,
+    check_weight_range,
     shape,
     short,
 )
-from attnlab._labels import make_room
-from attnlab._tensors import LARGEST_WEIGHT, check_exact_ndim, check_floating, check_weight_range
 from attnlab.palette import BLUE, EDGE, GREEN, MUTED, ORANGE, PURPLE, RAMP, to_hex
 
 WEIGHT_COLOURS = LinearSegmentedColormap.from_list("attention weights", [*map(to_hex, RAMP)])

@@ -3,10 +3,11 @@
 Run by hand from the root of the project, about fifteen minutes of one core:
 ``python data/make_looking_back.py``.
 
-All models guess the next letter of texts of ``attnlab.looking_back``, in batches of 64 new texts,
-with Adam. ``looking_back.safetensors`` holds the first model of two layers after its training, and
-what it looks at in one text while it is trained. ``looking_back.csv`` holds the scores of several
-models on 500 new texts. Another CPU or version of torch moves the numbers a little.
+All models guess the next letter of texts of ``attnlab.models.looking_back``, in batches of 64 new
+texts, with Adam. ``looking_back.safetensors`` holds the first model of two layers after its
+training, and what it looks at in one text while it is trained. ``looking_back.csv`` holds the
+scores of several models on 500 new texts. Another CPU or version of torch moves the numbers a
+little.
 """
 
 import csv
@@ -18,7 +19,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attnlab.looking_back import (
+from attnlab.models.looking_back import (
     LookingBack,
     Texts,
     followers,

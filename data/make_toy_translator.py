@@ -4,9 +4,10 @@ Run by hand from the root of the project, a few minutes of one core:
 ``python data/make_toy_translator.py``. With ``--compare`` it trains five translators instead,
 writes nothing, and prints how they agree.
 
-A translator sees 1,500 batches of 64 new sentences of a toy grammar (``attnlab.translator``). It is
-trained to write the correct French word after the correct French words; nothing tells it where to
-look. Another CPU or version of torch moves the numbers a little.
+A translator sees 1,500 batches of 64 new sentences of a toy grammar
+(``attnlab.models.translator``). It is trained to write the correct French word after the correct
+French words; nothing tells it where to look. Another CPU or version of torch moves the numbers a
+little.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 from torch import Tensor
 
-from attnlab.translator import END, ENGLISH, FRENCH, START, Sentence, Translator, make_sentences
+from attnlab.models.translator import (
+    END,
+    ENGLISH,
+    FRENCH,
+    START,
+    Sentence,
+    Translator,
+    make_sentences,
+)
 
 STEPS, BATCH, RATE = 1500, 64, 0.003
 SEEDS = {"first": 0, "second": 1, "third": 3}

@@ -2,11 +2,11 @@
 
 Run by hand, about ten minutes on one core:  python data/make_train_short_test_long.py
 
-In the task "latest" the lists are those of attnlab.lists, and the test asks at the end of a list,
-for animals with at least two entries. In the task "three back" every token is an entry, and has to
-name the number three tokens before; the test looks at the last token. All numbers are drawn at
-random, so guessing is right in 1 of 8 cases. One layer of causal attention lies between a linear
-layer that reads the tokens and one that names the number.
+In the task "latest" the lists are those of attnlab.models.list_reader, and the test asks at the
+end of a list, for animals with at least two entries. In the task "three back" every token is an
+entry, and has to name the number three tokens before; the test looks at the last token. All
+numbers are drawn at random, so guessing is right in 1 of 8 cases. One layer of causal attention
+lies between a linear layer that reads the tokens and one that names the number.
 
 Accuracies go to train_short_test_long.csv, and how_far_back.csv splits those on lists of 64 by the
 distance of the wanted entry. The rotary layers are then run with other positions than those they
@@ -36,7 +36,14 @@ from attnlab import (
     split_heads,
     to_additive_mask,
 )
-from attnlab.lists import EMBED_DIM, NO_ANSWER, NUM_HEADS, ListReader, Lists, make_lists
+from attnlab.models.list_reader import (
+    EMBED_DIM,
+    NO_ANSWER,
+    NUM_HEADS,
+    ListReader,
+    Lists,
+    make_lists,
+)
 
 BACK = 3
 TRAINED_ON, LENGTHS = 16, (16, 24, 32, 40, 48, 56, 64)

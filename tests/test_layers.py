@@ -12,32 +12,26 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab"
 
-# The modules and folders of the package from the lowest layer to the highest: each may import what
-# lies below it.
+# The helper's modules and the rooms beside it, from the lowest layer to the highest: each may
+# import what lies below it.
 LAYERS = """
-_checks
-_tensors
-_kernel _texts _bounded palette masks cache heads memory diagnostics data _labels
-attention positions tiled _browser _folds
-modules _cells translator
-plotting display diagrams pretrained lists looking_back
-meanings clinic
+checks
+palette masks heads measures _labels sandbox
+attention _matrix
+plotting layers display
+models clinic
 explorers exercises
-live
 """.strip().splitlines()
 HEIGHT = {room: height for height, line in enumerate(LAYERS) for room in line.split()}
-HEIGHT["__init__"] = HEIGHT["modules"] + 1  # what `import attnlab` may load lies below it
+HEIGHT["__init__"] = HEIGHT["display"] + 1  # what `import attnlab` may load lies below it
+HELPER = "__init__ _labels _matrix attention checks heads masks measures palette plotting".split()
 # What they may import beside torch and the standard library. Nothing in the package imports seaborn
 # or pandas: the lessons do.
 DRAWING = {"matplotlib", "numpy"}
 PACKAGES = {
-    **dict.fromkeys(["_labels", "_cells", "plotting", "diagrams"], DRAWING),
-    "_kernel": {"IPython"},
-    "_folds": {"IPython"},
-    "display": {"matplotlib"},
-    "data": {"safetensors"},
-    "pretrained": {"tokenizers"},
-    "live": DRAWING | {"PIL"},
+    **dict.fromkeys(["_labels", "_matrix", "plotting"], DRAWING),
+    "display": {"IPython", "matplotlib"},
+    "models": {"safetensors", "tokenizers"},
     "explorers": DRAWING | {"anywidget", "traitlets", "ipywidgets", "PIL"},
     "exercises": {"anywidget", "traitlets", "numpy"},
 }
@@ -84,8 +78,21 @@ def test_every_import_of_the_package_points_down():
         for name in sorted(imported(path.read_text(encoding="utf-8"))):
             if wrong := wrong_import(room, name):
                 found.append(f"{path.relative_to(PACKAGE)}: {name} {wrong}")
-    assert "attnlab.masks" in imported((PACKAGE / "tiled.py").read_text(encoding="utf-8"))
+    tiled = (PACKAGE / "layers" / "tiled.py").read_text(encoding="utf-8")
+    assert "attnlab.masks" in imported(tiled)
     assert found == []
+
+
+def test_the_package_shows_the_small_helper_a_sandbox_and_six_rooms():
+    modules = sorted(path.stem for path in PACKAGE.glob("*.py"))
+    assert modules == sorted([*HELPER, "sandbox"])
+    rooms = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    assert rooms == ["clinic", "display", "exercises", "explorers", "layers", "models"]
+
+
+def test_inside_a_room_no_name_of_a_file_is_private():
+    inside = [path.stem for path in PACKAGE.glob("*/**/*.py") if path.stem != "__init__"]
+    assert [stem for stem in inside if stem.startswith("_")] == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +118,7 @@ import attnlab
 with attnlab.PeakMemory() as counted:
     attnlab.causal_mask(3).sum()
 print([name for name in {HEAVY} if name in sys.modules])
-import attnlab.pretrained
+import attnlab.models.pretrained
 print([name for name in {HEAVY} if name in sys.modules])
 from attnlab.exercises import check_new_vector
 check_new_vector(lambda query, x, hidden: query)
@@ -134,10 +141,10 @@ def test_an_import_loads_what_it_needs_and_no_more():
 @pytest.mark.parametrize(
     ("path", "package"),
     [
-        ("pretrained.py", "tokenizers"),
-        ("explorers/_base.py", "anywidget"),
-        ("explorers/_controls.py", "traitlets"),
-        ("exercises/_predict.py", "anywidget"),
+        ("models/pretrained.py", "tokenizers"),
+        ("explorers/frame/base.py", "anywidget"),
+        ("explorers/frame/controls.py", "traitlets"),
+        ("exercises/predict.py", "anywidget"),
     ],
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, path, package):

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab._bounded import Caller, Outcome
 from attnlab.clinic.plan import SIZES, Plan, inputs, plans
 from attnlab.clinic.sample import Sizes
 from attnlab.clinic.signature import PARTS, Signature, known_shape
+from attnlab.sandbox import Caller, Outcome
 
 
 class Reply(NamedTuple):

@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from attnlab._bounded import (
+from attnlab.clinic.call import converted, copy_of
+from attnlab.clinic.causes import CAUSES
+from attnlab.clinic.kinds import KINDS, kind_of, unusable
+from attnlab.clinic.report import Report
+from attnlab.clinic.results import Fact, Results, unexamined
+from attnlab.clinic.signature import Options
+from attnlab.sandbox import (
     IN_ALL,
     CutShort,
     Limit,
@@ -19,13 +25,7 @@ from attnlab._bounded import (
     torch_as_it_is,
     wake_torch,
 )
-from attnlab._bounded import call as call_safely
-from attnlab.clinic.call import converted, copy_of
-from attnlab.clinic.causes import CAUSES
-from attnlab.clinic.kinds import KINDS, kind_of, unusable
-from attnlab.clinic.report import Report
-from attnlab.clinic.results import Fact, Results, unexamined
-from attnlab.clinic.signature import Options
+from attnlab.sandbox import call as call_safely
 
 HALVES = (torch.float16, torch.bfloat16)
 MASK_OPTIONS = ("allowed", "blocked", "additive")

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 
 from torch import nn
 
-from attnlab._bounded import name_of
 from attnlab.clinic.examine import examine
 from attnlab.clinic.names import arguments
 from attnlab.clinic.probes.pieces import examine_merge, examine_pair, examine_split
 from attnlab.clinic.results import Fact, Results, unexamined
 from attnlab.clinic.signature import Options
+from attnlab.sandbox import name_of
 
 
 def _too_small(target: object, options: Options, seen: Results) -> Iterator[Fact]:

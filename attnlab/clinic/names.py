@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._bounded import call as call_safely
+from attnlab.sandbox import call as call_safely
 
 # --- attributes of a layer, the likeliest first ---------------------------------------------------
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._bounded import name_of
 from attnlab.clinic import hints
 from attnlab.clinic.forms import FORMS, Form, reads_mask
 from attnlab.clinic.names import Argument, arguments
+from attnlab.sandbox import name_of
 
 PARTS = ("query", "key", "value")
 MASK_KINDS = ("bool", "float", "blocked", "blocked float", "additive")

@@ -2,10 +2,9 @@
 
 # ruff: noqa: F401  (__all__ finds the checks by their names)
 
-from attnlab.exercises import _older
-from attnlab.exercises._hand_in import hand_in
-from attnlab.exercises._predict import Prediction, predict
-from attnlab.exercises._verdict import Verdict
+from attnlab.exercises.frame import stale
+from attnlab.exercises.frame.verdict import Verdict
+from attnlab.exercises.hand_in import hand_in
 from attnlab.exercises.lesson_00 import check_new_vector, check_third_sentence
 from attnlab.exercises.lesson_01 import (
     check_attention_from_exp,
@@ -90,8 +89,9 @@ from attnlab.exercises.lesson_14 import (
     check_fooling_sentence,
     check_hidden_token,
 )
+from attnlab.exercises.predict import Prediction, predict
 
-_older.watch_cells()
+stale.watch_cells()
 
 __all__ = ["Prediction", "Verdict", "hand_in", "predict"]
 __all__ += sorted(name for name in globals() if name.startswith("check_"))

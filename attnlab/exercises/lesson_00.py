@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnlab.data import load_table
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong
-from attnlab.exercises._forms import Compared, Either, Found, randoms
+from attnlab.display.table import load_table
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Right, Wrong
+from attnlab.exercises.frame.forms import Compared, Either, Found, randoms
 
 # --- one hidden word ------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ WORDS = load_table("cave_and_ball.csv")
 def words_of(value: object) -> list[str]:
     """Read a sentence of words from the table, with one bat and one ball."""
     if not isinstance(value, str):
-        raise Wrong(_voice.returned(_voice.kind_of(value), "a sentence, as a string"))
+        raise Wrong(voice.returned(voice.kind_of(value), "a sentence, as a string"))
     words = value.split()
     for word in words:
         if word not in WORDS.tokens:

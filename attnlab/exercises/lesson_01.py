@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnlab.data import load_table
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, numbers, table
-from attnlab.exercises._examined import Examined
-from attnlab.exercises._forms import Either, Found, Value, randoms
+from attnlab.display.table import load_table
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Right, Wrong, numbers, table
+from attnlab.exercises.frame.examined import Examined
+from attnlab.exercises.frame.forms import Either, Found, Value, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
 KEYS = load_table("he_is_awesome.csv").values
@@ -125,10 +125,10 @@ def check_query_for_awesome(query: Tensor) -> Right:
 L, S, E, EV = 5, 7, 11, 13
 FOUND = "The output agrees with torch, for one sentence and for a batch"
 ERRORS = {
-    **_voice.TRANSPOSED,
+    **voice.TRANSPOSED,
     "to be: [2, 11] but got: [2, 7]": "Swap the last two dimensions with key.transpose(-2, -1).",
-    **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), _voice.FROM_THE_END),
-    **_voice.KEEPDIM,
+    **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), voice.FROM_THE_END),
+    **voice.KEEPDIM,
 }
 
 

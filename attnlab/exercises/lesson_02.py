@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._checks import shape
 from attnlab.attention import attention_scores
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import choice, numbers
-from attnlab.exercises._forms import Compared, Either, Value, randoms
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import choice, numbers
+from attnlab.exercises.frame.forms import Compared, Either, Value, randoms
 
 # --- always true ----------------------------------------------------------------------------------
 
@@ -196,8 +196,8 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     axes=("sequence", "head", "query", "key"),
     nan="They contain NaN, although every input is an ordinary number. Do you take the square "
     "root of a negative number?",
-    errors=_voice.TRANSPOSED | _voice.KEEPDIM,
-    misshapen=_voice.FROM_THE_END,
+    errors=voice.TRANSPOSED | voice.KEEPDIM,
+    misshapen=voice.FROM_THE_END,
     otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
     "divided by the square root of d_k.",
     verified="The score of every query with itself is the square root of d_k, whatever the length "

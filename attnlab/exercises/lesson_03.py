@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab._checks import shape
 from attnlab.attention import attention_weights
+from attnlab.checks import shape
 from attnlab.clinic import Evidence
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Answer, Wrong, choice, first_difference, table, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, randoms
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Answer, Wrong, choice, first_difference, table, vector
+from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, randoms
 from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
 
 # --- a test for leaks -----------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
     """Say what is wrong with weights whose mistake has no name."""
     if scores.ndim > 2:
-        return _voice.FROM_THE_END
+        return voice.FROM_THE_END
     if right.isnan().any():
         return (
             "A NaN in an allowed score has vanished, so a bug elsewhere would stay hidden. Use "

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnlab._checks import shape
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, number, numbers
-from attnlab.exercises._forms import Compared, Either, Value, randoms, same
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Wrong, number, numbers
+from attnlab.exercises.frame.forms import Compared, Either, Value, randoms, same
 
 # --- one odd token among four ---------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def positive(value: object) -> float:
     """Read a positive number."""
     factor = number(value)
     if factor <= 0:
-        raise Wrong(_voice.returned(f"{factor:g}", "a positive number"))
+        raise Wrong(voice.returned(f"{factor:g}", "a positive number"))
     return factor
 
 

@@ -10,11 +10,11 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from attnlab._checks import shape
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, numbers, tokens_of
-from attnlab.exercises._forms import Compared, Either, Found, Value
-from attnlab.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Right, Wrong, numbers, tokens_of
+from attnlab.exercises.frame.forms import Compared, Either, Found, Value
+from attnlab.models.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
 
 # --- a strength -----------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
             lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
         ),
     },
-    errors=_voice.KEEPDIM
+    errors=voice.KEEPDIM
     | dict.fromkeys(
         ("same dtype", "expected scalar type"),
         "Both factors of a product need the same dtype, so convert the mask to value.dtype.",
@@ -199,7 +199,7 @@ def two_texts(value: object) -> tuple[str, str]:
     match value:
         case (str(first), str(second)):
             return first, second
-    raise Wrong(_voice.returned(_voice.kind_of(value), "two sentences, each of them a string"))
+    raise Wrong(voice.returned(voice.kind_of(value), "two sentences, each of them a string"))
 
 
 @Found(read=two_texts)
@@ -215,7 +215,7 @@ def check_minimal_pair(texts: tuple[str, str]) -> Right:
 
     See Also
     --------
-    attnlab.pretrained.load_layer : the layer.
+    attnlab.models.pretrained.load_layer : the layer.
     """
     readings = [read_sentence(text) for text in texts]
     changed = changed_place(readings)

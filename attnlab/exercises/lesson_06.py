@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab._checks import shape
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, randoms
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Wrong
+from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, Value, randoms
 
 # --- counting -------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ def linear_of(matrix: Tensor) -> nn.Linear:
 def weight_of(layer: object) -> Tensor:
     """Return a copy of the weight of a linear layer, and set it to 0."""
     if not isinstance(layer, nn.Linear):
-        raise Wrong(_voice.returned(_voice.kind_of(layer), "an nn.Linear"))
+        raise Wrong(voice.returned(voice.kind_of(layer), "an nn.Linear"))
     if layer.bias is not None:
         zero = "" if layer.bias.any() else " Even a bias of zeros would be trained."
         raise Wrong(f"The layer must not have a bias, so pass bias=False.{zero}")

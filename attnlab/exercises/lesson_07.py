@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attnlab._checks import shape
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Wrong, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Wrong, vector
+from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
 from attnlab.heads import merge_heads, split_heads
 
 Split = Callable[[Tensor, int], Tensor]
@@ -28,7 +28,7 @@ def tokens(value: object) -> frozenset[int]:
     wanted = "a list of tokens, which are whole numbers from 0 to 5"
     said = vector(sorted(value) if isinstance(value, set) else value, wanted).flatten().tolist()
     if not said or len(set(said)) < len(said) or not set(said) <= set(range(6)):
-        raise Wrong(_voice.returned(_voice.listed(said), wanted, "No token may occur twice."))
+        raise Wrong(voice.returned(voice.listed(said), wanted, "No token may occur twice."))
     return frozenset(map(int, said))
 
 

@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from attnlab._checks import shape
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Answer, Wrong, vector
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
-from attnlab.memory import PeakMemory
+from attnlab.checks import shape
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Answer, Wrong, vector
+from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.layers.memory import PeakMemory
 
 # --- memory of the weights ------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ def meaning(value: object) -> Tensor:
     """Read a state: the logarithm of the sum of all exponentials, and the means."""
     wanted = "the three parts (top, total, output)"
     if not isinstance(value, tuple | list) or len(value) != 3:
-        raise Wrong(_voice.returned(_voice.kind_of(value), wanted))
+        raise Wrong(voice.returned(voice.kind_of(value), wanted))
     top, total, output = state = tuple(vector(part, wanted) for part in value)
     found = [tuple(one.shape) for one in state]
     if found != SHAPES:

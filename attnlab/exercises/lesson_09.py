@@ -14,10 +14,10 @@ from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Answer, Right, Wrong, numbers, table, tensor
-from attnlab.exercises._examined import Examined, diagnosed
-from attnlab.exercises._forms import (
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Answer, Right, Wrong, numbers, table, tensor
+from attnlab.exercises.frame.examined import Examined, diagnosed
+from attnlab.exercises.frame.forms import (
     Case,
     Compared,
     Either,
@@ -45,7 +45,7 @@ def five_sizes(value: object) -> tuple[int, ...]:
     read = numbers(value, (5,), wanted)
     if read.min() < 2 or not read.equal(read.round()):
         why = "With one key, its weight is 1, whatever the score." if read[2] == 1 else ""
-        raise Wrong(_voice.returned(_voice.listed(read.tolist()), wanted, why))
+        raise Wrong(voice.returned(voice.listed(read.tolist()), wanted, why))
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
     return tuple(int(one) for one in read)
@@ -325,7 +325,7 @@ class Disguise(Compared):
         try:
             right = super().decide(body, answer)
         except Wrong as wrong:
-            if wrong.message != _voice.NOT_A_FUNCTION:
+            if wrong.message != voice.NOT_A_FUNCTION:
                 wrong.message = f"weak_check catches your function. {wrong.message}"
             raise
         if told := self._patient(answer):

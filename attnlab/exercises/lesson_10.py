@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnlab.data import data_path
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, numbers, table, tensor, tokens_of
-from attnlab.exercises._forms import Compared, Either, Found, Value
+from attnlab.display.table import data_path
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Right, Wrong, numbers, table, tensor, tokens_of
+from attnlab.exercises.frame.forms import Compared, Either, Found, Value
 from attnlab.exercises.lesson_05 import trained_layer
-from attnlab.pretrained import FIRST, LAST, load_layer
+from attnlab.models.pretrained import FIRST, LAST, load_layer
 
 HEADS, HEAD_DIM = 12, 32
 SENTENCES = ("the cat chased the mouse", "she sat on the bank of the river")
@@ -108,7 +108,7 @@ def check_sink_share() -> Iterator[tuple[str, tuple]]:
 
     See Also
     --------
-    attnlab.pretrained.PretrainedLayer.read : gives such weights, without padding.
+    attnlab.models.pretrained.PretrainedLayer.read : gives such weights, without padding.
     """
     layer = trained_layer()
     for text in SENTENCES:
@@ -186,7 +186,7 @@ def check_mended_ablation() -> Iterator[tuple[str, tuple]]:
 
     See Also
     --------
-    attnlab.pretrained.load_layer : the layer.
+    attnlab.models.pretrained.load_layer : the layer.
     """
     layer = load_layer()
     layer.read(SENTENCES[0])  # torch's first call takes seconds, for which no answer should pay
@@ -262,7 +262,7 @@ def word_and_examples(value: object) -> tuple[str, list[Example]]:
         case (str(word), (str(), str(), int()) as first, (str(), str(), int()) as second):
             examples = [(sentence, clue.lower(), head) for sentence, clue, head in (first, second)]
         case _:
-            raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
+            raise Wrong(voice.returned(voice.kind_of(value), WANTED))
     if any(head not in range(HEADS) for _, _, head in examples):
         raise Wrong("A head must be a whole number from 0 to 11.")
     return word.lower(), examples

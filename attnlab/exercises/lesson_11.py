@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import scaled_dot_product_attention
-from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
-from attnlab.positions import rotate
+from attnlab.exercises.frame.forms import Compared, Either, Value, bugs_left, randoms
+from attnlab.layers.positions import rotate
 
 # --- an angle -------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.exercises._forms import Compared, Either, Value, bugs_left, randoms
+from attnlab.exercises.frame.forms import Compared, Either, Value, bugs_left, randoms
 
 # --- the position that is looked at ---------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def check_position_to_look_at(_position: float) -> None:
 
     See Also
     --------
-    attnlab.looking_back.followers : finds such positions.
+    attnlab.models.looking_back.followers : finds such positions.
     """
 
 
@@ -98,7 +98,7 @@ def check_same_letter_score() -> Iterator[tuple[str, tuple]]:
 
     See Also
     --------
-    attnlab.looking_back.followers : marks what came after such a copy.
+    attnlab.models.looking_back.followers : marks what came after such a copy.
     """
     for N, H, L in ((2, 3, 7), (1, 2, 12), (3, 1, 5)):
         tokens = torch.randint(4, (N, L), generator=torch.Generator().manual_seed(L))

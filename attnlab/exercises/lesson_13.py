@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab.cache import KeyValueCache
-from attnlab.exercises._forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
-from attnlab.looking_back import LookingBack, load_looking_back, to_tokens
+from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.layers.cache import KeyValueCache
 from attnlab.masks import causal_mask
+from attnlab.models.looking_back import LookingBack, load_looking_back, to_tokens
 
 # --- bytes of a token -----------------------------------------------------------------------------
 

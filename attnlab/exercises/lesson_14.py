@@ -9,12 +9,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from attnlab.data import data_path
-from attnlab.exercises import _voice
-from attnlab.exercises._answers import Right, Wrong, choice, table, tokens_of
-from attnlab.exercises._forms import Compared, Either, Found, randoms
-from attnlab.meanings import lean, vectors_of
-from attnlab.pretrained import PretrainedEncoder, load_encoder
+from attnlab.display.table import data_path
+from attnlab.exercises.frame import voice
+from attnlab.exercises.frame.answers import Right, Wrong, choice, table, tokens_of
+from attnlab.exercises.frame.forms import Compared, Either, Found, randoms
+from attnlab.models.meanings import lean, vectors_of
+from attnlab.models.pretrained import PretrainedEncoder, load_encoder
 
 # --- one vector is exchanged ----------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ def check_hidden_token() -> Iterator[tuple[str, tuple]]:
 
     See Also
     --------
-    attnlab.pretrained.PretrainedEncoder.read : takes an edit of its weights.
+    attnlab.models.pretrained.PretrainedEncoder.read : takes an edit of its weights.
     """
     for heads, length, position in [(12, 7, 4), (3, 5, 1)]:
         (scores,) = randoms((2, heads, length, length), seed=length)
@@ -159,7 +159,7 @@ def sentence_and_meaning(value: object) -> tuple[str, str]:
     match value:
         case (str(sentence), meaning):
             return sentence, choice(meaning, MEANINGS)
-    raise Wrong(_voice.returned(_voice.kind_of(value), WANTED))
+    raise Wrong(voice.returned(voice.kind_of(value), WANTED))
 
 
 @Found(read=sentence_and_meaning)
@@ -176,7 +176,7 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
 
     See Also
     --------
-    attnlab.meanings.lean : measures it.
+    attnlab.models.meanings.lean : measures it.
     """
     sentence, meaning = found
     known, vectors, is_river = banks()

@@ -9,11 +9,11 @@ be given at the start, set from Python and read back::
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
 
-from attnlab.explorers._base import Explorer
 from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab._checks import short
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider, State, check_items
-from attnlab.explorers._page import sendable
-from attnlab.explorers._panels import Bars
-from attnlab.explorers._words import HALF, TEXTS, TIE, decimals, largest
+from attnlab.checks import short
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import sendable
+from attnlab.explorers.frame.controls import Choice, Slider, State, check_items
+from attnlab.explorers.frame.panels import Bars
+from attnlab.explorers.frame.words import HALF, TIE, decimals, largest, texts_beside
 from attnlab.palette import BLUE, GREEN, INK, ORANGE
 
 # one vector per word, the same in every sentence: (nature to money, filler to content)
@@ -43,7 +43,7 @@ EDGES = (4.0, 3.0)  # of the plane, a little further out
 MIDDLE = 0.3  # closer to the border between nature and money than this: undecided
 PULL = 20  # width of the line of a weight of 1
 
-WORDS = TEXTS["BankExplorer"]["words"]
+WORDS = texts_beside(__file__)["words"]
 
 
 class BankResult(NamedTuple):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.cache import KeyValueCache
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider
-from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel, how_to_read, stacked
-from attnlab.explorers._words import counted, decimals
-from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.panels import Axis, Curves, Heatmap, Line, Panel, how_to_read, stacked
+from attnlab.explorers.frame.words import counted, decimals
+from attnlab.layers.cache import KeyValueCache
+from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
 
 PROMPT = "KQZBMTARK"
 STEPS = tuple(range(7))  # the prefill, and six passes with one new token each

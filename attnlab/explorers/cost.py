@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import torch
 
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider, one_of
-from attnlab.explorers._panels import Axis, Curves, Line, Panel, Table, stacked
-from attnlab.explorers._words import counted
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Slider, one_of
+from attnlab.explorers.frame.panels import Axis, Curves, Line, Panel, Table, stacked
+from attnlab.explorers.frame.words import counted
 
 STOPS = tuple(2**power for power in range(6, 17))  # 64 ... 65536 tokens
 HEADS = (1, 8, 32)

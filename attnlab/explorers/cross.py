@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import trace_attention
-from attnlab.data import load_table
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Picked
-from attnlab.explorers._panels import Heatmap, Panel, stacked
-from attnlab.explorers._words import FEATURES, TABLE, TOKENS, largest
+from attnlab.display.table import load_table
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Picked
+from attnlab.explorers.frame.panels import Heatmap, Panel, stacked
+from attnlab.explorers.frame.words import FEATURES, TABLE, TOKENS, largest
 
 WISHES = {"who?": "animal", "doing what?": "action", "where?": "place"}
 WISH = 4.0  # how strongly a question wishes for its feature

@@ -8,22 +8,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab._cells import to_tensor
-from attnlab._checks import check_list, check_size, shape
-from attnlab._tensors import check_weights
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import State
-from attnlab.explorers._page import numbers
-from attnlab.explorers._panels import Bars, Maps
-from attnlab.explorers._sentences import named, top_of
-from attnlab.explorers._words import HALF, TEXTS, TIE, decimals
-from attnlab.pretrained import FIRST, LAST
+from attnlab._matrix import to_tensor
+from attnlab.checks import check_list, check_size, check_weights, shape
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import numbers
+from attnlab.explorers.frame.controls import State
+from attnlab.explorers.frame.panels import Bars, Maps
+from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
+from attnlab.explorers.frame.sentences import named, top_of
+from attnlab.explorers.frame.words import HALF, TIE, decimals, texts_beside
+from attnlab.models.pretrained import FIRST, LAST
 
 DIGITS = 4
 MOST_BARS = 24  # of the still picture; of more keys it shows those with the largest weights
 MOST_NUMBERS = 2_000_000  # more would make a page of 15 MB
 
-WORDS = TEXTS["sentences"] | TEXTS["HeadView"]["words"]
+WORDS = SHARED_WORDS | texts_beside(__file__)["words"]
 
 
 class HeadsPicture(Explorer):

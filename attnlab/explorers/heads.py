@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab import palette
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Question
-from attnlab.explorers._panels import Panel, how_to_read, stacked
-from attnlab.explorers._words import counted
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice
+from attnlab.explorers.frame.panels import Panel, how_to_read, stacked
+from attnlab.explorers.frame.words import counted
 from attnlab.heads import split_heads
 
 TOKENS, FEATURES = 4, 6
@@ -85,22 +85,6 @@ class HeadsExplorer(Explorer):
     """
 
     figsize = (7.5, 2.6)
-    title = "Split into heads, and back"
-    hint = (
-        "Every number spells out its address: 210 is token 2, head 1, feature 0. Go through the "
-        "steps and watch where each one lands."
-    )
-    prediction = Question(
-        ask="4 tokens, 3 heads, 2 features each. x.view(3, 4, 2) has the shape of the heads in one "
-        "step. Does it hold the same numbers as view, then transpose?",
-        then="Now take the shortcut and look at the heads.",
-        options=("yes, the same", "no, torch raises an error", "no, and no error"),
-        right=2,
-        why="view deals the numbers out in the order in which they lie in memory: eight to head 0, "
-        "eight to head 1, eight to head 2, whichever token they belong to. 10 of 12 rows are "
-        "wrong.",
-        settled=({"heads": [3], "way": [SHORTCUT], "step": STEPS[1:4]},),
-    )
     heads = Choice(3, HEADS, label="heads")
     way = Choice(RIGHT, {RIGHT: "view + transpose", SHORTCUT: "shortcut"}, label="way")
     step = Choice("x", STEPS, label="step")

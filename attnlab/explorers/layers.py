@@ -10,14 +10,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.data import data_path
-from attnlab.explorers._controls import Slider, State
-from attnlab.explorers._page import numbers
-from attnlab.explorers._panels import Axis, Bars, Curves, Line
-from attnlab.explorers._sentences import SentenceExplorer, a_place, named, readable, top_of
-from attnlab.explorers._words import TEXTS, decimals, listed
-from attnlab.meanings import lean, vectors_of
-from attnlab.pretrained import (
+from attnlab.display.table import data_path
+from attnlab.explorers.frame.bundle import numbers
+from attnlab.explorers.frame.controls import Slider, State
+from attnlab.explorers.frame.panels import Axis, Bars, Curves, Line
+from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
+from attnlab.explorers.frame.sentences import SentenceExplorer, a_place, named, readable, top_of
+from attnlab.explorers.frame.words import decimals, listed, texts_beside
+from attnlab.models.meanings import lean, vectors_of
+from attnlab.models.pretrained import (
     NUM_HEADS,
     NUM_LAYERS,
     EncoderReading,
@@ -39,7 +40,7 @@ MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
 DIGITS = 3  # of leans; weights are sent in percent
 
-WORDS = TEXTS["sentences"] | TEXTS["LayersExplorer"]["words"]
+WORDS = SHARED_WORDS | texts_beside(__file__)["words"]
 
 
 class LayersResult(NamedTuple):
@@ -86,8 +87,8 @@ class LayersExplorer(SentenceExplorer):
 
     See Also
     --------
-    attnlab.meanings.lean : how much nearer a vector lies to one meaning.
-    attnlab.pretrained.load_encoder : the model.
+    attnlab.models.meanings.lean : how much nearer a vector lies to one meaning.
+    attnlab.models.pretrained.load_encoder : the model.
     RealHeadsExplorer : the heads of its first layer.
     """
 

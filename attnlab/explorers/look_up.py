@@ -12,13 +12,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab._checks import short
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Slider, State, check_items
-from attnlab.explorers._page import sendable
-from attnlab.explorers._panels import Bars
-from attnlab.explorers._words import TEXTS
+from attnlab.checks import short
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import sendable
+from attnlab.explorers.frame.controls import Slider, State, check_items
+from attnlab.explorers.frame.panels import Bars
+from attnlab.explorers.frame.words import texts_beside
 from attnlab.palette import BLUE, ORANGE
 
 ANIMALS = ("cat", "bird", "spider")  # the table of lesson 1: arrows of length 1, and legs
@@ -31,7 +31,7 @@ LIMIT = 1.5  # the plane ends here
 DIGITS = 4  # decimals of the weights, if they are enough
 BALL = 700  # area of a ball of weight 1 in the still picture, in square points
 
-WORDS = TEXTS["SoftLookupExplorer"]["words"]
+WORDS = texts_beside(__file__)["words"]
 
 
 class LookUpResult(NamedTuple):

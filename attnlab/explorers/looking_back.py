@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab import palette
-from attnlab.data import data_path, load_tensors
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Picked, Question, Slider
-from attnlab.explorers._panels import Axis, Curves, Line
-from attnlab.explorers._words import decimals
-from attnlab.looking_back import SYMBOLS, followers, to_tokens
+from attnlab.display.table import data_path
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Picked, Slider
+from attnlab.explorers.frame.panels import Axis, Curves, Line
+from attnlab.explorers.frame.words import decimals
+from attnlab.models.looking_back import SYMBOLS, followers, to_tokens
+from attnlab.models.store import load_tensors
 
 TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # of make_looking_back.py, as are the steps
 STOPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)
@@ -95,25 +96,11 @@ class LookingBackExplorer(Explorer):
 
     See Also
     --------
-    attnlab.looking_back.load_looking_back : the model after its training.
+    attnlab.models.looking_back.load_looking_back : the model after its training.
     """
 
     module = "looking_back"
     figsize = (9.2, 3.9)
-    title = "Follow the two looks"
-    hint = (
-        "The model guesses what comes after the letter that you choose. Lines are weights: first "
-        "where layer 1 looks, then where layer 0 looked from the letter that got most."
-    )
-    prediction = Question(
-        ask="During the training, which layer is the first to look at the correct position?",
-        then="Now take the training to step 40, and then on to 60.",
-        options=("layer 0", "layer 1", "both at about the same time"),
-        right=2,
-        why="Between steps 40 and 60 both begin to look where they should. Neither is of any use "
-        "to the guess without the other, so they are learned together.",
-        settled=({"step": [40]}, {"step": [50, 60]}),
-    )
     position = Picked(10, tuple(range(len(TEXT))))
     step = Slider(
         300, STOPS, label="step", spoken="step of the training", presets=(0, 40, 60, 300), width=180

@@ -10,14 +10,14 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab._cells import draw_matrix
-from attnlab._checks import as_integer, short
+from attnlab._matrix import draw_matrix
 from attnlab.attention import attention_weights
-from attnlab.explorers import _learner
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Button, Choice, Question, Slider, State, check_items
-from attnlab.explorers._page import sendable
-from attnlab.explorers._words import TEXTS, TOKENS, decimals, listed
+from attnlab.checks import as_integer, short
+from attnlab.explorers.frame import learner
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import sendable
+from attnlab.explorers.frame.controls import Button, Choice, Question, Slider, State, check_items
+from attnlab.explorers.frame.words import TOKENS, decimals, listed, texts_beside
 from attnlab.masks import causal_mask, combine_masks, sliding_window_mask
 from attnlab.palette import INK, ORANGE
 from attnlab.plotting import WEIGHT_COLOURS
@@ -36,7 +36,8 @@ FILLS = {
     "attnlab": "attnlab’s rule",
 }
 SCORE_SEED, SCORE_SPREAD = 3, 1.3
-WORDS = TEXTS["MaskExplorer"]["words"]
+TEXTS = texts_beside(__file__)
+WORDS = TEXTS["words"]
 
 
 class MaskResult(NamedTuple):
@@ -155,7 +156,7 @@ class MaskExplorer(Explorer):
     @property
     def prediction(self) -> Question:
         """Ask which row sees nothing."""
-        return Question.of("MaskExplorer", token=self.tokens[0])
+        return Question.of(TEXTS["prediction"], token=self.tokens[0])
 
     @property
     def result(self) -> MaskResult:
@@ -185,7 +186,7 @@ class MaskExplorer(Explorer):
     def run_function(self, function: Callable[[Tensor, Tensor], Tensor]) -> dict[str, object]:
         """Return the weights that the learner's function computes, checked."""
         weights = function(self.scores.clone(), self._make_mask())
-        checked = _learner.checked_weights(weights, tuple(self.scores.shape), function)
+        checked = learner.checked_weights(weights, tuple(self.scores.shape), function)
         return {"weights": sendable(checked)}
 
     def make_data(self) -> dict[str, object]:

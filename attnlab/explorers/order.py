@@ -7,14 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab._checks import as_integer, short
 from attnlab.attention import scaled_dot_product_attention
-from attnlab.data import load_table
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Button, Choice, State, check_items
-from attnlab.explorers._page import numbers
-from attnlab.explorers._panels import Heatmap
-from attnlab.explorers._words import FEATURES, TABLE, TEXTS, TOKENS
+from attnlab.checks import as_integer, short
+from attnlab.display.table import load_table
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import numbers
+from attnlab.explorers.frame.controls import Button, Choice, State, check_items
+from attnlab.explorers.frame.panels import Heatmap
+from attnlab.explorers.frame.words import FEATURES, TABLE, TOKENS, texts_beside
 
 COUNT = len(TOKENS)
 WRITTEN = tuple(range(COUNT))
@@ -23,7 +23,7 @@ POSITION_SEED, POSITION_SIZE = 0, 0.5
 SAME = 1e-4  # an output that moves less far is called the same
 OUTPUTS = {"columns": FEATURES, "scale": (-0.8, 1.6), "measure": "output"}
 
-WORDS = TEXTS["OrderExplorer"]["words"]
+WORDS = texts_beside(__file__)["words"]
 
 
 class OrderResult(NamedTuple):

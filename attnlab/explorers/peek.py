@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.data import data_path
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider
-from attnlab.explorers._panels import (
+from attnlab.display.table import data_path
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.panels import (
     Axis,
     Curves,
     Heatmap,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider
-from attnlab.explorers._panels import Heatmap, Table
-from attnlab.explorers._words import counted
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.panels import Heatmap, Table
+from attnlab.explorers.frame.words import counted
 
 SCORES = (1.0, 3.0, 0.0, 2.0, -1.0, 3.0, 0.5, 2.0)  # the largest one occurs twice
 VALUES = (6.0, 1.0, 8.0, 2.0, 4.0, 0.0, 9.0, 5.0)

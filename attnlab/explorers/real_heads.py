@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attnlab.explorers._controls import Picked, State
-from attnlab.explorers._page import numbers
-from attnlab.explorers._sentences import SentenceExplorer, a_place, readable
-from attnlab.explorers._words import TEXTS
+from attnlab.explorers.frame.bundle import numbers
+from attnlab.explorers.frame.controls import Picked, State
+from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
+from attnlab.explorers.frame.sentences import SentenceExplorer, a_place, readable
+from attnlab.explorers.frame.words import texts_beside
 from attnlab.explorers.head_view import DIGITS, HeadsPicture
-from attnlab.pretrained import NUM_HEADS, PretrainedLayer, Reading, load_layer
+from attnlab.models.pretrained import NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
 CHOICES = {
@@ -26,7 +27,7 @@ CHOICES = {
     "it, animal": ("the animal didn't cross the street because it was too tired", "it"),
 }
 
-WORDS = TEXTS["sentences"] | TEXTS["RealHeadsExplorer"]["words"]
+WORDS = SHARED_WORDS | texts_beside(__file__)["words"]
 
 
 class RealHeadsResult(NamedTuple):
@@ -57,7 +58,7 @@ class RealHeadsExplorer(SentenceExplorer, HeadsPicture):
 
     See Also
     --------
-    attnlab.pretrained.load_layer : the layer.
+    attnlab.models.pretrained.load_layer : the layer.
     HeadView : the same for weights of your own.
     """
 

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Slider
-from attnlab.explorers._page import numbers, sendable
-from attnlab.explorers._panels import Axis, Curves, Line
-from attnlab.explorers._words import TEXTS
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.bundle import numbers, sendable
+from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.panels import Axis, Curves, Line
+from attnlab.explorers.frame.words import texts_beside
+from attnlab.layers.positions import rotate
 from attnlab.palette import BLUE, ORANGE
-from attnlab.positions import rotate
 
 PAIRS = 4
 PLACES = tuple(range(25))  # positions of the query and of the key
@@ -26,7 +26,7 @@ QUERY = (1.0, 0.0) * PAIRS  # one arrow to the right in each pair
 KEY = (math.cos(0.5), -math.sin(0.5)) * PAIRS  # half a radian behind
 SIDE = 1.35  # of each plane, from its middle
 
-WORDS = TEXTS["RotaryExplorer"]["words"]
+WORDS = texts_beside(__file__)["words"]
 
 
 class RotaryResult(NamedTuple):

@@ -14,13 +14,13 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from attnlab import palette
-from attnlab._cells import BLOCKED_COLOUR, BLOCKED_HATCH
-from attnlab.data import Table, load_table
-from attnlab.explorers import _panels
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Steps
-from attnlab.explorers._panels import Panel, stacked
-from attnlab.explorers._words import listed
+from attnlab._matrix import BLOCKED_COLOUR, BLOCKED_HATCH
+from attnlab.display.table import Table, load_table
+from attnlab.explorers.frame import panels
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Steps
+from attnlab.explorers.frame.panels import Panel, stacked
+from attnlab.explorers.frame.words import listed
 from attnlab.masks import causal_mask
 
 TOKENS = ("He", "is", "awesome")  # those of lesson 1
@@ -135,7 +135,7 @@ class RowExplorer(Explorer):
     panels = (
         Strips("strips", over="step", steps=STEPS, columns=TOKENS, grow=1.3),
         stacked(
-            _panels.Table("inputs", "query = key = value", caption="Four features of each token"),
+            panels.Table("inputs", "query = key = value", caption="Four features of each token"),
             Panel("hand", kind="lines"),
         ),
     )

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attnlab.attention import attention_scores, attention_weights
-from attnlab.diagnostics import effective_keys
-from attnlab.explorers._base import Explorer
-from attnlab.explorers._controls import Choice, Cycle, Slider
-from attnlab.explorers._panels import Axis, Curves, Heatmap, Line, Panel
+from attnlab.explorers.frame.base import Explorer
+from attnlab.explorers.frame.controls import Choice, Cycle, Slider
+from attnlab.explorers.frame.panels import Axis, Curves, Heatmap, Line, Panel
+from attnlab.measures import effective_keys
 
 D_MODEL = 1024  # the width of the layer, shared out to 1024 / d_k heads
 STOPS = tuple(2**power for power in range(11))  # 1 ... 1024, which is one head

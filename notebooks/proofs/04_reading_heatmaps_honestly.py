@@ -80,7 +80,7 @@ masculine_form = {"la": "le", "une": "un", "le": "le", "un": "un"}
 for name, form in zip(names, (feminine_form, feminine_form, masculine_form), strict=True):
     assert list(table[name]) == [form[word] for word in correct]
 
-from attnlab.translator import ENGLISH, FRENCH, START
+from attnlab.models.translator import ENGLISH, FRENCH, START
 
 
 @torch.no_grad()

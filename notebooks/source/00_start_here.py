@@ -210,9 +210,9 @@ assert torch.allclose(attend(x), F.scaled_dot_product_attention(x, x, x), atol=1
 # Lesson 6 shows how.
 
 # %% steps jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_attention_steps
+from attnlab.display import diagram
 
-show_figure(draw_attention_steps(), "0.2")
+show_figure(diagram("attention_steps"), "0.2")
 
 # %% order [markdown]
 # ## Does the order of the words matter?
@@ -265,7 +265,7 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
-from attnlab.live import live
+from attnlab.explorers.live import live
 
 
 def draw(fig, scale, causal):
@@ -394,9 +394,9 @@ show_figure(axes[0, 0], "0.3")
 # Attention is the only step of a block in which words see each other.
 
 # %% block jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_transformer_block
+from attnlab.display import diagram
 
-show_figure(draw_transformer_block(), "0.4")
+show_figure(diagram("transformer_block"), "0.4")
 
 # %% two-boxes [markdown]
 # Two of the boxes deal with questions that this page has left open.

@@ -385,7 +385,7 @@ predict("02/a-sharp-trained-head")
 
 # %% see-trained
 # %%answer 02/a-sharp-trained-head
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 
 layer = load_layer()
 sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence

@@ -30,12 +30,17 @@ import torch
 from IPython.display import display
 
 from attnlab import Table, attention_scores, attention_weights, causal_mask, load_table
-from attnlab.data import data_path
+from attnlab.display.table import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention, plot_heads
-from attnlab.pretrained import load_encoder, load_layer
-from attnlab.translator import NOUNS, kinds_of_words, load_translator, make_sentences
+from attnlab.models.pretrained import load_encoder, load_layer
+from attnlab.models.translator import (
+    NOUNS,
+    kinds_of_words,
+    load_translator,
+    make_sentences,
+)
 
 lesson_setup()
 
@@ -213,7 +218,7 @@ show_figure(axes[0], "4.4")
 # How long does your sentence survive in the next table?
 
 # %% draw-again
-from attnlab.live import live
+from attnlab.explorers.live import live
 
 
 def draw(fig, table):

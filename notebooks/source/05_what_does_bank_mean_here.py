@@ -268,7 +268,7 @@ BankExplorer(moved=[("river", -3, -1.3)])
 # So whatever we find holds for this layer, and not for a whole model.
 
 # %% read-sentence
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 
 layer = load_layer()
 sat = layer.read("she sat on the bank of the river")

@@ -92,9 +92,9 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # $$q = x\, W_Q \qquad k = x\, W_K \qquad v = x\, W_V$$
 
 # %% drawing jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_projections
+from attnlab.display import diagram
 
-show_figure(draw_projections(), "6.2")
+show_figure(diagram("projections"), "6.2")
 
 # %% widths [markdown] above="Queries and keys need" below="We choose $d_k ="
 # If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries.
@@ -353,7 +353,7 @@ another = train(SelfAttention(12, 2, 5))
 # What still changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}
-from attnlab.live import live
+from attnlab.explorers.live import live
 
 
 def rows_of(layer):

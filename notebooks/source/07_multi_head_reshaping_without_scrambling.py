@@ -208,9 +208,9 @@ show_figure(ax, "7.1")
 # which means that it puts them side by side again, and a last matrix **projects** them once more.
 
 # %% drawing jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_multi_head_attention
+from attnlab.display import diagram
 
-show_figure(draw_multi_head_attention(), "7.2")
+show_figure(diagram("multi_head_attention"), "7.2")
 
 # %% head-dim [markdown] below="Splitting cuts the features"
 # The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim).

@@ -171,9 +171,9 @@ peak(by_rows, *inputs)
 # PyTorch has such kernels in `F.scaled_dot_product_attention`.
 
 # %% traffic jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_memory_traffic
+from attnlab.display import diagram
 
-show_figure(draw_memory_traffic(), "8.1")
+show_figure(diagram("memory_traffic"), "8.1")
 
 # %% gpu [markdown]
 # A GPU multiplies so fast that much of its time goes into this traffic.

@@ -32,7 +32,7 @@ from attnlab import Table, data_path, split_heads
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import RealHeadsExplorer
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 
 lesson_setup()
 

@@ -27,11 +27,11 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import Table, load_table, merge_heads, rotate, split_heads
-from attnlab.data import data_path
+from attnlab.display.table import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import OrderExplorer, RotaryExplorer
-from attnlab.lists import load_list_reader, make_lists, to_words
+from attnlab.models.list_reader import load_list_reader, make_lists, to_words
 
 lesson_setup()
 
@@ -96,9 +96,9 @@ Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(chan
 # or a number is added to each score.
 
 # %% places jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_positions
+from attnlab.display import diagram
 
-show_figure(draw_positions(), "11.1")
+show_figure(diagram("positions"), "11.1")
 
 # %% add-vectors [markdown]
 # ### Add a vector to each token

@@ -32,8 +32,8 @@ from attnlab import MultiHeadAttention, Table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import LookingBackExplorer
-from attnlab.looking_back import followers, load_looking_back
-from attnlab.looking_back import make_texts, share_correct, to_text
+from attnlab.models.looking_back import followers, load_looking_back
+from attnlab.models.looking_back import make_texts, share_correct, to_text
 
 lesson_setup()
 
@@ -76,9 +76,9 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
 # It is called the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_residual_stream
+from attnlab.display import diagram
 
-show_figure(draw_residual_stream(), "12.1")
+show_figure(diagram("residual_stream"), "12.1")
 
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it.
@@ -239,9 +239,9 @@ show_figure(ax, "12.2")
 # Layer 1 can then search for the note that layer 0 has written.
 
 # %% two-looks jupyter={"source_hidden": true}
-from attnlab.diagrams import draw_two_looks
+from attnlab.display import diagram
 
-show_figure(draw_two_looks(), "12.3")
+show_figure(diagram("two_looks"), "12.3")
 
 # %% find-heads [markdown]
 # These are two steps, and the second needs the result of the first.

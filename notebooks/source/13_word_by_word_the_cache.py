@@ -28,13 +28,13 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import Table, causal_mask, sliding_window_mask
-from attnlab.data import data_path
+from attnlab.display.table import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import CacheExplorer
-from attnlab.looking_back import followers, load_looking_back, make_texts
-from attnlab.looking_back import to_text, to_tokens
-from attnlab.pretrained import load_encoder
+from attnlab.models.looking_back import followers, load_looking_back, make_texts
+from attnlab.models.looking_back import to_text, to_tokens
+from attnlab.models.pretrained import load_encoder
 
 lesson_setup()
 

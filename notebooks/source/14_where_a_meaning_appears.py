@@ -29,8 +29,8 @@ from attnlab import data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import LayersExplorer
-from attnlab.meanings import vectors_of
-from attnlab.pretrained import load_encoder
+from attnlab.models.meanings import vectors_of
+from attnlab.models.pretrained import load_encoder
 from torch.nn.functional import cosine_similarity
 
 lesson_setup()
@@ -317,9 +317,9 @@ pd.DataFrame.from_dict(compared, orient="index", columns=places)
 # Such a swap is called [**activation patching**](glossary.ipynb#activation-patching).
 
 # %% draw-the-swap
-from attnlab.diagrams import draw_swap
+from attnlab.display import diagram
 
-show_figure(draw_swap(), "14.3")
+show_figure(diagram("swap"), "14.3")
 
 # %% one-swap [markdown]
 # The sentence whose vector is taken is the *donor*.

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from tests.browser.pages import FilePage, pieces_of
-from tools._browser import LIMIT, NO_BROWSER, find_browser, launch
+from tools.lab.browser import LIMIT, NO_BROWSER, find_browser, launch
 
 HERE = Path(__file__).parent
 

@@ -10,9 +10,10 @@ import pytest
 import torch
 from playwright.sync_api import Browser, Locator, Page
 
-from attnlab.explorers import Explorer, _page
+from attnlab.explorers import Explorer
+from attnlab.explorers.frame import bundle
 from attnlab.palette import shade
-from tools._browser import LIMIT
+from tools.lab.browser import LIMIT
 
 AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js")
 SIZE = {"width": 1366, "height": 900}
@@ -67,8 +68,8 @@ def pieces_of(explorers: Sequence[Explorer]) -> list[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Explorer, "_picture", lambda self: b"")
         pages = [explorer.to_html(library=False) for explorer in explorers]
-    names = [name for explorer in explorers for name in _page.modules_of(explorer.module)]
-    return [f"<script>{{{_page.library(tuple(dict.fromkeys(names)))}}}</script>", *pages]
+    names = [name for explorer in explorers for name in bundle.modules_of(explorer.module)]
+    return [f"<script>{{{bundle.library(tuple(dict.fromkeys(names)))}}}</script>", *pages]
 
 
 def written(card: Locator, **names: object) -> dict[str, object]:

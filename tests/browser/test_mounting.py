@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attnlab.explorers import Explorer, HeadView, MaskExplorer, ScalingExplorer, _page
+from attnlab.explorers import Explorer, HeadView, MaskExplorer, ScalingExplorer
+from attnlab.explorers.frame import bundle
 
 # Mount an explorer of masks, click in it, take it away and click once more. Return, after each
 # click, whether it listens to its model and how many steps the model was told; and what is left.
@@ -30,7 +31,7 @@ MOUNT = """keys => {
 
 def test_nothing_is_left_when_an_explorer_is_taken_away(open_cards):
     [card] = open_cards([MaskExplorer(ask=False)])
-    keys = [_page.key_of(name) for name in ("base", "masks", "page")]
+    keys = [bundle.key_of(name) for name in ("base", "masks", "page")]
     assert card.page.evaluate(MOUNT, keys) == [[True, 1], [False, 1], 0]
 
 
@@ -88,7 +89,7 @@ def test_a_saved_file_works_by_keyboard_without_network(tab, tmp_path):
 def outputs(monkeypatch):
     """Return explorers and what a notebook stores of them: the first carries what they share."""
     monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
-    monkeypatch.setattr(_page, "_stored", set())
+    monkeypatch.setattr(bundle, "_stored", set())
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=[0])]
     return made, [explorer._repr_mimebundle_()["text/html"] for explorer in made]

@@ -4,10 +4,11 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab.live import live
+from attnlab.explorers.live import live
 from tests.browser.pages import FilePage, barriers
-from tools import site, slides
-from tools.live_figures import payload_of
+from tools.publish import slides
+from tools.publish.live_figures import payload_of
+from tools.publish.site import pages
 
 
 def draw(fig, step, word):
@@ -27,8 +28,8 @@ def folder(tmp_path_factory):
     cells = [new_markdown_cell("# 0 · Made up\n\nWords."), new_code_cell("f", outputs=[output])]
     notebook, frames = folder / "00_made_up.ipynb", {output.data["text/html"]: payload_of(figure)}
     write(new_notebook(cells=cells), notebook)
-    site.write_site(folder / "moving", [notebook], frames=lambda path: frames)
-    site.write_site(folder / "still", [notebook])
+    pages.write_site(folder / "moving", [notebook], frames=lambda path: frames)
+    pages.write_site(folder / "still", [notebook])
     slides.write_slides(folder / "slides", [notebook], frames=lambda path: frames)
     return folder
 

@@ -15,7 +15,7 @@ from attnlab.explorers import (
     RowExplorer,
     ScalingExplorer,
 )
-from attnlab.explorers._controls import Choice, Slider, controls_of
+from attnlab.explorers.frame.controls import Choice, Slider, controls_of
 from tests.browser.pages import close
 
 STATES = [

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from attnlab import rotate
 from attnlab.attention import attention_weights
-from attnlab.data import load_table
+from attnlab.display.table import load_table
 from attnlab.explorers import (
     BankExplorer,
     LayersExplorer,
@@ -20,12 +20,12 @@ from attnlab.explorers import (
     RealHeadsExplorer,
     RotaryExplorer,
     SoftLookupExplorer,
-    _page,
 )
+from attnlab.explorers.frame import bundle
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
 from attnlab.explorers.masks import FILLS, KINDS
-from attnlab.pretrained import load_encoder, load_layer
+from attnlab.models.pretrained import load_encoder, load_layer
 from tests.browser.pages import close, shades, shown_weights, written
 
 
@@ -88,7 +88,7 @@ def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
         cases.append([len(scores), explorer.state(), scores])
         product = explorer.scores[0] @ explorer.scores[-1]
         wanted.append((explorer.result.mask, explorer.result.weights, product))
-    answers = card.page.evaluate(ASK_MATHS, [_page.key_of("maths"), cases])
+    answers = card.page.evaluate(ASK_MATHS, [bundle.key_of("maths"), cases])
     for found, (mask, weights, product) in zip(answers, wanted, strict=True):
         assert torch.equal(torch.tensor(found[0]), mask)
         close([[float(x) for x in row] for row in found[1]], weights, 1e-6)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tools import slides
-from tools.notebooks import find_notebooks, is_lesson
+from tools.build.sources import find_notebooks, is_lesson
+from tools.publish import slides
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 SIZE = {"width": 1280, "height": 720}

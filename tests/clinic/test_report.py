@@ -5,7 +5,7 @@ import torch
 from attnlab.clinic import Evidence, Finding, Gap, Report
 from attnlab.clinic.causes import CAUSES, EXPLAINS
 from attnlab.clinic.results import Results, note, unexamined, wrong
-from tools.notebooks import find_sources
+from tools.build.sources import find_sources
 
 TABLE = Evidence("Weights:", torch.tensor([[0.25, 1.0], [float("nan"), 12345.678]]), ("a", "b"),
                  ("key 0", "sum"))  # fmt: skip

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from attnlab import exercises
-from attnlab.exercises import Verdict, _answers
-from attnlab.exercises._forms import Compared, Either
+from attnlab.exercises import Verdict
+from attnlab.exercises.frame import answers
+from attnlab.exercises.frame.forms import Compared, Either
 from attnlab.palette import BLUE, EDGE, ORANGE
 from tests.exercises.verdicts import accepted, refused, state_of_torch
 
@@ -18,7 +19,7 @@ CHECKS = {name: getattr(exercises, name) for name in exercises.__all__ if name.s
 FORMS = {name: check.form for name, check in CHECKS.items()}
 COMPARED = [name for name, form in FORMS.items() if isinstance(form, Compared)]
 COMPARED.remove("check_disguise")  # which wants a wrong answer
-NUMBERS = [name for name, form in FORMS.items() if getattr(form, "read", None) is _answers.number]
+NUMBERS = [name for name, form in FORMS.items() if getattr(form, "read", None) is answers.number]
 ONE_PER_FORM = {type(form): CHECKS[name] for name, form in FORMS.items()}
 every_form = pytest.mark.parametrize(
     "check", ONE_PER_FORM.values(), ids=[form.__name__ for form in ONE_PER_FORM]
@@ -62,7 +63,7 @@ def test_what_is_compared(name):
         return result
 
     accepted(check, form.right)
-    if form.read is _answers.tensor:
+    if form.read is answers.tensor:
         is_are = "are" if form.what.endswith("s") else "is"
         refused(check, otherwise, f"the {form.what} {is_are} wrong. ")
         refused(check, lambda *inputs: form.right(*inputs)[None], " the shape (1, ", "instead of (")
@@ -177,7 +178,7 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
         while True:
             pass
 
-    monkeypatch.setattr(_answers, "TIME_LIMIT", 0.05)
+    monkeypatch.setattr(answers, "TIME_LIMIT", 0.05)
     before = state_of_torch()
     refused(check, endless, "had not finished after 0.05 seconds of computing time")
     assert state_of_torch() == before

@@ -6,11 +6,11 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from attnlab import _folds
+from attnlab.display import folds
 from attnlab.exercises import check_new_vector, hand_in
-from attnlab.exercises._hand_in import ASK_NAME
-from attnlab.exercises._verdict import latest
-from tools.grade._submissions import lesson_of, read_submissions
+from attnlab.exercises.frame.verdict import latest
+from attnlab.exercises.hand_in import ASK_NAME
+from tools.grade.submissions import lesson_of, read_submissions
 
 SOURCES = [
     "def new_vector(query, x, hidden):\n    return query",
@@ -21,7 +21,7 @@ SOURCES = [
 @pytest.fixture
 def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_folds, "committed", {})
+    monkeypatch.setattr(folds, "committed", {})
     latest.clear()
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
@@ -30,7 +30,7 @@ def shell(tmp_path, monkeypatch):
 def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, tmp_path, capsys):
     for source in SOURCES:
         shell.run_cell(source, store_history=True)
-    _folds.committed.update({"00/mat": "cat", "00/not-answered": None})
+    folds.committed.update({"00/mat": "cat", "00/not-answered": None})
     capsys.readouterr()
     hand_in("00", name="Ada / é")
     said = capsys.readouterr().out

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import exercises
-from attnlab.exercises import _answers
+from attnlab.exercises.frame import answers
 from attnlab.exercises.lesson_08 import MANY_S, is_needed
 from tests.exercises.verdicts import accepts, names, refused, state_of_torch
 
@@ -122,7 +122,7 @@ test_names_the_mistake = names({
 
 
 def test_an_answer_that_hangs_on_many_keys_is_refused_and_leaves_no_mode_behind(monkeypatch):
-    monkeypatch.setattr(_answers, "TIME_LIMIT", 0.05)
+    monkeypatch.setattr(answers, "TIME_LIMIT", 0.05)
 
     def slow(query, key, value, size):
         while len(key) == MANY_S:

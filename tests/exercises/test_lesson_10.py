@@ -2,7 +2,7 @@
 
 import torch
 
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 from tests.exercises.verdicts import accepts, names
 
 

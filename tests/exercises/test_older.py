@@ -3,7 +3,8 @@
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from attnlab.exercises import _older, check_new_vector
+from attnlab.exercises import check_new_vector
+from attnlab.exercises.frame import stale
 
 WRONG = "def new_vector(query, x, hidden):\n    return query"
 OLDER = "The cell that defines `new_vector` ended in an error when you last ran it"
@@ -13,7 +14,7 @@ OLDER = "The cell that defines `new_vector` ended in an error when you last ran 
 def shell():
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
-    _older._older.clear()
+    stale._older.clear()
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def shell():
     ],
 )
 def test_the_older_function_is_named(shell, cell, older):
-    _older.watch_cells()
+    stale.watch_cells()
     shell.run_cell(WRONG)
     shell.run_cell(cell)
     given = shell.user_ns["new_vector"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnlab import _folds
+from attnlab.display import folds
 from attnlab.exercises import predict
 
 CHOICE = {
@@ -24,7 +24,7 @@ def ask(monkeypatch):
     """Make a prediction of a question that is not in a file."""
 
     def ask(question=CHOICE, **options):
-        monkeypatch.setattr("attnlab.exercises._predict.question_of", lambda key: question)
+        monkeypatch.setattr("attnlab.display.texts.question_of", lambda key: question)
         return predict("17/zebra", **options)
 
     return ask
@@ -36,9 +36,9 @@ def test_the_browser_says_what_was_answered_and_a_cell_that_runs_again_asks_agai
     assert number.answer == 0.25
     assert prediction.answer is None
     prediction.said = {"option": 2}
-    assert prediction.answer == _folds.committed["17/zebra"] == "most of it"
+    assert prediction.answer == folds.committed["17/zebra"] == "most of it"
     assert ask().answer is None
-    assert "17/zebra" not in _folds.committed
+    assert "17/zebra" not in folds.committed
 
 
 @pytest.mark.parametrize(

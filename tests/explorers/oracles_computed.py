@@ -10,9 +10,9 @@ from torch import Tensor
 from attnlab import explorers as ex
 from attnlab.explorers import Explorer
 from attnlab.explorers.bank import SENTENCES, VECTORS
-from attnlab.meanings import lean, vectors_of
-from attnlab.positions import rotate
-from attnlab.pretrained import PretrainedEncoder, load_encoder, load_layer
+from attnlab.layers.positions import rotate
+from attnlab.models.meanings import lean, vectors_of
+from attnlab.models.pretrained import PretrainedEncoder, load_encoder, load_layer
 from tests.explorers.common import Truth, drawn, numbers_in
 from tests.explorers.oracles_framed import SENTENCE, pairs, rows_of, table
 

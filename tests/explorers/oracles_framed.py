@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab import KeyValueCache, data_path, load_table
-from attnlab.data import load_tensors
 from attnlab.explorers import Explorer
-from attnlab.looking_back import SYMBOLS, load_looking_back, to_tokens
+from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
+from attnlab.models.store import load_tensors
 from tests.explorers.common import Truth, drawn
 
 MODEL = remember(load_looking_back)

@@ -12,7 +12,7 @@ import torch
 
 from attnlab import explorers as ex
 from attnlab.explorers import Explorer
-from attnlab.explorers._panels import Curves
+from attnlab.explorers.frame.panels import Curves
 from attnlab.explorers.layers import CHOICES as READ_BY_LAYERS
 from attnlab.explorers.real_heads import CHOICES as READ_BY_HEADS
 from tests.explorers import oracles_computed as computed

@@ -15,8 +15,8 @@ from PIL import Image
 
 from attnlab import explorers as ex
 from attnlab import palette
-from attnlab.explorers import _page
-from attnlab.explorers._controls import Slider, flag, near_one_of, one_of
+from attnlab.explorers.frame import bundle
+from attnlab.explorers.frame.controls import Slider, flag, near_one_of, one_of
 from tests.explorers.common import KINDS, at
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -36,7 +36,7 @@ def refused(words, most=200):
 @pytest.fixture(autouse=True)
 def fresh_kernel(monkeypatch):
     """No output of this kernel has stored a script yet."""
-    monkeypatch.setattr(_page, "_stored", set())
+    monkeypatch.setattr(bundle, "_stored", set())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -46,7 +46,7 @@ def test_every_explorer_keeps_what_all_promise(kind, monkeypatch):
     assert {"ask", "large"} <= set(explorer.data["state"]) == set(explorer.state())
     assert all(one.get("label") or one.get("text") for one in described["controls"] if one["kind"])
     question, values = explorer.prediction, kind.frame_values()
-    assert explorer.data["question"] == _page.sendable(question.describe())
+    assert explorer.data["question"] == bundle.sendable(question.describe())
     for met in question.settled:  # by the controls, and not yet
         assert all(set(wanted) <= set(values[name]) for name, wanted in met.items())
         assert any(explorer.state()[name] not in wanted for name, wanted in met.items())
@@ -157,7 +157,7 @@ def test_the_bundle_is_live_in_jupyter_and_holds_every_script_once_when_it_is_st
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     bundles = [explorer._repr_mimebundle_() for explorer in made]
     assert [set(bundle) for bundle in bundles] == [{"text/html", "text/plain"}] * 3
-    marks = [f'"{_page.key_of(name)}"] ??=' for name in ("base", "declared", "masks")]
+    marks = [f'"{bundle.key_of(name)}"] ??=' for name in ("base", "declared", "masks")]
     found = [[mark in bundle["text/html"] for mark in marks] for bundle in bundles]
     assert found == [[True, True, False], [False, False, True], [False, False, False]]
 
@@ -174,11 +174,11 @@ def test_a_page_is_escaped_and_its_numbers_are_json():
 def test_numbers_are_sent_with_six_digits_and_what_is_not_finite_as_a_word():
     values = {"x": (0.12345678, NAN), 3: torch.tensor([INF, -INF, 0.25e-7]), "whole": 65536}
     sent = {"x": [0.123457, "NaN"], "3": ["Infinity", "-Infinity", 2.5e-8], "whole": 65536}
-    assert _page.sendable(values) == sent
+    assert bundle.sendable(values) == sent
 
 
 def test_the_style_has_every_role_in_both_themes_and_the_shades_of_the_palette():
-    light, dark, own = _page.source_of("style").split("\\n", maxsplit=2)
+    light, dark, own = bundle.source_of("style").split("\\n", maxsplit=2)
     for name, role in palette.ROLES.items():
         assert f"--{name}: {role.light}" in light
         assert f"--{name}: {role.dark}" in dark

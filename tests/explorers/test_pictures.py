@@ -9,7 +9,7 @@ from attnlab import explorers as ex
 from attnlab import palette
 from attnlab.display import STYLE_FILE
 from attnlab.explorers import Explorer
-from attnlab.explorers._panels import Axis, Bars, Column, Curves, Heatmap, Line
+from attnlab.explorers.frame.panels import Axis, Bars, Column, Curves, Heatmap, Line
 from tests.explorers.common import at
 
 

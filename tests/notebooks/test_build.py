@@ -9,10 +9,10 @@ import pytest
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 
-from tools import build_notebooks
-from tools.adopt_notebook import adopt
-from tools.build_notebooks import build, build_all
-from tools.notebooks import (
+from tools.build import notebooks as build_notebooks
+from tools.build.adopt import adopt
+from tools.build.notebooks import build, build_all
+from tools.build.sources import (
     NOTEBOOKS,
     LessonError,
     find_notebooks,

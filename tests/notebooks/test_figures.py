@@ -7,8 +7,8 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from attnlab.display import show_figure
-from tools.extract_figures import FIGURES, KEPT, captions_in, extract, figures_of, wanted_files
-from tools.notebooks import find_notebooks
+from tools.build.figures import FIGURES, KEPT, captions_in, extract, figures_of, wanted_files
+from tools.build.sources import find_notebooks
 
 
 def test_figures_and_their_captions_are_up_to_date() -> None:

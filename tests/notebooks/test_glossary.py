@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from tools.notebooks import NOTEBOOKS, SOURCES, read_source
+from tools.build.sources import NOTEBOOKS, SOURCES, read_source
 
 TEXT = "\n\n".join(cell.source for cell in read_source(SOURCES / "glossary.py").cells)
 ENTRIES = re.findall(r"^### (.+)\n\n((?:.+\n?)+)", TEXT, re.MULTILINE)

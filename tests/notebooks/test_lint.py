@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.lint import __main__, lint
-from tools.lint.numbers import numbers_in
-from tools.notebooks import KERNELSPEC, fold
+from tools.build.sources import KERNELSPEC, fold
+from tools.check.lint import __main__, lint
+from tools.check.lint.numbers import numbers_in
 
 NAME = "03_masks.ipynb"
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from nbformat import NotebookNode
 
-from tools.build_notebooks import execute, finish
-from tools.notebooks import LessonError, read_source
-from tools.proofs import proofs_of, run_in_kernel
+from tools.build.notebooks import execute, finish
+from tools.build.proofs import proofs_of, run_in_kernel
+from tools.build.sources import LessonError, read_source
 
 SOURCE = """# %% opening [markdown]
 # # 1 · A title

@@ -17,11 +17,11 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from nbval.plugin import IPyNbFile
 from PIL import Image, ImageDraw
 
-from attnlab.explorers import _page
-from tools.build_notebooks import execute, finish, without_library
-from tools.compare_outputs import compare_outputs
-from tools.notebooks import KERNELSPEC, ROOT, find_notebooks, join_streams
-from tools.strict_nbval import Notebook
+from attnlab.explorers.frame import bundle
+from tools.build.notebooks import execute, finish, without_library
+from tools.build.sources import KERNELSPEC, ROOT, find_notebooks, join_streams
+from tools.check.compare import compare_outputs
+from tools.check.strict_nbval import Notebook
 
 
 def printed(text, name="stdout"):
@@ -112,7 +112,9 @@ def test_the_order_of_outputs_counts():
 # --- with pytest ----------------------------------------------------------------------------------
 
 FAILS = {"tags": ["raises-exception"]}
-DRAW = "from attnlab.live import live\nfigure = live(lambda fig, d_k: 1 / d_k, d_k=[1, 0])"
+DRAW = (
+    "from attnlab.explorers.live import live\nfigure = live(lambda fig, d_k: 1 / d_k, d_k=[1, 0])"
+)
 SOLVES = {"tags": ["solution"]}
 SOLUTION = 'check_a = print\ncheck_a(f"a: correct. {a}")'
 GOOD = [
@@ -159,7 +161,7 @@ def test_every_part_of_a_notebook_can_fail(tmp_path: Path) -> None:
         finish(notebook)
         nbformat.write(notebook, tmp_path / f"{name}.ipynb")
         (tmp_path / "proofs" / f"{name}.py").write_text(proofs)
-    options = "-p tools.strict_nbval -rfE --tb=no --continue-on-collection-errors -p no:xdist"
+    options = "-p tools.check.strict_nbval -rfE --tb=no --continue-on-collection-errors -p no:xdist"
     paths = [tmp_path / f"{name}.ipynb" for name in NOTEBOOKS]
     done = run_pytest(*options.split(), "-p", "no:cacheprovider", *paths)
     summary = r"^(?:FAILED|ERROR) \S*?(\w+)\.ipynb(?:::(?:Cell )?(\w+))?"
@@ -170,9 +172,9 @@ def test_every_part_of_a_notebook_can_fail(tmp_path: Path) -> None:
 
 def test_scripts_that_only_the_first_explorer_carries_are_not_compared() -> None:
     rest = 'globalThis.attnlabModules?.["page-1"]?.wake(attnlabModules);\n}</script>'
-    pages = ["<p>3</p><script>{\n" + part + rest for part in (_page.library(()) + "\n", "")]
+    pages = ["<p>3</p><script>{\n" + part + rest for part in (bundle.library(()) + "\n", "")]
     first, other = ([shown("text/html", one)] for one in pages)
-    assert _page.wake().startswith(rest[:30])
+    assert bundle.wake().startswith(rest[:30])
     assert without_library(first) == without_library(other) == other
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from tools.bench import FULL, HEAD, QUICK, Plan, attention, classroom
-from tools.notebooks import ROOT
+from tools.build.sources import ROOT
 
 REPORT = ROOT / "bench.txt"
 SECTIONS = {

@@ -26,9 +26,9 @@ import websocket
 from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 
-from tools._server import any_free_port
 from tools.bench import Plan, Row
-from tools.notebooks import ROOT, find_notebooks, read_notebook
+from tools.build.sources import ROOT, find_notebooks, read_notebook
+from tools.lab.server import any_free_port
 
 LESSON = "02"
 TIME, MEMORY = 200 / 30, 400 * 2**20  # limits for each learner: seconds and bytes
@@ -42,7 +42,7 @@ MISSING = (
 )
 LIVE = """
 import torch
-from attnlab.live import live
+from attnlab.explorers.live import live
 from attnlab.plotting import plot_attention
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 64)

@@ -21,11 +21,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools.grade._fence import SECONDS, WAIT, can_fence
-from tools.grade._judge import UNREADABLE
-from tools.grade._run import RAN, TOO_LATE
-from tools.grade._submissions import Submission, exercises_of, lesson_of, read_submissions
-from tools.notebooks import ROOT
+from tools.build.sources import ROOT
+from tools.grade.fence import SECONDS, WAIT, can_fence
+from tools.grade.judge import UNREADABLE
+from tools.grade.run import RAN, TOO_LATE
+from tools.grade.submissions import Submission, exercises_of, lesson_of, read_submissions
 
 Verdict = tuple[str, str]  # correct, not yet, missing or failed to run; and a sentence
 Graded = dict[Submission, dict[str, Verdict]]  # the verdicts on each, by the names of the checks
@@ -68,7 +68,7 @@ def judged(cells: list[str], wanted: dict[str, str]) -> dict[str, Verdict]:
             status = _played(folder, cells[:ran], wanted)
         if status != 0:
             return dict.fromkeys(wanted, ("failed to run", _why(status)))
-        status, told = _started("tools.grade._judge", list(wanted), folder)
+        status, told = _started("tools.grade.judge", list(wanted), folder)
     if status != 0:
         return dict.fromkeys(wanted, ("failed to run", UNREADABLE))
     verdicts = {
@@ -84,7 +84,7 @@ def _played(folder: Path, cells: list[str], wanted: dict[str, str]) -> int:
     """Run cells in a process of their own; return its status, 0 only if it left notes."""
     job = {"cells": cells, "seconds": CELL, "answers": wanted}
     (folder / "job.json").write_text(json.dumps(job))
-    status, _ = _started("tools.grade._run", [], folder)
+    status, _ = _started("tools.grade.run", [], folder)
     return status or int(not (folder / "notes.pt").is_file())
 
 

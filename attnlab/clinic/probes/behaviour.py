@@ -8,11 +8,11 @@ from collections.abc import Generator, Iterator
 import torch
 from torch import Tensor
 
-from attnlab._bounded import call as call_safely
 from attnlab.clinic.call import Call
 from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, close
 from attnlab.clinic.signature import PARTS
+from attnlab.sandbox import call as call_safely
 
 # --- before anything else -------------------------------------------------------------------------
 

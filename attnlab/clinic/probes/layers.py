@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from attnlab._bounded import call as call_safely
 from attnlab.clinic.call import Call
 from attnlab.clinic.evidence import Evidence
 from attnlab.clinic.family import SIDES
@@ -18,6 +17,7 @@ from attnlab.clinic.results import Fact, held, wrong
 from attnlab.clinic.sample import Sample, alike
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import PARTS
+from attnlab.sandbox import call as call_safely
 
 UNLIKE = (
     "Heads that share a key do not share the value of that key: keys and values are repeated in "

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from attnlab._bounded import Caller, name_of
 from attnlab.clinic.names import arguments, role_of
 from attnlab.clinic.results import Fact, held, unexamined, wrong
 from attnlab.clinic.sample import Way, close
 from attnlab.clinic.signature import Options
+from attnlab.sandbox import Caller, name_of
 
 N, H, L, D = 2, 3, 5, 4  # the sizes of the pieces
 

@@ -5,8 +5,8 @@ import shutil
 import nbformat
 import pytest
 
-from tools import lab
-from tools._browser import NotebookPage, serve
+from tools.lab.__main__ import __main__ as lab
+from tools.lab.browser import NotebookPage, serve
 
 LESSON = lab.find_lessons(lab.LESSONS)[0]
 

@@ -8,7 +8,7 @@ from tests.browser.pages import wait_until
 
 FIRST = """
 from attnlab.explorers import *
-from attnlab.live import live
+from attnlab.explorers.live import live
 
 def mine(scores, mask):
     if not mask.any(dim=-1).all():

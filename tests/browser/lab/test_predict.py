@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.pages import barriers, wait_until
-from tools._browser import NotebookPage
+from tools.lab.browser import NotebookPage
 
 QUESTIONS = r"""
 [choice]
@@ -32,12 +32,12 @@ CELLS = [
 from pathlib import Path
 
 import torch
-from attnlab import _texts
+from attnlab.display import texts
 from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention
 
-_texts.PREDICTIONS = (Path("FOLDER"),)  # the kernel may have been started elsewhere
+texts.PREDICTIONS = (Path("FOLDER"),)  # the kernel may have been started elsewhere
 lesson_setup()
 """,
     'predict("17/choice")',

@@ -8,16 +8,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.lab.conftest import LESSON
-from tools import lab
-from tools._browser import IS_READY, TOKEN, NotebookPage, serve
-from tools.tomorrow import VIEW
+from tools.lab.__main__ import __main__ as lab
+from tools.lab.browser import IS_READY, TOKEN, NotebookPage, serve
+from tools.lab.saved_notebook import VIEW
 
 FORMS = [  # of what is stored: predictions, what they fold, figures, explorers
     """
 from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.live import live
+from attnlab.explorers.live import live
 
 lesson_setup()
 """,

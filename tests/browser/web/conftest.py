@@ -2,9 +2,9 @@
 
 import pytest
 
-from tools import site
-from tools._site_api import write_api
-from tools.notebooks import find_notebooks
+from tools.build.sources import find_notebooks
+from tools.publish.site.api import write_api
+from tools.publish.site.pages import write_page, write_site
 
 
 @pytest.fixture(scope="session")
@@ -12,5 +12,5 @@ def site_folder(tmp_path_factory):
     """The web pages of all lessons, of the package and of teachers: written once."""
     folder, pages = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("pages")
     lessons = find_notebooks()
-    site.write_site(folder, [*lessons, site.write_page(pages, lessons), write_api(pages)])
+    write_site(folder, [*lessons, write_page(pages, lessons), write_api(pages)])
     return folder

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from attnlab.explorers import LayersExplorer
-from attnlab.pretrained import load_layer
+from attnlab.models.pretrained import load_layer
 from tests.browser.pages import address_with, cards_of, close, follow, wait_until
-from tools.notebooks import find_notebooks
+from tools.build.sources import find_notebooks
 
 HEADS, SIX_LAYERS = (
     next(path.stem for path in find_notebooks() if path.stem[:2] == number)
     for number in ("10", "14")
 )
-SPELLED = Path(__file__).parents[2] / "minilm_spelled.tsv"
+SPELLED = Path(__file__).parents[2] / "models" / "minilm_spelled.tsv"
 OWN = "the café's bat flew over the clay court, constructor"
 READ = "([kind, text]) => attnlabReaders[kind].read(text, () => {})"
 

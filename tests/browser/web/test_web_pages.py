@@ -7,9 +7,9 @@ from playwright.sync_api import expect
 
 from attnlab import palette
 from tests.browser.pages import SIZE, FilePage, address_with, barriers, cards_of, follow
-from tools._site_api import API
-from tools.notebooks import find_notebooks, read_notebook
-from tools.student import student_copy
+from tools.build.sources import find_notebooks, read_notebook
+from tools.publish.site.api import API
+from tools.publish.student import student_copy
 
 LESSONS = [path.stem for path in find_notebooks()]
 PAGES = ["index", *LESSONS, API]

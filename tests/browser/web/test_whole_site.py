@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from tools.notebooks import find_notebooks, outputs_of, read_notebook
-from tools.site import PACKAGES
+from tools.build.sources import find_notebooks, outputs_of, read_notebook
+from tools.publish.site.pages import PACKAGES
 
 SCRIPT = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 LINKS = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')

@@ -1,0 +1,110 @@
+"""The cell magic ``%%answer``: the output of a cell stays folded until the learner has predicted.
+
+The fold is part of the output, so that it also holds where a notebook is only shown: after it is
+saved, on GitHub, on paper. It is open from the start if the prediction was answered in this kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from attnlab.display import texts
+from attnlab.display.ipython import running_shell
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+SUMMARY = "What happens? Predict first, then open."
+PRE = '<pre style="white-space:pre-wrap">{}</pre>'
+
+committed: dict[str, object] = {}  #: what was predicted in this kernel, by key
+
+
+def register() -> None:
+    """Make ``%%answer`` known to the notebook that runs; elsewhere do nothing."""
+    if shell := running_shell():
+        shell.register_magic_function(answer, magic_kind="cell")
+
+
+def answer(line: str, cell: str) -> None:
+    """Run a cell and show all that it prints and displays inside one fold.
+
+    The code runs in the notebook's own namespace, and an error is that of the cell. What a cell
+    shows is kept as text, HTML or picture: a widget is shown as it is stored.
+
+    Parameters
+    ----------
+    line : str
+        The key of the prediction, such as ``02/variance-of-a-product``.
+    cell : str
+        The code.
+    """
+    from IPython.display import display
+    from IPython.utils.capture import capture_output
+
+    key = line.strip()
+    texts.question_of(key)  # a wrong key is an error of this cell
+    try:
+        with capture_output() as captured:
+            try:
+                _run(cell, running_shell())
+            finally:
+                _flush_pictures()
+    finally:
+        printed = [captured.stdout, captured.stderr]
+        shown = [PRE.format(escape(text)) for text in printed if text]
+        shown += [_html(output.data) for output in captured.outputs]
+        display(Folded("\n".join(shown), is_open=key in committed, key=key))
+
+
+@dataclass(frozen=True, repr=False)
+class Folded:
+    """An output inside a ``<details>``."""
+
+    html: str
+    is_open: bool
+    key: str
+
+    def __repr__(self) -> str:
+        return SUMMARY
+
+    def _repr_html_(self) -> str:
+        attributes = f'data-key="{escape(self.key)}"' + (" open" if self.is_open else "")
+        return (
+            f'<details class="attnlab-answer" {attributes}>'
+            f'<summary style="cursor:pointer;font-size:15px;font-weight:600">{SUMMARY}</summary>'
+            f"{self.html}</details>"
+        )
+
+
+def _run(cell: str, shell: InteractiveShell) -> None:
+    """Run code as a cell does: the value of a last line that is an expression is shown."""
+    source = shell.transform_cell(cell)
+    name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+    body = ast.parse(source, name).body
+    last = [body.pop()] if body and isinstance(body[-1], ast.Expr) else []
+    exec(compile(ast.Module(body, []), name, "exec"), shell.user_ns)
+    exec(compile(ast.Interactive(last), name, "single"), shell.user_ns)
+
+
+def _flush_pictures() -> None:
+    """Show open figures of pyplot now: after the cell they would stand outside the fold."""
+    if "matplotlib.pyplot" in sys.modules and "matplotlib_inline.backend_inline" in sys.modules:
+        sys.modules["matplotlib_inline.backend_inline"].flush_figures()
+
+
+def _html(data: Mapping[str, object]) -> str:
+    """Return the richest form of an output that HTML can hold."""
+    if "text/html" in data:
+        return data["text/html"]
+    if "image/png" in data:
+        png = data["image/png"]
+        text = base64.b64encode(png).decode() if isinstance(png, bytes) else png.replace("\n", "")
+        return f'<img alt="" style="max-width:100%" src="data:image/png;base64,{text}">'
+    return PRE.format(escape(str(data.get("text/plain", ""))))

@@ -1,0 +1,1 @@
+"""Models that were trained beforehand, and how they are stored."""

@@ -1,0 +1,1 @@
+"""How a source becomes a notebook."""

@@ -1,0 +1,107 @@
+"""Write the numbered figures of the lessons into figures/, with an index that shows them.
+
+They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
+The build of the notebooks calls ``extract``.
+Titles for the index come from figures/captions.toml, from which the lessons have their captions.
+"""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from bs4 import BeautifulSoup
+from nbformat import NotebookNode
+
+from attnlab.display import texts
+from tools.build.sources import ROOT, find_notebooks, html_of, outputs_of, read_notebook
+
+FIGURES = ROOT / "figures"
+INDEX = "README.md"
+CAPTIONS = "captions.toml"
+KEPT = {CAPTIONS, "soft_look_up.gif"}  # what is in the folder and in no notebook
+INTRODUCTION = """# Figures
+
+Every numbered figure of the lessons, ready for slides of your own. `make notebooks` takes them
+from the outputs of the lessons.
+"""
+
+
+class Figure(NamedTuple):
+    """A numbered figure as a notebook stores it."""
+
+    number: str
+    caption: str
+    alt: str
+    png: bytes
+
+    @property
+    def file_name(self) -> str:
+        """Name of the picture in figures/."""
+        return f"figure_{self.number.replace('.', '_')}.png"
+
+
+def figures_in(output: NotebookNode) -> list[Figure]:
+    """Return the numbered figures of an output."""
+    page = html_of(output)
+    if "data-number" not in page:  # most are long and hold none
+        return []
+    found = []
+    for figure in BeautifulSoup(page, "html.parser").select("figure[data-number]"):
+        for number in figure.select("figcaption b"):
+            number.decompose()
+        picture = figure.img or {}
+        caption = figure.figcaption.get_text().strip() if figure.figcaption else ""
+        png = base64.b64decode(picture.get("src", "").partition(",")[2])
+        found.append(Figure(figure["data-number"], caption, picture.get("alt", ""), png))
+    return found
+
+
+def figures_of(path: Path) -> list[Figure]:
+    """Return the numbered figures of a notebook, in order."""
+    return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
+
+
+def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
+    """Return what ``folder`` has to hold beside the captions: file names and contents."""
+    figures = {path.stem: figures_of(path) for path in notebooks}
+    return {
+        INDEX: gallery(figures, captions_in(folder)).encode(),
+        **{one.file_name: one.png for ours in figures.values() for one in ours},
+    }
+
+
+def captions_in(folder: Path) -> dict[str, dict[str, str]]:
+    """Return the entries of captions.toml by the numbers of the figures; none without the file."""
+    path = folder / CAPTIONS
+    return texts.read(path) if path.exists() else {}
+
+
+def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]]) -> str:
+    """Return the index: under the name of each lesson its figures, with number and caption."""
+    parts = [INTRODUCTION]
+    for lesson, ours in figures.items():
+        if ours:
+            parts.append(f"## [{lesson}](../notebooks/{lesson}.ipynb)\n")
+        for figure in ours:
+            alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
+            parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
+            title = captions.get(figure.number, {}).get("title", "")
+            head = f"Figure {figure.number}. {escape(title, quote=False)}".rstrip()
+            head += "" if head.endswith((".", "?")) else "."
+            parts.append(f"**{head}** {escape(caption, quote=False)}\n")
+    return "\n".join(parts)
+
+
+def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
+    """Make ``folder`` hold the figures of the notebooks and nothing else; return how many."""
+    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks, folder)
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*"):
+        if path.name not in KEPT.union(wanted):
+            path.unlink()
+    for name, content in wanted.items():
+        (folder / name).write_bytes(content)
+    return len(wanted) - 1

@@ -1,0 +1,146 @@
+"""Compare the outputs that a notebook stores with those of a fresh run.
+
+Texts must be equal. Two things may differ by a hair, because another processor rounds differently:
+pixels of pictures, and numbers inside the JSON that a figure carries for its script.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from nbformat import NotebookNode
+from PIL import Image
+
+from tools.build.sources import plain_traceback
+
+MEAN_DIFFERENCE = 0.02  # grey levels of 255; a wrong weight of 0.05 moves a heatmap by 0.2
+PIXEL_DIFFERENCE = 32  # a pixel that differs by more is a different pixel ...
+DIFFERENT_PIXELS = 1e-5  # ... and this share of them is allowed: less than one digit has
+# Instruction sets change torch.randn by 1e-6, and what is computed from it by a step of the 4th
+# decimal; numbers that are smaller than such a step are compared more closely.
+JSON_RELATIVE, JSON_ABSOLUTE, JSON_TINY = 1e-3, 1.5e-4, 1e-6
+
+PICTURE = re.compile(r"data:image/(?:png|jpeg|webp);base64,([A-Za-z0-9+/=\\s]*)")
+JSON_BLOCK = re.compile(
+    r'(<script\b[^>]*\btype="application/json"[^>]*>)(.*?)(</script>)', re.DOTALL
+)
+
+
+def compare_outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> str | None:
+    """Return in words the first difference between two lists of outputs of a cell, or None."""
+    return next(_outputs(stored, fresh), None)
+
+
+def _outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> Iterator[str]:
+    kinds = [[_kind(output) for output in outputs] for outputs in (stored, fresh)]
+    if kinds[0] != kinds[1]:
+        yield f"stored are {kinds[0] or 'no outputs'}, the run gives {kinds[1] or 'none'}"
+        return
+    for one, other in zip(stored, fresh, strict=True):
+        if one.output_type == "stream":
+            yield from _texts("text", one.text, other.text)
+        elif one.output_type == "error":
+            yield from _texts("error", one.ename, other.ename)
+            yield from _texts("error", one.evalue, other.evalue)
+            yield from _texts("error", _traceback(one), _traceback(other))
+        for name, content in one.get("data", {}).items():
+            yield from _data(name, content, other.data[name])
+
+
+def _kind(output: NotebookNode) -> str:
+    """Return what an output is: its type, its stream, the formats it comes in."""
+    formats = ", ".join(sorted(output.get("data", {})))
+    return " ".join(filter(None, [output.output_type, output.get("name", ""), formats]))
+
+
+def _traceback(error: NotebookNode) -> str:
+    """Return a traceback as text; its cells are counted only where a run keeps its history."""
+    return re.sub(r"In\[\d+\]", "In[]", "\n".join(plain_traceback(error.traceback)))
+
+
+def _data(name: str, stored: object, fresh: object) -> Iterator[str]:
+    if name.startswith("image/"):
+        yield from _pictures(str(stored), str(fresh))
+    elif name == "text/html":
+        yield from _html(str(stored), str(fresh))
+    elif not name.endswith("+json"):
+        yield from _texts(name, str(stored), str(fresh))
+    elif not name.endswith("widget-view+json"):
+        yield from _values(stored, fresh)
+
+
+def _texts(what: str, stored: str, fresh: str) -> Iterator[str]:
+    if stored != fresh:
+        lines = zip([*stored.splitlines(), ""], [*fresh.splitlines(), ""], strict=False)
+        first = next(((a, b) for a, b in lines if a != b), (stored, fresh))
+        shown = [repr(text if len(text) <= 200 else f"{text[:200]}...") for text in first]
+        yield f"{what}: stored is {shown[0]}, the run gives {shown[1]}"
+
+
+def _html(stored: str, fresh: str) -> Iterator[str]:
+    """Compare HTML: its pictures, its JSON blocks, and first of all the rest to the letter."""
+    rest = [JSON_BLOCK.sub(r"\1\3", PICTURE.sub("(picture)", text)) for text in (stored, fresh)]
+    yield from _texts("text/html", *rest)
+    pictures = [PICTURE.findall(JSON_BLOCK.sub("", text)) for text in (stored, fresh)]
+    for one, other in zip(*pictures, strict=True):
+        yield from _pictures(one, other)
+    blocks = [[match[1] for match in JSON_BLOCK.findall(text)] for text in (stored, fresh)]
+    for one, other in zip(*blocks, strict=True):
+        try:
+            values = json.loads(one), json.loads(other)
+        except json.JSONDecodeError as error:
+            yield f"JSON in text/html cannot be read: {error}"
+        else:
+            yield from _values(*values)
+
+
+def _values(stored: object, fresh: object, place: str = "JSON") -> Iterator[str]:
+    """Compare what JSON holds; floating point numbers with tolerance, all else exactly."""
+    same, pairs = True, []
+    if isinstance(stored, dict) and isinstance(fresh, dict) and list(stored) == list(fresh):
+        pairs = [(f"{place}.{key}", stored[key], fresh[key]) for key in stored]
+    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        pairs = [(f"{place}[{i}]", *both) for i, both in enumerate(zip(stored, fresh, strict=True))]
+    elif isinstance(stored, float) and isinstance(fresh, float):
+        tiny = max(abs(stored), abs(fresh)) < JSON_ABSOLUTE
+        slack = JSON_TINY if tiny else JSON_ABSOLUTE
+        near = math.isclose(stored, fresh, rel_tol=JSON_RELATIVE, abs_tol=slack)
+        same = near or (math.isnan(stored) and math.isnan(fresh))
+    elif all(isinstance(one, str) and PICTURE.fullmatch(one) for one in (stored, fresh)):
+        yield from _pictures(*(PICTURE.fullmatch(one)[1] for one in (stored, fresh)))
+    else:
+        same = type(stored) is type(fresh) and stored == fresh
+    if not same:
+        yield f"{place}: stored is {stored!r}, the run gives {fresh!r}"
+    for where, one, other in pairs:
+        yield from _values(one, other, where)
+
+
+def _pictures(stored: str, fresh: str) -> Iterator[str]:
+    """Compare two pictures given as base64: same size and nearly the same pixels."""
+    if stored.strip() == fresh.strip():
+        return
+    try:
+        one, other = _pixels(stored), _pixels(fresh)
+    except (ValueError, OSError) as error:  # no base64, or no picture
+        yield f"a stored picture cannot be read: {error}"
+        return
+    if one.shape != other.shape:
+        sizes = [f"{pixels.shape[1]} x {pixels.shape[0]}" for pixels in (one, other)]
+        yield f"a stored picture has {sizes[0]} pixels, the run draws {sizes[1]}"
+        return
+    difference = np.abs(one - other)
+    mean, share = difference.mean(), (difference.max(axis=-1) > PIXEL_DIFFERENCE).mean()
+    if mean > MEAN_DIFFERENCE or share > DIFFERENT_PIXELS:
+        yield f"a picture differs: by {mean:.2f} of 255 on average, {share:.2%} of its pixels"
+
+
+def _pixels(data: str) -> np.ndarray:
+    picture = Image.open(io.BytesIO(base64.b64decode(data, validate=False)))
+    return np.asarray(picture.convert("RGBA"), dtype=np.int16)

@@ -1,0 +1,166 @@
+"""A rule: every number in the text of a lesson is computed or asserted nearby, or declared.
+
+Nearby is the same level-2 section, or the three code cells before and after. A number is backed by
+a literal in an assert, by a stored output, or by an integer in the code, where the proof of a cell
+counts as its code; or it is declared by the ``numbers:`` of the proof of its own cell. The texts of
+predictions and the captions of figures need backing too, and give none.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from nbformat import NotebookNode
+
+from tools.build.sources import html_of
+from tools.check.lint.lesson import (
+    COMMENT,
+    LINK,
+    TAG,
+    Lesson,
+    Note,
+    parse_code,
+    prediction_keys,
+    without_code,
+)
+
+REACH = 3  # code cells before and after
+DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
+NUMBER = re.compile(
+    rf"(?:(?<![\w)\]}}.])(?P<sign>[-−]))?(?<![\w.])(?P<digits>{DIGITS})"
+    r"(?:[eE](?P<exponent>[-+]?[0-9]+))?(?P<percent>\s*(?:\\?%|per ?cent))?"
+)
+LABEL = r"(?:figure|lesson|section|exercise|table|equation|chapter)"
+MORE = r"(?:(?:,? (?:and|to|or)|,|–|-) ?[0-9][0-9.]*)*"
+LABELS = re.compile(
+    rf"(?:\b{LABEL}\s+|§\s*|#)[0-9][0-9.]*|\b{LABEL}s\s+[0-9][0-9.]*{MORE}", re.IGNORECASE
+)
+IGNORED = (
+    re.compile(r"https?://\S+"),
+    LABELS,
+    re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
+    re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
+    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*"),
+    re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
+    re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
+    re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
+)
+LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
+HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+CHECKS = ("assert_close", "assert_allclose", "assert_equal")
+
+
+class Number(NamedTuple):
+    """A number as it is written: its value, half of its last digit, and how it was written."""
+
+    text: str
+    value: float
+    tolerance: float
+    signed: bool
+    percent: bool
+
+    def equals(self, other: float) -> bool:
+        """Return whether ``other`` rounds to this number; the sign counts where it is written."""
+        found = other if self.signed else abs(other)
+        sizes = [1.0, 0.01] if self.percent else [1.0]
+        return any(
+            abs(found - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
+            for size in sizes
+        )
+
+
+def prose_numbers(lesson: Lesson) -> Iterator[Note]:
+    """Check that every number in the text is computed or asserted nearby, or declared."""
+    evidence = cache(lambda k: evidence_of(lesson, k))
+    for n, text in lesson.texts:
+        declared = {one.value for one in numbers_declared(lesson, n)}
+        open_ones = [one for one in numbers_in(text) if one.value not in declared]
+        near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
+        missing = (one.text for one in open_ones if not any(map(one.equals, set().union(*near))))
+        for number in dict.fromkeys(missing):
+            text = f"the number {number} is in no assert, output or list of numbers nearby."
+            yield Note(n, text, number)
+
+
+def numbers_in(source: str) -> list[Number]:
+    """Return the numbers in the prose of a markdown text."""
+    text = LESSON_LINK.sub(" ", without_code(source))
+    text = TAG.sub(" ", LINK.sub(r"\g<text>", text)).replace("{,}", ",")
+    for pattern in IGNORED:
+        text = pattern.sub(" ", text)
+    return [_number(found) for found in NUMBER.finditer(text)]
+
+
+def numbers_declared(lesson: Lesson, n: int) -> list[Number]:
+    """Return the numbers that the proof of a cell declares, if it has one."""
+    declared = lesson.proofs[n].numbers if n in lesson.proofs else ""
+    return [number for part in re.split(r"[,;]\s+", declared) for number in numbers_in(part)]
+
+
+def evidence_of(lesson: Lesson, n: int) -> set[float]:
+    """Return the numbers of a cell and its proof that can back the text; questions back nothing."""
+    cell, evidence = lesson.notebook.cells[n - 1], set()
+    trees = [lesson.proofs[n].tree] if n in lesson.proofs else []
+    if cell.cell_type == "code" and not prediction_keys(cell.source):
+        trees.append(parse_code(cell.source))
+        for text in map(_shown, cell.get("outputs", [])):
+            evidence.update(_number(found).value for found in NUMBER.finditer(text))
+    for tree in trees:
+        evidence.update(one for one in _literals(tree) if float(one).is_integer())
+        evidence.update(one for check in _checks(tree) for one in _literals(check))
+    return evidence
+
+
+def _near(lesson: Lesson, n: int) -> list[int]:
+    """Return the numbers of the cells near a cell that hold code or have a proof."""
+    codes = [k for k, cell in lesson.code if not prediction_keys(cell.source)]
+    before, after = [k for k in codes if k < n], [k for k in codes if k > n]
+    near = {n, *before[-REACH:], *after[:REACH]}
+    section = lesson.sections[n]
+    return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k] == section})
+
+
+def _number(found: re.Match[str]) -> Number:
+    digits, exponent = found["digits"].replace(",", ""), int(found["exponent"] or 0)
+    signed, percent = bool(found["sign"]), bool(found["percent"])
+    text = f"{'-' if signed else ''}{found['digits']}"
+    if found["exponent"]:
+        text += f"e{found['exponent']}"
+    value, unit = float(f"{digits}e{exponent}"), 10.0 ** (exponent - len(digits.partition(".")[2]))
+    # Too much would round to 0, 1 or 2: any weight, for one.
+    tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit
+    return Number(text, -value if signed else value, tolerance, signed, percent)
+
+
+def _literals(tree: ast.AST) -> Iterator[float]:
+    """Yield the number literals of a syntax tree, with their signs."""
+    negative = {
+        id(node.operand)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            yield -node.value if id(node) in negative else node.value
+
+
+def _checks(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the assert statements and the calls that compare tensors."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            yield node.test
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(CHECKS):
+            yield node
+
+
+def _shown(output: NotebookNode) -> str:
+    """Return what a reader sees of a stored output, without the captions of figures."""
+    page = HIDDEN_HTML.sub(" ", COMMENT.sub(" ", html_of(output)))
+    plain = output.get("data", {}).get("text/plain", "")
+    said = output.get("text") or output.get("evalue")  # a traceback counts lines
+    return said or (html.unescape(TAG.sub(" ", page)) if page else plain)

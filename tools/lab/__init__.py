@@ -1,0 +1,1 @@
+"""JupyterLab as `make lab` opens it."""

@@ -1,0 +1,1 @@
+"""Copies of the lessons for others: pages, slides, students, Colab."""

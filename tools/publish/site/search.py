@@ -1,0 +1,51 @@
+"""The index of the site's search: a script of all texts, since a page from a folder may load one.
+
+Searching itself is the browser's, by MiniSearch and ``template/search.js``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from bs4 import BeautifulSoup, NavigableString
+
+HEADINGS = ["h1", "h2", "h3", "h4"]
+BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
+LIBRARY = Path(__file__).parent / "template" / "vendor" / "minisearch.js"
+LEFT_OUT = "details, script, style, nav, .shown, .out"  # folds, which stay a surprise, and outputs
+
+
+class Section(NamedTuple):
+    """A heading, its place in the page and the text up to the next heading."""
+
+    place: str
+    heading: str
+    text: str
+
+
+def sections_of(page: str) -> list[Section]:
+    """Return the sections of a page, without folds and outputs."""
+    main = BeautifulSoup(page, "html.parser").main
+    for part in main.select(LEFT_OUT):
+        part.decompose()
+    found: list[tuple[str, str, list[str]]] = []
+    for node in main.descendants:
+        if node.name in HEADINGS:
+            found.append((node.get("id", ""), node.get_text(), []))
+        elif found and node.name in BLOCKS:
+            found[-1][2].append(" ")
+        elif found and isinstance(node, NavigableString) and not node.find_parent(HEADINGS):
+            found[-1][2].append(node)
+    return [
+        Section(place, *(" ".join(words.split()) for words in (heading, "".join(text))))
+        for place, heading, text in found
+    ]
+
+
+def index_script(pages: dict[str, str]) -> str:
+    """Return the script that searches the texts of pages; ``pages`` are their HTML by file name."""
+    index = [[name, sections_of(page)] for name, page in pages.items()]
+    texts = json.dumps(index, ensure_ascii=False, separators=(",", ":"))
+    return f"{LIBRARY.read_text(encoding='utf-8')}\nconst SEARCH_INDEX = {texts};\n"

@@ -1,0 +1,126 @@
+"""Write copies of the lessons for a class, without answers and teacher notes: `make student`.
+
+A copy has no outputs, because they show what the predictions ask for. Its last cell writes what the
+learner did into a file to hand in. The page START_HERE.md says how to open the copies.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Set
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from tools.build.sources import (
+    ROOT,
+    find_notebooks,
+    is_lesson,
+    read_notebook,
+    replace_passages,
+    tags,
+    write_copies,
+)
+
+COPIES = ROOT / "student"
+LEFT_OUT = frozenset({"solution", "teacher"})
+ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re.DOTALL)
+
+FOLD = re.compile(r"\n*<details><summary>(?!Hint).*?</details>", re.DOTALL)
+HAND_IN = """## Hand in
+
+Write your name between the quotes. If you have worked through this lesson without restarting the
+kernel, run the cell below. Otherwise restart the kernel and run the cells one at a time from the
+top, and answer each prediction as you come to it, because a restart erases the predictions that you
+made before. The cell below writes a file beside this notebook. Hand in that file."""
+PAGE = "START_HERE.md"
+START_HERE = """# Start here
+
+These notebooks are the lessons of attnlab. Begin with [lesson 0](00_start_here.ipynb).
+
+- **On your school's hub or computers**, everything is already installed. Upload this folder, and
+  open a notebook in it.
+- **On your own computer**, you need Python 3.11 or newer and git. On Windows, use WSL with Ubuntu.
+  If the last command below still says ADDRESS, ask your teacher what to write there. Install
+  attnlab once, in a terminal in this folder:
+
+  ```
+  python3 -m venv attnlab-env
+  source attnlab-env/bin/activate
+  pip install "attnlab[lessons] @ git+ADDRESS"
+  ```
+
+  From then on, open the notebooks with `attnlab-env/bin/jupyter lab`.
+
+Answer the box headed *Predict* before you run a cell that begins with `%%answer`. Run the check
+below an exercise as often as you like; it tells you what is still wrong. When you have finished a
+lesson, write your name into its last cell and run it. The cell prints the name of the file to hand
+in.
+"""
+# What a lesson says of `make` and of solutions, from these words to the end of their cell.
+PASSAGES = {
+    "- **Exercises.** Most have": """\
+- **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong,
+  and a hint.
+- **Numbers you can trust.** Each result in the text is shown by a cell or checked by a test that is
+  not on the page.""",
+    "### If a package is missing": f"""\
+### If a package is missing
+
+If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below, which lists the
+packages that are missing. Ask your teacher, or repeat the installation that `{PAGE}` describes.""",
+}
+
+
+def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
+    """Return a copy without the cells that have one of some tags: solution, teacher.
+
+    Without solutions it has no folded answers either.
+    """
+    notebook = copy.deepcopy(lesson)
+    notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and "solution" in left_out:
+            cell.source = ANSWER.sub("", cell.source)
+    return notebook
+
+
+def hand_out(path: Path) -> NotebookNode:
+    """Return the copy of a lesson that learners get: nothing in it tells an answer.
+
+    Hints are the only folds that it keeps. It has no outputs, and its last cell hands it in.
+    """
+    notebook = student_copy(read_notebook(path))
+    replace_passages(notebook, PASSAGES)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+        else:
+            cell.source = FOLD.sub("", cell.source).strip()
+    notebook.cells = [cell for cell in notebook.cells if cell.source]
+    if is_lesson(path):
+        call = f'from attnlab.exercises import hand_in\n\nhand_in("{path.name[:2]}", name="")'
+        notebook.cells += [
+            nbformat.v4.new_markdown_cell(HAND_IN, id="hand-in-text"),
+            nbformat.v4.new_code_cell(call, id="hand-in"),
+        ]
+    return notebook
+
+
+def write_class(folder: Path = COPIES) -> list[Path]:
+    """Write a copy of every lesson, and the page, over older ones; return the copies."""
+    copies = write_copies(find_notebooks(), folder, hand_out)
+    (folder / PAGE).write_text(START_HERE, encoding="utf-8")
+    return copies
+
+
+def main() -> None:
+    """Write the copies and print how many there are."""
+    count = len(write_class())
+    print(f"{COPIES.name}/ now contains {count} notebooks without answers, and {PAGE}.")
+
+
+if __name__ == "__main__":
+    main()
