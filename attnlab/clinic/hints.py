@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-ADDITIVE = re.compile(
+ADDED_WORDS = re.compile(
     r"additive|added to the scores|float mask|0 ?(/|,|or|and) ?(-inf|minus inf)|bias|"
     r"(floats?|numbers?)\b.{0,40}\badd",
     re.IGNORECASE,
@@ -56,7 +56,7 @@ def _words_of(code: object) -> str:
 def says_additive(code: object, mask: str | None) -> bool:
     """Return whether the mask is named or described as one that is added to the scores."""
     words = _words_of(code)
-    named = "bias" in (mask or "").lower() or ADDITIVE.search(f"{mask or ''} {words}")
+    named = "bias" in (mask or "").lower() or ADDED_WORDS.search(f"{mask or ''} {words}")
     return bool(named) and not BOOLEAN.search(SHAPE.sub("", words))
 
 

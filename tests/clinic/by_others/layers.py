@@ -1,4 +1,4 @@
-"""Attention layers of other people, the seen half."""
+"""Attention layers as other people write them."""
 
 # ruff: noqa: RUF005, RUF059  (written as others write)
 
@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel.case import foreign, given
-from tests.clinic.panel.plain import (
+from tests.clinic.by_others.case import foreign, given
+from tests.clinic.by_others.plain import (
     attend,
     causal,
     layer,

@@ -1,4 +1,4 @@
-"""Attention functions of other people, the seen half."""
+"""Attention functions as other people write them."""
 
 import math
 
@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel.case import foreign, given
-from tests.clinic.panel.plain import (
+from tests.clinic.by_others.case import foreign, given
+from tests.clinic.by_others.plain import (
     attend,
     causal,
     qkv,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from attnlab import palette
-from attnlab.clinic._causes import CAUSES
-from attnlab.clinic._evidence import Evidence
+from attnlab.clinic.causes import CAUSES
+from attnlab.clinic.evidence import Evidence
 
 CONVENTIONS = (  # which some mean so, as they do any scale
     "not-normalised scores-not-dot-products wrong-source mask-finite detached square-only "
@@ -107,6 +107,7 @@ class Said(str):
     key: str
 
     def __new__(cls, key: str, sentence: str) -> Said:
+        """Return a sentence with its key."""
         said = super().__new__(cls, sentence)
         said.key = key
         return said
@@ -226,11 +227,11 @@ class Report:
         for number, one in enumerate(self.findings, 1):
             named = f"<p><b>{number}. {escape(one.name)}:</b> {escape(str(one))}</p>"
             shown = _first(str(one)) if number == 1 else named
-            parts.append((BLOCK if number > 1 else "{}").format(shown + _details(one)))
+            parts.append((FINDING_BLOCK if number > 1 else "{}").format(shown + _details(one)))
         helped = _helped(self.gap) if self.gap else ""
         if self.findings and self.gap:
             words = f"<p><b>Not examined:</b> {escape(self.gap.why)}</p>{helped}"
-            parts.append(BLOCK.format(words))
+            parts.append(FINDING_BLOCK.format(words))
         elif not self.findings:
             parts.append(_first(self.gap.why if self.gap else self.summary) + helped)
         parts += [_folded(*one, opened=not self.findings) for one in self._lists()]
@@ -258,7 +259,7 @@ class Report:
         )
 
 
-BLOCK = '<div class="attnlab-finding">{}</div>'
+FINDING_BLOCK = '<div class="attnlab-finding">{}</div>'
 
 
 def _first(sentence: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tests.clinic.panel.plain import attend
+from tests.clinic.by_others.plain import attend
 
 
 @dataclasses.dataclass(frozen=True)

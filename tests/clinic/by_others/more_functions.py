@@ -1,4 +1,4 @@
-"""Attention functions of other people, the unseen half."""
+"""More attention functions as other people write them."""
 
 import math
 
@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.panel.case import foreign, given
-from tests.clinic.panel.plain import (
+from tests.clinic.by_others.case import foreign, given
+from tests.clinic.by_others.plain import (
     attend,
     causal,
     near,

@@ -1,10 +1,8 @@
-"""Decide what the target is, examine a copy of it, and put the findings in order."""
+"""Examine a copy of a target, collect what the probes saw, and put the findings in order."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -12,13 +10,12 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 
-from attnlab.clinic._causes import CAUSES
-from attnlab.clinic._report import Report
-from attnlab.clinic._results import Options, Results
-from attnlab.clinic.examine import examine
-from attnlab.clinic.names import arguments
-from attnlab.clinic.pieces import examine_merge, examine_pair, examine_split
-from attnlab.clinic.subject import Subject, converted, copy_of
+from attnlab.clinic.call import converted, copy_of
+from attnlab.clinic.causes import CAUSES
+from attnlab.clinic.kinds import KINDS, kind_of, unusable
+from attnlab.clinic.report import Report
+from attnlab.clinic.results import Fact, Results, unexamined
+from attnlab.clinic.signature import Options
 from attnlab.sandbox import (
     IN_ALL,
     CutShort,
@@ -31,32 +28,7 @@ from attnlab.sandbox import (
 from attnlab.sandbox import call as call_safely
 
 HALVES = (torch.float16, torch.bfloat16)
-
-
-def _whole(target: object, options: Options, results: Results) -> None:
-    examine(Subject(target, options), results)
-
-
-def _too_small(target: object, options: Options, results: Results) -> None:
-    results.unexamined(
-        "A softmax by itself and a function that builds a mask are not examined.",
-        remedy="Print what it gives, or use the checks of lesson 1 and lesson 3.",
-    )
-
-
-KINDS: dict[str, tuple[str, Callable]] = {
-    "attention": ("attention function", _whole),
-    "module": ("attention layer", _whole),
-    "heads": ("pair (split, merge)", examine_pair),
-    "split": ("head split", examine_split),
-    "merge": ("head merge", examine_merge),
-    "mask": ("mask builder", _too_small),
-    "softmax": ("softmax", _too_small),
-}
 MASK_OPTIONS = ("allowed", "blocked", "additive")
-NAMED = (("softmax", "softmax"), ("merge", "merge|combine|join|unsplit|concat"), ("split", "split"))
-SIZE_NAMES = re.compile(r"^(n|l|s|t|size|length|lengths|lens|seq_len|max_len|window|ids|tokens)$")
-HEAD_COUNTS = re.compile(r"^(num_heads|n_heads?|nhead|heads?|h)$", re.IGNORECASE)
 
 
 def diagnose(
@@ -152,20 +124,21 @@ def diagnose(
     if unknown := sorted(meant - CAUSES.keys()):
         raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")
     options = Options(
-        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, time_limit, meant
+        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, time_limit
     )
-    results = Results(meant=meant)
+    results, words = Results(meant), "target"
     wake_torch()
-    words = "target"
     target = _unwrapped(target)
-    if _usable(target, results):
+    facts = unusable(target)
+    for fact in facts:
+        results.add(fact)
+    if not facts:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             words, probe = KINDS[kind or kind_of(target)]
             _examine(probe, target, options, results)
-    found, said = results.arranged(), (tuple(results.notes), tuple(results.properties))
-    looked = results.gap, results.sizes, results.untried
-    return Report(name_of(target), words, found, *said, *looked)
+    said = (results.arranged(), tuple(results.notes), tuple(results.properties))
+    return Report(name_of(target), words, *said, results.gap, results.sizes, results.untried)
 
 
 def _unwrapped(target: object) -> object:
@@ -179,28 +152,37 @@ def _examine(probe: Callable, target: object, options: Options, results: Results
     """Examine a copy; what ends the examination early becomes a gap."""
     limit, threads = Limit(IN_ALL * options.time_limit), torch.get_num_threads()
     try:
-        own = set_aside(target) if isinstance(target, nn.Module) else target
+        own = _set_aside(target) if isinstance(target, nn.Module) else target
         if own is None:
-            results.unexamined(
-                "It cannot be copied, and a call might change it.",
-                remedy="Examine its attention function by itself.",
+            results.add(
+                unexamined(
+                    "It cannot be copied, and a call might change it.",
+                    remedy="Examine its attention function by itself.",
+                )
             )
             return
         with torch_as_it_is(), time_for_all(limit), _uncompiled():
             torch.set_num_threads(1)  # for small tensors several only wait for each other
-            probe(own, options, results)
+            for fact in probe(own, options, results):
+                results.add(fact)
     except CutShort:
-        computed, passed = limit.spent()
-        spent = f"{limit.seconds:g} seconds of computing, before its end"
-        remedy = f"Pass time_limit={2 * options.time_limit:g} to give it twice that time."
-        if computed < limit.seconds:
-            spent = f"{passed:.0f} seconds, of which it computed for {computed:.1f}"
-            remedy = "Leave out what waits for something, such as input()."
-        results.unexamined(f"The examination was stopped after {spent}.", remedy=remedy)
+        results.add(_cut_short(limit, options))
     except Exception as error:
-        results.failed(error, "The clinic itself failed here, so not all was checked")
+        sentence = "The clinic itself failed here, so not all was checked"
+        results.add(unexamined(f"{sentence}: {type(error).__name__}."))
     finally:
         torch.set_num_threads(threads)
+
+
+def _cut_short(limit: Limit, options: Options) -> Fact:
+    """Return that the examination was stopped, and why."""
+    computed, passed = limit.spent()
+    spent = f"{limit.seconds:g} seconds of computing, before its end"
+    remedy = f"Pass time_limit={2 * options.time_limit:g} to give it twice that time."
+    if computed < limit.seconds:
+        spent = f"{passed:.0f} seconds, of which it computed for {computed:.1f}"
+        remedy = "Leave out what waits for something, such as input()."
+    return unexamined(f"The examination was stopped after {spent}.", remedy=remedy)
 
 
 def _uncompiled() -> contextlib.AbstractContextManager:
@@ -210,7 +192,7 @@ def _uncompiled() -> contextlib.AbstractContextManager:
     return torch.compiler.set_stance("force_eager")
 
 
-def set_aside(module: nn.Module) -> nn.Module | None:
+def _set_aside(module: nn.Module) -> nn.Module | None:
     """Return a copy in eval mode, on the CPU; None if it cannot be copied.
 
     Half precision becomes float32: with three digits small bugs and rounding look alike.
@@ -223,43 +205,3 @@ def set_aside(module: nn.Module) -> nn.Module | None:
     halves = {part.dtype for part in module.parameters()} & set(HALVES)
     own = own.eval().to("cpu")
     return converted(own, torch.float32) if halves else own
-
-
-def _usable(target: object, results: Results) -> bool:
-    pair = isinstance(target, tuple | list)
-    if inspect.isclass(target) and issubclass(target, nn.Module):
-        sentence = f"{target.__name__} is a class: make a layer first, {target.__name__}(...)."
-    elif pair and (len(target) != 2 or not all(map(callable, target))):
-        sentence = "A pair must be two functions: (split, merge)."
-    elif not pair and not callable(target):
-        sentence = f"{type(target).__name__} cannot be called."
-    else:
-        return True
-    results.unexamined(sentence, remedy="Pass a function, a module or a pair (split, merge).")
-    return False
-
-
-def kind_of(target: object) -> str:
-    """Return which of KINDS a target is, told by its type, its arguments and its name."""
-    if isinstance(target, tuple | list):
-        return "heads"
-    known = arguments(target) or []
-    required = sum(one.required for one in known)
-    if isinstance(target, nn.Module):  # without parameters it may be an attention function
-        weights = any(True for _ in target.parameters())
-        return "module" if weights or required < 3 else "attention"
-    name, names = name_of(target).lower(), [one.name.lower() for one in known]
-    if sorted(part.removeprefix("x_")[:1] for part in names[:3]) == ["k", "q", "v"]:
-        return "attention"
-    for kind, words in NAMED:
-        if re.search(words, name):
-            return kind
-    if "mask" in name or ("causal" in name and len(names) < 3):
-        return "mask"
-    if len(names) >= 2 and HEAD_COUNTS.match(names[1]) and required <= 3:
-        return "split"
-    if names and SIZE_NAMES.match(names[0]) and required <= 2:
-        return "mask"
-    if names and names[0] in ("scores", "logits"):
-        return "softmax"
-    return "module" if required == 1 and len(names) <= 2 else "attention"

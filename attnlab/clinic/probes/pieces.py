@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic._results import Options, Results
-from attnlab.clinic.behaviour import close
-from attnlab.clinic.hypotheses import Way
 from attnlab.clinic.names import arguments, role_of
+from attnlab.clinic.results import Fact, held, unexamined, wrong
+from attnlab.clinic.sample import Way, close
+from attnlab.clinic.signature import Options
 from attnlab.sandbox import Caller, name_of
 
-N, H, L, D = 2, 3, 5, 4
+N, H, L, D = 2, 3, 5, 4  # the sizes of the pieces
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:
+    """Return (N, H, L, d) of (N, L, H * d)."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
@@ -64,25 +65,27 @@ MERGES = (  # of heads (N, H, L, d)
 )
 
 
-def examine_split(target: Callable, options: Options, results: Results) -> None:
+def examine_split(target: Callable, options: Options, seen: object = None) -> Iterator[Fact]:
     """Compare a head split with the ways to cut."""
     heads = options.num_heads or H
     width = options.embed_dim or heads * D
     x = torch.arange(float(N * L * width)).view(N, L, width)
-    _compare(target, x, heads, SPLITS if width % heads == 0 else (), options, results)
+    yield from _compare(target, x, heads, SPLITS if width % heads == 0 else (), options)
 
 
-def examine_merge(target: Callable, options: Options, results: Results) -> None:
+def examine_merge(target: Callable, options: Options, seen: object = None) -> Iterator[Fact]:
     """Compare a head merge with the ways to join."""
     heads = options.num_heads or H
     x = torch.arange(float(N * L * heads * D)).view(N, heads, L, D)
-    _compare(target, x, heads, MERGES, options, results)
+    yield from _compare(target, x, heads, MERGES, options)
 
 
-def examine_pair(pair: tuple[Callable, Callable], options: Options, results: Results) -> None:
+def examine_pair(
+    pair: tuple[Callable, Callable], options: Options, seen: object = None
+) -> Iterator[Fact]:
     """Examine a split and the merge that belongs to it."""
-    examine_split(pair[0], options, results)
-    examine_merge(pair[1], options, results)
+    yield from examine_split(pair[0], options)
+    yield from examine_merge(pair[1], options)
 
 
 def _compare(
@@ -91,16 +94,15 @@ def _compare(
     heads: int,
     ways: tuple[Way, ...],
     options: Options,
-    results: Results,
-) -> None:
+) -> Iterator[Fact]:
     """Give a piece x, and sizes by the roles of its other arguments; compare the places."""
     known = {"width": D, "size": L}
-    needed = [one for one in arguments(target) or [] if one.required][1:]
-    more = [known.get(role_of(one.name), heads) for one in needed]
+    needed = [arg for arg in arguments(target) or [] if arg.required][1:]
+    more = [known.get(role_of(arg.name), heads) for arg in needed]
     outcome, name = Caller(target, options.time_limit)(x.clone(), *more), name_of(target)
     call = f"{name}(x: {tuple(x.shape)})"
     if not isinstance(outcome.value, Tensor):
-        results.unexamined(
+        yield unexamined(
             f"{call} raises {outcome.trouble}." if outcome.error else f"{call} returns no tensor.",
             remedy="Pass num_heads= and embed_dim= if it knows its own sizes.",
         )
@@ -110,8 +112,8 @@ def _compare(
     if way is None:
         right = f"the usual {tuple(ways[0].compute(x, heads).shape)}" if ways else "heads"
         sentence = f"{call} returns {tuple(given.shape)}, with numbers in other places than they "
-        results.found("wrong-shape", f"{sentence}have in {right}.")
+        yield wrong("wrong-shape", f"{sentence}have in {right}.")
     elif way.cause is not None:
-        results.found(way.cause, f"{name}: {way.words}")
+        yield wrong(way.cause, f"{name}: {way.words}")
     else:
-        results.held("pieces", f"{name} puts every number where it belongs")
+        yield held("pieces", f"{name} puts every number where it belongs")
