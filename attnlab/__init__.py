@@ -34,8 +34,6 @@ from attnlab.measures import (
     attention_entropy,
     effective_keys,
     influence_map,
-    score_variance,
-    softmax_jacobian,
 )
 
 __all__ = sorted(name for name, one in globals().items() if callable(one))

@@ -7,43 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_exact_ndim, check_floating, check_ndim, check_weights, shape
-
-
-def score_variance(scores: Tensor) -> Tensor:
-    """Return the variance of each row of scores, which decides how sharp its softmax is.
-
-    Parameters
-    ----------
-    scores : Tensor, shape (..., L, S)
-        Scores before the mask, with at least two keys.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        Sample variance over the keys (divided by S - 1).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``scores`` is not a floating-point tensor (..., L, S) with S of at least 2.
-
-    See Also
-    --------
-    torch.var : the same over any dimension.
-
-    Examples
-    --------
-    >>> score_variance(torch.tensor([[1.0, 3.0], [2.0, 2.0]]))
-    tensor([2., 0.])
-    """
-    check_floating("scores", scores)
-    check_ndim("scores", scores, "(L, S)", at_least=2)
-    if scores.shape[-1] < 2:
-        raise ValueError(f"scores must have at least 2 keys (dimension -1), got {shape(scores)}.")
-    if not scores.numel():
-        raise ValueError(f"scores must have at least one row, got {shape(scores)}.")
-    return scores.var(dim=-1)
+from attnlab.checks import check_exact_ndim, check_floating, check_weights, shape
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -108,41 +72,6 @@ def effective_keys(weights: Tensor) -> Tensor:
     """
     used = attention_entropy(weights).exp()
     return used.masked_fill((weights == 0).all(dim=-1), 0.0)
-
-
-def softmax_jacobian(weights: Tensor) -> Tensor:
-    """Return the derivative of the softmax at the given weights.
-
-    ``J[i, j] = d weight_i / d score_j = weight_i * (1 if i == j else 0) - weight_i * weight_j``.
-    Only the diagonal is p (1 - p). Every row and every column sums to 0.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., S)
-        Softmax weights of one or more rows.
-
-    Returns
-    -------
-    Tensor, shape (..., S, S)
-        One symmetric matrix per row of weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``weights`` is not a floating-point tensor (..., S), or a number lies outside 0 to 2.
-
-    See Also
-    --------
-    torch.autograd.functional.jacobian : the same for any function, by autograd.
-
-    Examples
-    --------
-    >>> softmax_jacobian(torch.tensor([0.5, 0.5]))
-    tensor([[ 0.2500, -0.2500],
-            [-0.2500,  0.2500]])
-    """
-    check_weights(weights, "(S,)", at_least=1)
-    return torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]
 
 
 def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

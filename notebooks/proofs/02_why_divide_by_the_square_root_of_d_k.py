@@ -211,6 +211,8 @@ assert plain.loc[64:].max(axis=None) < 0.585
 
 # %% after: adam-reads  numbers: .57, 64
 
+# %% after: exercise-2  numbers: 0.7, 1.4
+
 # %% after: small-start-goes-on  numbers: 2, 64, 256
 right = {}
 for d_k in (64, 256):
@@ -233,7 +235,7 @@ for d_k in (64, 256):
 assert min(right[d_k, 0.5] for d_k in (64, 256)) > 0.9
 assert max(right[d_k, 2.0] for d_k in (64, 256)) < 0.7
 
-# %% after: exercise-3  numbers: 0.10, 1{,}024
+# %% after: exercise-3  numbers: 0.10, 1{,}024, 0.12, 0.63, 0.16
 race_of_sgd = race[(race.optimizer == "SGD") & (race.entries == 8) & (race.d_k == 256)]
 noted = race_of_sgd.pivot(index="divisor", columns="learning_rate", values="accuracy")
 for name, divisor, share, slow, fast in (

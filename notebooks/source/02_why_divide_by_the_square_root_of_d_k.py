@@ -233,7 +233,7 @@ for name, scores in {"not divided": raw, "divided by √d_k": divided}.items():
     measured[f"{name}: one weight above 0.99"] = won.double().mean(dim=0)
 Table(list(measured), labels, torch.stack(list(measured.values())))
 
-# %% variances-add [markdown] above="The spread of a raw score" below="At 256 features, one key"
+# %% variances-add [markdown] above="The spread of a raw score" below="Without it, one key"
 # The spread of a raw score is close to $\sqrt{d_k}$.
 # To see why, square the sum of two products, $a$ and $b$.
 #
@@ -250,7 +250,7 @@ Table(list(measured), labels, torch.stack(list(measured.values())))
 # Without it, one key has more than 0.99 of the weight in about two rows of three at 256 features.
 # The softmax takes luck for certainty: it is *clipped*, or [saturated](glossary.ipynb#saturated).
 
-# %% voices [markdown] below="The length of the gradient"
+# %% voices [markdown] below="The gradient of a query"
 # ## Who asks for a change?
 #
 # What does this do to learning?
@@ -305,7 +305,7 @@ for j in range(3):
     axes[2, j].set_xlabel(below[j])
 show_figure(axes[0, 0], "2.3")
 
-# %% half-true [markdown] above="A few queries shout"
+# %% half-true [markdown] above="**A few queries shout"
 # The suspicion was right about the typical query: in a book of eight entries,
 # its gradient becomes almost nothing in a large head.
 # But the gradients do not vanish as a whole.
@@ -323,7 +323,7 @@ books = [32, 320, 3200]
 learned = torch.tensor([[accuracy(256, divisor=1, books=n) for n in books]])
 Table(["d_k = 256, not divided"], [f"{n:,} books" for n in books], learned)
 
-# %% crowd-helps [markdown] above="A hundred times as"
+# %% crowd-helps [markdown] above="But even a hundred"
 # It does help.
 # But even a hundred times as many books a step do not replace the one division,
 # which took the models to .96 with 32 books.
@@ -346,7 +346,7 @@ predict("02/another-learning-rate")
 # %%answer 02/another-learning-rate
 ScalingExplorer(ask=False)
 
-# %% try-it [markdown]
+# %% try-it [markdown] answers="02/another-learning-rate"
 # The dots are the queries of Figure 2.3, and the curves are models that we trained in advance.
 # (The script is `data/make_scaling_race.py`.)
 # Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
@@ -382,7 +382,7 @@ pd.DataFrame(moved.numpy(), ["not divided", "by √d_k", "by d_k"], labels).map(
     "{:.2g}".format
 )
 
-# %% both-ends [markdown] above="The divisor acts twice"
+# %% both-ends [markdown] above="The divisor $c$ acts"
 # With the root, the scores move about equally far at every size.
 # With $d_k$, they move about a quarter as far each time.
 #
@@ -465,7 +465,7 @@ for d_k in (64, 256):
 # For twins a raw score is about $d_k$, and divided by the root it still grows, from 8 to 16.
 # Only dividing by $d_k$ would keep it the same.
 
-# %% adam [markdown]
+# %% adam [markdown] answers="02/twins"
 # Many models are trained with Adam.
 # It moves every parameter by about the learning rate, however long the gradient is.
 # A change of the query then contains no divisor, and only the new score is divided by $c$,
@@ -485,7 +485,7 @@ columns = {
 }
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
-# %% adam-reads [markdown]
+# %% adam-reads [markdown] answers="02/twins"
 # With $d_k$ the best rate hardly changes; with the root it falls from 1/64 to 1/128.
 # So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
 # In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.

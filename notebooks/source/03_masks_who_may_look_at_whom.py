@@ -102,7 +102,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # Nobody can predict a fair coin, so the model does not predict: it reads.
 # Tosses 2 to 6 are in its input, and only toss 7 is not.
 
-# %% the-question [markdown] above="How can a model" below="It is 0 if"
+# %% the-question [markdown] above="**How can a model" below="It is 0 if"
 # ## Which output looks where?
 #
 # *The cat sat on the mat* holds five exercises of this kind: guess *cat* after *The*,
@@ -209,7 +209,7 @@ for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True
     ]
 pd.DataFrame(table, ["row in sight", "earlier tosses alone"]).T  # loss (right)
 
-# %% worse-is-better [markdown] above="The lower training loss"
+# %% worse-is-better [markdown] above="**The lower training loss"
 # Always saying “fifty-fifty” has a loss of $\ln 2$, which is 0.69.
 # With a fair coin nothing better is possible, and that is what the masked model reaches.
 # With the sticky coin it finds the rule, and again it reaches the lowest possible loss, 0.50.
@@ -302,7 +302,7 @@ Table(["“sat” alone", "“sat” behind <pad>", "ratio"], features, three)
 # So the three `<pad>` take 28% of the weight of *sat* and give nothing for it.
 # Looking at a blank sheet takes time, too.
 
-# %% hide-padding [markdown] above="`real` hides" below="Masks combine with *and*"
+# %% hide-padding [markdown] above="`real` hides `<pad>`" below="Masks combine with *and*"
 # ## Two masks at once
 #
 # `real` hides `<pad>` from every query.
@@ -378,7 +378,7 @@ MaskExplorer(ask=False)
 #
 # </details>
 
-# %% two-meanings [markdown] above="One has a list" below="`F.scaled_dot_product_attention` reads"
+# %% two-meanings [markdown] above="One has a list" below="`F.scaled_dot_product_attention` reads `True`"
 # ## Two meanings of True
 #
 # Two guards stand at a door.

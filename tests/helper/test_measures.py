@@ -9,13 +9,10 @@ from torch.testing import assert_close
 
 from attnlab import (
     attention_entropy,
-    attention_weights,
     causal_mask,
     effective_keys,
     influence_map,
     scaled_dot_product_attention,
-    score_variance,
-    softmax_jacobian,
 )
 from tests.helper.common import NAN, assert_refused, draw
 
@@ -37,23 +34,6 @@ def test_rows_of_weights_that_are_known(measure, lead):
     rows, *columns = (torch.tensor(part).double() for part in zip(*ROWS, strict=True))
     wanted = columns[OF_WEIGHTS.index(measure)].expand(*lead, L)
     assert_close(measure(rows.expand(*lead, L, S)), wanted, equal_nan=True)
-
-
-def test_score_variance_is_the_sample_variance_within_a_row():
-    scores = draw(N, 1, L, S)
-    centred = scores - scores.mean(dim=-1, keepdim=True)
-    assert_close(score_variance(scores), centred.square().sum(dim=-1) / (S - 1))
-
-
-def test_the_jacobian_of_every_row_equals_autograd_and_is_zero_in_a_blocked_one():
-    scores = draw(N, H, L, S)
-    scores[0, 1, 2] = -torch.inf
-    jacobian = softmax_jacobian(attention_weights(scores, attn_mask=~scores.isneginf()))
-    assert jacobian.shape == (N, H, L, S, S)
-    assert not jacobian[0, 1, 2].any()
-    twin = torch.autograd.functional.jacobian(lambda s: s.softmax(dim=-1), scores[1, 2, 3])
-    assert_close(jacobian[1, 2, 3], twin)
-    assert_close(softmax_jacobian(scores[1, 2, 3].softmax(dim=-1)), twin)
 
 
 # --- who depends on whom --------------------------------------------------------------------------
@@ -108,9 +88,6 @@ BAD = [  # a call, the kind of error, and how its sentence begins
         r"weights must lie between 0 and 1 .* 2.1",
     ),
     (lambda: effective_keys(ONES[:, :0]), ValueError, r"weights must have at least one key S"),
-    (lambda: softmax_jacobian(ONES.sum()), ValueError, r"weights must have at least 1 .* \(S,\)"),
-    (lambda: score_variance(ONES[:, :1]), ValueError, r"scores must have at least 2 keys"),
-    (lambda: score_variance(ONES[:0]), ValueError, r"scores must have at least one row"),
     (lambda: influence_map(3, X), TypeError, r"function must be callable, got int"),
     (lambda: influence_map(torch.sin, X[None]), ValueError, r"x must .* without a batch dimension"),
     (lambda: influence_map(torch.sin, X[:0]), ValueError, r"x must have at least one token"),

@@ -227,7 +227,7 @@ QUESTIONS = {
     "Why do we divide by the square root of d_k?": ("02_", "Why-divide-by"),
     "causal mask": ("glossary", "causal-mask"),
     "softmax along which axis": ("01_", "Which-axis?"),
-    "score_variance": ("api.html", "score_variance"),
+    "effective_keys": ("api.html", "effective_keys"),
     "RoPE": ("glossary", "position"),
     "rope_theta": ("glossary", "position"),
     "NoPE": ("glossary", "position"),
