@@ -32,7 +32,7 @@ LOOKS = {  # as in the figures of the lesson
     "d_k": ("good", "dashdot", "triangle"),
 }
 LEARNED = 0.9  # of the answers are right
-QUERIES, ACROSS = 100, 20  # that are drawn, and how many beside each other
+QUERIES, ACROSS = 100, 25  # that are drawn, and how many beside each other
 LOUD = 0.3  # the length of a gradient whose dot has a radius of 3
 
 

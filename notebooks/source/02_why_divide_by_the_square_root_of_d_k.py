@@ -20,7 +20,7 @@
 # - say what happens to the gradients of the queries without the division,
 # - say what the root does that other divisors do not, and what it does not do in a trained layer.
 #
-# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# **Time:** 54 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup

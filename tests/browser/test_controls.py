@@ -31,9 +31,9 @@ def look(card):
     [
         (ScalingExplorer, "slider", None, "ArrowRight"),
         (CostExplorer, "button", "n = 65536", "Enter"),
-        (ScalingExplorer, "radio", "32", "ArrowLeft"),
+        (ScalingExplorer, "radio", "32", "ArrowRight"),
         (RowExplorer, "button", "Next ▶", "Enter"),
-        (MaskExplorer, "radio", "none", "ArrowLeft"),
+        (MaskExplorer, "radio", "none", "ArrowRight"),
         (MaskExplorer, "slider", None, "ArrowLeft"),
         (RealHeadsExplorer, "button", "head 2", "Enter"),
         (SoftLookupExplorer, "button", "zero", "Enter"),

@@ -116,6 +116,12 @@ def numbers(rows):
 
 # --- masks ----------------------------------------------------------------------------------------
 
+
+def mine(scores, mask):
+    """Return what a learner's own function may give."""
+    return attention_weights(scores, attn_mask=mask)
+
+
 MASKS = [
     {},
     {"fill": "0 after"},
@@ -124,7 +130,7 @@ MASKS = [
     {"fill": "-inf and 0", "padding": 2, "toggled": [(0, 3), (5, 5)]},
     {"fill": "divide again", "padding": 0},
     {"mask": "none", "padding": 5},
-    {"function": lambda s, mask: attention_weights(s, attn_mask=mask)},
+    {"function": mine},
 ]
 
 
@@ -159,12 +165,12 @@ def test_masks(open_cards):
                 assert looks[36 * panel + place] == wanted, (explorer, panel, i, j)
         labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
         told = [[text.split()[-1] for text in one.split(", ")[1:]] for one in labels]
-        for column, values in ((1, shown.weights), (2, shown.influence)):
+        for column, values in ((2, shown.weights), (3, shown.influence)):
             close([float(one[column]) for one in told], values.flatten(), 0.0051)
         assert labels[4].startswith(f"query “{tokens[0]}”, key “{tokens[4]}”: ")
         sums = card.locator("td.sum").all_inner_texts()
         close([float(one) for one in sums], shown.weights.sum(dim=-1), 0.0051)
-        names = written(card, x=X, mine=attention_weights)
+        names = written(card, x=X, mine=mine)
         assert torch.equal(names["mask"], shown.mask)
         close(names["weights"], shown.weights, 1e-6)
         close(names["influence"], shown.influence, 1e-5)

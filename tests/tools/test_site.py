@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import re
 
@@ -69,7 +70,12 @@ def figure(number, alt):
     source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
     caption = f"<figcaption><b>Figure {number}.</b> C</figcaption>"
     output = shown(text_html=f'<figure><img alt="{alt}" src="{source}">{caption}</figure>')
-    output.data[BUNDLE] = {"kind": "figure", "number": number, "alt": alt, "caption": "C"}
+    output.data[BUNDLE] = {
+        "kind": "figure",
+        "number": number,
+        "alt": html.unescape(alt),
+        "caption": "C",
+    }
     return output
 
 

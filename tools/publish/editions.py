@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import tomllib
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.build.sources import NOTEBOOKS, LessonError, read_notebook
+from tools.build.sources import LessonError, read_notebook
 
-EDITIONS = NOTEBOOKS / "editions.toml"
+EDITIONS = "editions.toml"
 
 
-def edition(path: Path, name: str, texts: Path = EDITIONS) -> NotebookNode:
-    """Return the "student", "colab" or "site" edition of a notebook.
+def edition(path: Path, name: str) -> NotebookNode:
+    """Return the "student", "colab" or "site" edition of a notebook, by the file beside it.
 
     LessonError names a cell that the notebook does not have.
     """
-    notebook = copy.deepcopy(read_notebook(path))
-    told = tomllib.loads(texts.read_text(encoding="utf-8"))[name]
+    notebook, texts = read_notebook(path), path.with_name(EDITIONS)
+    told = tomllib.loads(texts.read_text(encoding="utf-8"))[name] if texts.is_file() else {}
     cells = {cell.id: cell for cell in notebook.cells}
     for key, entry in told.items():
         lesson, _, cell = key.partition("/")

@@ -121,7 +121,7 @@ def about(stem: str) -> str:
     """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in readme.splitlines() if f"(notebooks/{stem}.ipynb)" in line]
-    told = [row[2].strip() for row in rows if len(row) > 3]  # in the table, not in the text
+    told = [row[3].strip() for row in rows if len(row) > 4]  # in the table, not in the text
     return f"{told[0][0].upper()}{told[0][1:]}." if told else ""
 
 
