@@ -111,7 +111,7 @@ def test_an_error_of_the_learner_is_shown_and_goes_away(lab):
     lab.ask("own.function = lambda scores, mask: scores[0]")
     expect(error).to_contain_text("must return weights (6, 6), got (6,)")
     lab.ask("own.function = lambda scores, mask: scores * float('nan')")
-    expect(card.locator(".cell.nan")).to_have_count(72)
+    expect(card.locator("td .cell.nan")).to_have_count(72)
     lab.ask("own.function = mine")
     expect(card).to_contain_text("every row with an open cell adds up to 1")
 
