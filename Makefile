@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools.lab.isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants panel
+.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -84,6 +84,3 @@ bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: 
 mutants: $(READY)  ## change the kernels in small ways, list what no test sees; MUTANTS="attnlab.masks*"
 	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
 	@$(RUN) mutmut results
-
-panel: $(READY)  ## examine attention that others write; PANEL_FLAGS=-v
-	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(PANEL_FLAGS)

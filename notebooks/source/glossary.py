@@ -156,13 +156,13 @@
 # How many keys share the [weight](#weight) of a query:
 # the exponential of the [entropy](#entropy) of its row.
 # It is one if a single key has all the weight and S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 #
 # ### entropy
 #
 # How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm.
 # It is zero if one key has all the weight and log S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### feature
@@ -253,17 +253,11 @@
 #
 # ### influence map
 #
-# A table that says how much each output moves when each input is changed.
+# A table with the length of the derivative of each output by each input:
+# how much output $i$ moves when token $j$ is changed a little.
+# Where a [mask](#mask) blocks, it is exactly zero.
 # Shape (L, L).
-# [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
-
-# %% [markdown]
-# ### Jacobian
-#
-# All partial derivatives of a function with several inputs and outputs, as a matrix.
-# For the [softmax](#softmax) of a row it says how weight $i$ moves with score $j$.
-# Shape (S, S).
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### kernel
@@ -287,9 +281,9 @@
 # %% [markdown]
 # ### leak test
 #
-# A test of a [mask](#mask): change one token.
-# The outputs that may not look at it must stay the same,
-# and those that may look at it should change.
+# A test that finds out whether an output depends on a token that its [mask](#mask) should hide.
+# The [influence map](#influence-map) shows it for all pairs;
+# a simpler test replaces one token and sees which outputs change.
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
@@ -466,7 +460,7 @@
 #
 # A [mask](#mask) that lets each query look only at keys near its own position.
 # Shape (L, S).
-# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### soft lookup
 #

@@ -6,17 +6,35 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from attnlab.display import ShownFigure
+from attnlab.display.folds import Folded
 from tools.build.slide_sentences import sentence_in
-from tools.build.sources import LessonError, find_notebooks, html_of, is_lesson, read_notebook
+from tools.build.sources import (
+    BUNDLE,
+    LessonError,
+    find_notebooks,
+    html_of,
+    is_lesson,
+    read_notebook,
+)
 from tools.publish import slides
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 TOLD = re.compile(r"\*\*Time:\*\* (\d+) minutes in class")
-PREDICTION = """<div class="attnlab-predict-stored"><p><b>Predict.</b> Which?</p><ul><li>one</li>\
-<li data-correct>two</li></ul><details><summary>Open</summary><p>Since two.</p></details>\
-<p>Run this cell.</p></div>"""
-FIGURE = """<details class="attnlab-answer"><summary>Open</summary><figure><img src="data:,">\
-<figcaption>Figure 1.</figcaption></figure></details>"""
+PREDICTION = new_output("display_data", {"text/html": "<p>stored</p>"})
+PREDICTION.data[BUNDLE] = {
+    **{"kind": "prediction", "question": "Which?", "explanation": "Since two."},
+    "options": [
+        {"text": "one", "feedback": "Not one.", "correct": False},
+        {"text": "two", "feedback": "", "correct": True},
+    ],
+}
+SHOWN = ShownFigure(b"", 9, "1.1", "A line.", "Read it.")
+FIGURE = new_output(
+    "display_data", Folded(SHOWN.to_html(), (SHOWN.facts(),), False, "1/a")._repr_mimebundle_()
+)
+EXPLORER = new_output("display_data", {"text/html": "<div>E</div>"})
+EXPLORER.data[BUNDLE] = {"kind": "explorer"}
 
 
 class Plain:
@@ -31,7 +49,13 @@ def text(source, *names, **places):
 
 
 def code(source, html="", **metadata):
-    outputs = [new_output("display_data", {"text/html": html})] if html else []
+    outputs = (
+        [new_output("display_data", {"text/html": html})]
+        if isinstance(html, str) and html
+        else [html]
+        if html
+        else []
+    )
     return new_code_cell(source, outputs=outputs, metadata=metadata)
 
 
@@ -118,9 +142,14 @@ def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
 @pytest.mark.parametrize(
     ("cell", "kind", "body", "said"),
     [
-        (code("predict('1/a')", PREDICTION), "question", '<li class="fragment">two', "Since two."),
-        (code("%%answer 1/a\nplot()", FIGURE), "figure", '<figure><img src="data:,">', "Figure 1."),
-        (code("E()", '<div class="attnlab-explorer">'), "explorer", '<div class="attnlab', ""),
+        (code("predict('1/a')", PREDICTION), "question", "<li class=fragment>two", "Since two."),
+        (
+            code("%%answer 1/a\nplot()", FIGURE),
+            "figure",
+            '<figure style="margin:0.5em 0"><img',
+            "Read it.",
+        ),
+        (code("E()", EXPLORER), "explorer", "<div>E</div>", ""),
         (code("a + 1", "2"), "code", "a + 1</div><div>2", ""),
         (code("%%answer 1/a\na + 1", "2"), "code", ">a + 1</div><div>2", ""),
         (code("a", "2", jupyter={"source_hidden": True}), "code", "></div><div>2", ""),

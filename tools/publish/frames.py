@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab.explorers.frame import bundle
 from tools.build.notebooks import execute, explain
-from tools.build.sources import ROOT, html_of, outputs_of, read_notebook
+from tools.build.sources import ROOT, facts_of, html_of, outputs_of, read_notebook
 from tools.check.compare import compare_outputs
 from tools.lab.isolated import HOME
 from tools.publish.live_figures import WRITE_FRAMES
@@ -27,13 +27,12 @@ from tools.publish.site.html import SiteError
 
 KEPT = HOME / "frames"  # the frames of each lesson, as they were made last
 INPUTS = ("attnlab/**/*.*", "data/*.*", "tools/publish/live_figures.py", "environment.yml")
-LIVE = '<div class="attnlab-live-stored">'  # how the HTML of a live figure begins
 
-Frames = dict[str, dict[str, object]]  # what makes a figure move, by its stored HTML
+Frames = dict[str, dict[str, object]]  # what makes a figure move, by the key of its facts
 
 
 def frames_of(path: Path) -> Frames:
-    """Return all pictures of a lesson's live figures, by their stored HTML.
+    """Return all pictures of a lesson's live figures, by the keys of their facts.
 
     The lesson is executed for them, unless they are kept from a time when all was as it is now.
     """
@@ -73,23 +72,16 @@ def execute_for_frames(stored: NotebookNode, path: Path) -> Frames:
         except CellExecutionError as error:
             raise SiteError(explain(error, path.name)) from None
         made = json.loads(target.read_text(encoding="utf-8"))
-    return pair(path.name, live_outputs(stored), live_outputs(fresh), made)
+    if difference := compare_outputs(live_outputs(stored), live_outputs(fresh)):
+        raise SiteError(f"{path.name} stores other live figures than a run gives: {difference}.")
+    if not {facts_of(one).key for one in live_outputs(stored)} <= made.keys():
+        raise SiteError(f"{path.name} moves a live figure after it has shown it.")
+    return made
 
 
 def live_outputs(notebook: NotebookNode) -> list[NotebookNode]:
     """Return the outputs of a notebook that are live figures."""
-    return [one for one in outputs_of(notebook) if html_of(one).startswith(LIVE)]
-
-
-def pair(name: str, stored: list[NotebookNode], fresh: list[NotebookNode], made: Frames) -> Frames:
-    """Return the frames of a run by the stored HTML of each figure, not by that of the run."""
-    if difference := compare_outputs(stored, fresh):
-        raise SiteError(f"{name} stores other live figures than a run gives: {difference}.")
-    try:
-        pairs = zip(stored, fresh, strict=True)
-        return {html_of(one): made[html_of(other)] for one, other in pairs}
-    except KeyError:
-        raise SiteError(f"{name} moves a live figure after it has shown it.") from None
+    return [one for one in outputs_of(notebook) if facts_of(one).get("kind") == "live"]
 
 
 def moving(still: str, payload: dict[str, object], rewrite: Callable[[str], str]) -> str:

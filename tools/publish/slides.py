@@ -20,18 +20,23 @@ from importlib.resources import files
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 
+from attnlab.display import folds
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     ROOT,
     LessonError,
+    facts_of,
     find_notebooks,
     html_of,
     is_folded,
     is_lesson,
     read_notebook,
     select,
+    shown_in,
     tags,
+    unfold,
 )
 from tools.publish.frames import Frames
 from tools.publish.site.html import SiteError
@@ -52,13 +57,6 @@ MOST_LINES = 18  # of code that is shown together
 HEADING_OR_FORMULA = re.compile(
     r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
-ANSWER = re.compile(r'<details class="attnlab-answer".*?</summary>(.*)</details>', re.DOTALL)
-QUESTION = re.compile(
-    r"<p><b>Predict\.</b> (?P<question>.*?)</p><ul>(?P<options>.*?)</ul><details>.*?</summary>"
-    r"(?P<reasons>.*)</details>",
-    re.DOTALL,
-)
-CAPTION = re.compile(r"<figcaption.*?</figcaption>", re.DOTALL)
 
 
 @dataclass
@@ -78,7 +76,7 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.code = page, [], "", []
         self.section = ""
-        for cell in (one for one in lesson.cells if "solution" not in tags(one)):
+        for cell in (unfold(one) for one in lesson.cells if "solution" not in tags(one)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
@@ -127,21 +125,31 @@ class Deck:
 
     def run(self, cell: NotebookNode) -> None:
         """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
-        html = "".join(map(html_of, cell.outputs))
         if "lesson_setup()" in cell.source:
             return
-        if question := QUESTION.search(html):
-            body = f'<p>{question["question"]}</p><ul class="options">{question["options"]}</ul>'
-            body = body.replace("<li data-correct>", '<li class="fragment">')
-            self.add("question", self.page.shown(body), question["reasons"])
+        told = [facts for output in cell.outputs for facts in shown_in(output)]
+        kinds = {facts.kind for facts in told}
+        if "prediction" in kinds:
+            self.ask(*told)
             return
-        shown = ANSWER.sub(r"\1", "".join(map(self.page.output, cell.outputs)))
-        if "attnlab-explorer" in html or "attnlab-live" in html:
+        shown = "".join(map(self.page.output, map(unfolded, cell.outputs)))
+        if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
-        elif "<img" in html:
-            self.add("figure", CAPTION.sub("", shown), *CAPTION.findall(shown))
+        elif "<img" in shown:
+            captions = [f"Figure {one.number}. {one.caption}" for one in told if "caption" in one]
+            self.add("figure", shown, *captions)
         else:
             self.show_code(cell, shown)
+
+    def ask(self, asked: NotebookNode) -> None:
+        """Add a question, whose correct option the next step marks; the reasons are said."""
+        options = "".join(
+            f"<li{' class=fragment' * option.correct}>{option.text}</li>"
+            for option in asked.options
+        )
+        reasons = [f"<b>{one.text}</b> {one.feedback}" for one in asked.options if one.feedback]
+        body = f'<p>{asked.question}</p><ul class="options">{options}</ul>'
+        self.add("question", self.page.shown(body), *reasons, asked.explanation)
 
     def show_code(self, cell: NotebookNode, shown: str) -> None:
         """Add code with what it gives, under the code that it needs; code alone waits for that."""
@@ -194,11 +202,19 @@ class SlidesExporter(PageExporter):
 
     def shown(self, html: str) -> str:
         """Return stored HTML as HTML for a page."""
-        return self.environment.filters["stored"](html)
+        return self.environment.filters["shown"](html)
 
     def output(self, one: NotebookNode) -> str:
         """Return an output as HTML."""
         return str(self.environment.get_template("parts.html.j2").module.output(one))
+
+
+def unfolded(output: NotebookNode) -> NotebookNode:
+    """Return the output of an answer as it is inside its fold, and any other as it is."""
+    facts = facts_of(output)
+    if facts.get("kind") != "answer":
+        return output
+    return new_output("display_data", {"text/html": folds.unfold(facts.key, html_of(output))})
 
 
 def read_reveal(name: str) -> str:

@@ -79,18 +79,19 @@ class Lesson:
     @property
     def questions_file(self) -> Path:
         """Where the texts of the lesson's predictions are, if it has any."""
-        return self.path.parent / "predictions" / f"{self.path.stem}.toml"
+        return self.path.parent / "texts" / f"{self.path.stem}.toml"
 
     @cached_property
     def questions(self) -> dict[str, list[str]]:
         """The texts of each prediction by its key: question, options, feedback, explanation."""
         path = self.questions_file
         try:
-            entries = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         except tomllib.TOMLDecodeError as error:
             raise LessonError(f"{from_root(path)}: {error}.") from None
         number = path.stem.partition("_")[0]
-        return {f"{number}/{name}": list(_strings(entry)) for name, entry in entries.items()}
+        questions = told.get("question", {})
+        return {f"{number}/{name}": list(_strings(entry)) for name, entry in questions.items()}
 
     @cached_property
     def texts(self) -> list[tuple[int, str]]:

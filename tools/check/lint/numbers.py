@@ -44,7 +44,7 @@ IGNORED = (
     LABELS,
     re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
     re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
-    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*"),
+    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*(?:\n.+)*"),
     re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
     re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12

@@ -148,7 +148,26 @@ def predictions(lesson: Lesson) -> Iterator[Note]:
                 yield Note(n, f"the prediction {key!r} has been asked before.", key)
             asked.add(key)
     for key in lesson.questions.keys() - asked:
-        yield Note(0, f"no cell asks the prediction {key!r}.", f"[{key.partition('/')[2]}]")
+        yield Note(
+            0, f"no cell asks the prediction {key!r}.", f"[question.{key.partition('/')[2]}]"
+        )
+
+
+def told_answers(lesson: Lesson) -> Iterator[Note]:
+    """Check that what follows an answer, up to the next heading or question, is folded with it."""
+    key = None
+    for n, cell in lesson.cells:
+        if cell.cell_type == "code":
+            asks = prediction_keys(cell.source)
+            key = answer_key(cell) or (None if asks else key)
+            continue
+        folds = cell.metadata.get("answers")
+        if folds and headings(cell):
+            yield Note(n, "a heading stands in a cell that is folded with an answer.")
+        key = None if headings(cell) and cell.source.startswith("#") else key
+        if folds != key and "teacher" not in tags(cell):
+            wanted = f'answers="{key}"' if key else "no answers="
+            yield Note(n, f"the cell tells the answer of {key or 'no question'}: write {wanted}.")
 
 
 def solutions(lesson: Lesson) -> Iterator[Note]:
@@ -170,5 +189,6 @@ RULES = (
     figures,
     closing_parts,
     predictions,
+    told_answers,
     solutions,
 )
