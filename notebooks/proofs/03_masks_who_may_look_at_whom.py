@@ -1,3 +1,5 @@
+# %% after: opening  numbers: 92
+
 # %% after: train
 # ten starts would be too long here: data/peeking_at_coins.csv holds those of 24
 assert abs(right.float().mean() - 11 / 12) < 0.005
