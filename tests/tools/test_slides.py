@@ -146,8 +146,8 @@ def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
         (
             code("%%answer 1/a\nplot()", FIGURE),
             "figure",
-            '<figure style="margin:0.5em 0"><img',
-            "Read it.",
+            '<figure data-number="1.1"',
+            "Figure 1.1. Read it.",  # what is in the figure itself is out of sight on slides
         ),
         (code("E()", EXPLORER), "explorer", "<div>E</div>", ""),
         (code("a + 1", "2"), "code", "a + 1</div><div>2", ""),
