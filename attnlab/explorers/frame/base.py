@@ -58,7 +58,7 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     See Also
     --------
-    attnlab.explorers.live.live : sliders around a drawing of one's own.
+    attnlab.explorers.live : sliders around a drawing of one's own.
     """
 
     module = "declared"  #: name of the module in ``js/`` that draws this explorer
