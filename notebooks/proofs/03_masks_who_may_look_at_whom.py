@@ -7,7 +7,7 @@ share = right.float().mean(dim=(0, 2))
 assert (share[:5] == 1).all() and abs(share[5] - 0.5) < 0.02
 
 # %% after: influence
-map_of_suspect = torch.stack(maps).mean(dim=0)
+map_of_suspect = maps.mean(dim=0)
 for guess in range(5):  # the answer is the darkest cell of its row by far
     row = map_of_suspect[guess]
     assert row.argmax() == guess + 1 and row[guess + 1] > 5 * row.sort().values[-2]
