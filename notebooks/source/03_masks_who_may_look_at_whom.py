@@ -4,7 +4,7 @@
 # A small attention model looks at tosses of a coin and guesses the tosses that come next.
 # The coin is fair, so nobody can expect to be right more than half of the time.
 # Yet this model is right 92% of the time.
-# Find out how it does that.
+# Find out how.
 # The trail leads to the **mask**, a table that says who may look at whom.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb),
@@ -14,7 +14,7 @@
 # see which output depends on which token; say what a row without an open cell does;
 # and tell apart the two meanings of `True`.
 #
-# **Time:** 48 minutes in class, or 80 on your own with the exercises.
+# **Time:** 49 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another ten.
 
 # %% setup
@@ -37,8 +37,8 @@ lesson_setup()
 #
 # The model reads six tosses and makes six guesses in one pass.
 # Its first guess is about toss 2, and its last about toss 7.
-# Inside there is one layer of attention.
-# (Lesson 6 explains the matrices in `qkv`, and lesson 11 why each place has a vector.)
+# Inside is one layer of attention, with matrices (lesson 6) and a vector for each place
+# (lesson 11).
 
 
 # %% guesser
@@ -120,33 +120,31 @@ ax = plot_attention(
 ax.set(title="Each guess looks one toss too far", xlabel="", ylabel="")
 show_figure(ax, "3.1")
 
-# %% screens [markdown] above="The model copies the" below="A blocked score becomes"
-# The guess of toss 2 depends on toss 2, the guess of toss 3 on toss 3, and so on.
-# The model copies the answers.
+# %% screens [markdown] above="The guess of toss" below="A blocked score becomes"
+# The guess of toss 2 depends on toss 2, and so on: the model copies the answers.
 #
 # ## A screen between the desks
 #
 # Six pupils sit in a row, with a toss on each desk,
 # and each has to write down the toss on the *next* desk.
-# A row of weights says how a pupil spends one hour of looking around.
+# A row of weights says how a pupil spends one hour of looking.
 # So put up screens: nobody may look to the right.
 #
 # That is a [**causal mask**](glossary.ipynb#causal-mask), in which `True` means “may attend”.
 # A blocked score becomes $-\infty$ before the softmax, so its weight is $e^{-\infty}$, exactly 0.
-# (`masked_fill` writes where *its* mask is True, so it gets the opposite, `~may_attend`.)
 
 # %% two-rows
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")  # x: (6, 5)
 may_attend = torch.ones(6, 6).tril().bool()  # (L, S): True on and below the diagonal
 scores = x @ x.mT / 5**0.5
-masked = scores.masked_fill(~may_attend, -torch.inf)
+masked = scores.masked_fill(~may_attend, -torch.inf)  # writes where its mask is True
 rows = [scores[1], scores.softmax(dim=-1)[1], masked[1], masked.softmax(dim=-1)[1]]
 names = ["“cat”: scores", "weights", "masked scores", "their weights"]
 Table(names, tokens, torch.stack(rows))
 
 # %% same-factor [markdown] above="Without the mask, *cat*" below="Now train with screens"
 # Without the mask, *cat* gives 55% of its weight to later words.
-# With it, *The* and *cat* share the whole hour, with the same scores as before.
+# With it, *The* and *cat* share the whole hour.
 # (*cat* may look at itself: it is the row of *The* that has to guess *cat*.)
 #
 # ## A higher loss is good news
@@ -231,11 +229,11 @@ show_figure(axes[0], "3.2")
 
 # %% the-map-is-the-mask [markdown] above="The stripe has moved" below="Both must end at"
 # The stripe has moved one cell to the left, from the answer to the toss before it.
-# To the right of the diagonal the map is exactly 0: you see the mask itself.
+# To the right of the diagonal the map is exactly 0: this is the mask itself.
 #
 # ## Short and long in one tensor
 #
-# A model is to continue *The cat sat* and *The cat sat on the mat* at the same time.
+# Let a model continue *The cat sat* and *The cat sat on the mat* at the same time.
 # Both must end at the right edge of a tensor, so the short one gets three rows of zeros in front:
 # [**padding**](glossary.ipynb#padding), written `<pad>`.
 
@@ -337,11 +335,10 @@ MaskExplorer(ask=False)
 #
 # </details>
 
-# %% two-meanings [markdown] above="One has a list" below="`F.scaled_dot_product_attention` reads `True`"
+# %% two-meanings [markdown] above="One guard at a" below="`F.scaled_dot_product_attention` reads `True`"
 # ## Two meanings of True
 #
-# Two guards stand at a door.
-# One has a list of those who may come in, and the other has a list of those who may not.
+# One guard at a door has a list of those who may come in, another of those who may not.
 # `F.scaled_dot_product_attention` reads `True` as “may attend”, and `nn.MultiheadAttention`,
 # PyTorch's complete layer, reads it as “blocked”.
 # A mask of floats is *added* to the scores.
@@ -361,8 +358,8 @@ for ax, (title, call) in zip(axes, calls.items(), strict=True):
 axes[0].set_ylabel("output")
 show_figure(axes[0], "3.3")
 
-# %% draw-the-map [markdown] above="No error, and three"
-# No error, and three different maps.
+# %% draw-the-map [markdown] above="No error, three different"
+# No error, three different maps.
 # On the left each word sees what comes after it.
 # On the right nothing is blocked, because adding 1 or 0 to a score forbids nothing.
 # So when a mask comes from somewhere else, draw its map:
@@ -698,10 +695,10 @@ torch.equal(words, same), torch.equal(combined[:, 0], both)
 # [4 · Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
 #
-# **48 minutes.**
-# The coin and the first prediction: 10.
+# **49 minutes.**
+# The coin and the first prediction: 11.
 # The influence map, the screens and the table: 14.
 # Padding: 7.
 # NaN: 6.
