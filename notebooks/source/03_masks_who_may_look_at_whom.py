@@ -114,9 +114,8 @@ def influence_map(attend, x):  # (L, E) -> (L, L): length of d output i / d toke
 guesses = [f"guess of {i}" for i in range(2, 8)]
 seen = [f"toss {j}" for j in range(1, 7)]
 maps = torch.stack([influence_map(suspect, row) for row in new[:100, :-1]])
-ax = plot_attention(
-    maps.mean(dim=0), vmax=12, annotate=False, queries=guesses, keys=seen
-)
+mean = maps.mean(dim=0)  # over 100 rows of tosses
+ax = plot_attention(mean, vmax=12, annotate=False, queries=guesses, keys=seen)
 ax.set(title="Each guess looks one toss too far", xlabel="", ylabel="")
 show_figure(ax, "3.1")
 
@@ -371,7 +370,7 @@ show_figure(axes[0], "3.3")
 # and in every layer the scores of later words become $-\infty$ before the softmax.
 # Then each guess is the one that the model would make from the earlier words alone: in the table,
 # both columns of a masked model are the same.
-# *on* is in the input, but what the row of *sat* guesses does not depend on it.
+# The word *on* is in the input, but what the row of *sat* guesses does not depend on it.
 # So one pass does all five exercises.
 # (The other parts of the model must work on each place by itself.)
 
