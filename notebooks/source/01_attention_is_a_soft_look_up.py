@@ -102,20 +102,22 @@ soft_lookup(kitten, keys, legs)
 # %%
 predict("01/most-weight-for-cat")
 
-# %% circle jupyter={"source_hidden": true}
+# %% circle
 # %%answer 01/most-weight-for-cat
-import matplotlib.pyplot as plt
-from matplotlib.colors import LinearSegmentedColormap
-
-from attnlab.palette import BLUE, INK, ORANGE, WHITE
-
-degrees = torch.arange(0, 360)
+degrees = torch.arange(360)
 around = torch.stack([degrees.deg2rad().cos(), degrees.deg2rad().sin()], dim=-1)
 of_cat = (around @ keys.T).softmax(dim=-1)[:, 0]  # the weight of “cat”, for 360 queries
 best = int(of_cat.argmax())
+print(f"at 0 degrees {of_cat[0]:.3f}, at {best - 360} degrees {of_cat[best]:.3f}")
+
+# %% circle-drawn jupyter={"source_hidden": true}
+# %%answer 01/most-weight-for-cat
+import matplotlib.pyplot as plt
+
+from attnlab.palette import BLUE, INK, ORANGE
 
 
-def draw_keys(ax, *queries):
+def draw_keys(ax):
     for animal, (right, up) in zip(animals, keys.tolist(), strict=True):
         arrow = {"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.6}
         ax.annotate("", xy=(right, up), xytext=(0, 0), arrowprops=arrow)
@@ -123,9 +125,8 @@ def draw_keys(ax, *queries):
 
 
 _, ax = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
-blues = LinearSegmentedColormap.from_list("", [WHITE, BLUE])
 right, up = around.T
-drawn = ax.scatter(right, up, c=of_cat, s=60, cmap=blues, vmin=0, vmax=0.75)
+drawn = ax.scatter(right, up, c=of_cat, s=60, cmap="Blues", vmin=0, vmax=0.75)
 draw_keys(ax)
 ax.plot([0, right[best]], [0, up[best]], color=ORANGE, linewidth=2.5)
 for place, color in ((0, INK), (best, ORANGE)):
