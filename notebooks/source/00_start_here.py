@@ -54,7 +54,7 @@ lesson_setup()
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
-# %% [markdown] above="The `animal` of `cat`" below="The only column in"
+# %% [markdown] above="The `animal` of `cat`"
 # The `animal` of `cat` is large, and its `place` is 0.
 # Nothing in the word itself says where the cat is.
 # For that, you need the other words of the sentence.
@@ -65,14 +65,9 @@ Table(tokens, features, x)
 # It does so by comparing vectors:
 # it multiplies two rows feature by feature and adds up the products.
 # The result is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`.
-# Here it is for `on` and `mat`.
-# The only column in which both `on` and `mat` are above 0 is `place`.
-
-# %% one-dot-product
-on, mat = x[3], x[5]
-(on * mat).sum(), on @ mat
-
-# %% [markdown]
+# The only column in which both `on` and `mat` are above 0 is `place`,
+# so their dot product is 1.0 × 1.3, or 1.30.
+#
 # If two words have large numbers in the same columns, their dot product is large,
 # and we say that the words match well.
 # The matrix product `x @ x.T` compares all pairs of words at once:
@@ -97,9 +92,9 @@ Table(tokens, tokens, scores)
 # ## From scores to weights
 #
 # Scores are not yet shares.
-# Dividing a row of scores by their sum would do on this page, where no score is below 0.
-# But a score can be negative, and then a share could be negative too.
-# The power $e^\text{score}$ is always positive.
+# Dividing a row by its sum would do here, where no score is below 0.
+# But a score can be negative, and then a share could be negative too,
+# whereas $e^\text{score}$ is always positive.
 # So the [softmax](glossary.ipynb#softmax) turns a row of scores into
 # [weights](glossary.ipynb#weight) in two steps.
 # It raises $e$ to the power of each score,
@@ -129,9 +124,6 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # and it gives 0.25 to `sat` and 0.12 to `mat`.
 # Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1, and 1 is 0.09 of the sum, 11.1.
 #
-# Here no word gives more to another word than it keeps for itself.
-# In a trained model, a word may attend mostly to others.
-#
 # ## The new vector
 #
 # The new vector of `cat`, its [output](glossary.ipynb#output), is a weighted average:
@@ -139,8 +131,7 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # and so on through all six words.
 # One matrix product, `weights @ x`, computes it for every word at once.
 #
-# Before you see the new vectors, predict one thing about them.
-# The output that answers the question stays folded until you have chosen an answer.
+# The output that answers the next question stays folded until you have chosen an answer.
 
 # %%
 predict("00/place-of-cat")
@@ -156,19 +147,12 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
 #
-# But 0.37 is the least `place` of all six words, and a plain average,
-# in which all six words have the same weight, would give `cat` 0.47.
+# But 0.37 is the least `place` of all six words, and a plain average would give `cat` 0.47.
 # So what do the weights add?
 # A plain average would give all six words the same row, the last one of the table.
-# Attention gives `cat` and `mat` rows of their own: `cat` has 0.80 of `animal`,
-# and `mat` has 0.76 of `object`, where the plain average leaves 0.42 and 0.32.
+# With attention, `cat` keeps 0.80 of `animal` and `mat` keeps 0.76 of `object`,
+# where the plain average leaves 0.42 and 0.32.
 # Each keeps more of what it was, and takes more from the words that match it.
-#
-# The mixing has a price.
-# The number under `animal` has halved, from 1.60 to 0.80, because five other words were mixed in,
-# and only one of them, `sat`, has any `animal`.
-# A model makes it large again by adding the old vector to the new one;
-# [the section “Further”](#Further:-where-attention-sits-in-a-model) shows where.
 
 # %% [markdown]
 # ## Three lines
@@ -199,17 +183,9 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # one with each of three trained matrices.
 # Lesson 6 shows how.
 
-# %% steps jupyter={"source_hidden": true}
-from attnlab.display import diagram
-
-show_figure(diagram("attention_steps"), "0.2")
-
 # %% try-it-yourself [markdown] below="Which vector does"
 # ## Try it yourself
 #
-# You have now seen the whole mechanism.
-# Two of its parts can be changed: which words a word may attend to,
-# and how far apart the scores are.
 # The picture below shows the weights of Figure 0.1 and the new vector of `cat`.
 # The control `scale` is the number by which the dot products are multiplied.
 # Until now that was $1/\sqrt{5}$, which is 0.4472.
@@ -263,7 +239,6 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # ## Two bats
 #
 # The next table holds the words of both sentences about a bat.
-# Again we typed the numbers in by hand.
 # The column `sport` has taken the place of `object`.
 # The word alone does not say which bat is meant, so `bat` has 1 under both `animal` and `sport`.
 # We gave `cave` some `animal` because animals live in caves, and `hung` some because bats hang.
@@ -303,36 +278,33 @@ import pandas as pd
 def draw_givers(ax, sentence, weights, givers):
     parts = weights[-1][:, None] * rows(sentence)  # what each word gives to “bat”
     frame = pd.DataFrame(parts[:, :2].T, index=columns[:2], columns=sentence.split())
-    colours = ["C0", "C1", "C2"]
-    frame[givers].plot.bar(ax=ax, stacked=True, rot=0, color=colours, edgecolor="white")
+    frame[givers].plot.bar(ax=ax, stacked=True, rot=0, edgecolor="white")
     ax.axhline(1, color="gray", linestyle="--", label="“bat” in the table")
-    ax.legend(loc="upper left", bbox_to_anchor=(0, 0.96), ncols=1)
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 _, (left, right) = plt.subplots(
-    1, 2, figsize=(7.5, 3.2), layout="constrained", sharey=True
+    1, 2, figsize=(8.5, 3), layout="constrained", sharey=True
 )
 draw_givers(left, "deep in the cave hung a bat", cave_weights, ["bat", "cave", "hung"])
 draw_givers(right, "she hit the ball with a bat", ball_weights, ["bat", "ball", "hit"])
 left.set(title="in the cave", ylim=(0, 1.1))
 right.set(title="with the ball")
-show_figure(left, "0.3")
+show_figure(left, "0.2")
 
 # %% after-two-bats [markdown] above="In the cave both"
 # In the cave both numbers of `bat` fall, and `sport` falls further; with the ball,
 # `animal` falls further.
-# Figure 0.3 shows why.
-# In the cave, `bat` keeps 0.27 of its own `animal` and of its own `sport`: its weight for itself.
+# In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
+# its weight for itself.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
 # With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
 # Would a plain average do as well?
 # It chooses the same bat in both sentences: in the cave `animal` leads by 0.20,
 # and by 0.21 with attention; with the ball `sport` leads by 0.34, and by 0.45 with attention.
-# But a plain average is one vector for the whole sentence, so *bat*,
+# But it is one vector for the whole sentence, so *bat*,
 # *hung* and *the* would all be given the same new vector.
-# With attention each word makes an average of its own,
-# in which the words that match it count for more.
 #
 # Can attention tell two bats apart that stand in one sentence?
 
@@ -349,7 +321,6 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # The two new vectors are the same.
 # Both bats have the same row in the table,
 # so their dot products with all thirteen rows are the same, and so are their weights.
-# Where a word stands plays no part in this.
 #
 # If you apply any *permutation* to the rows of `x`, that is, put them in another order,
 # the new vectors come out in that order too, and are otherwise the same.
@@ -373,10 +344,14 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # A [Transformer](glossary.ipynb#Transformer), the kind of model behind today's chatbots,
 # is a stack of blocks like the one below.
 # Attention is the only step of a block in which words see each other.
+# Figure 0.3 draws the three lines of this page, which are inside that step.
 
-# %% block jupyter={"source_hidden": true}
+# %% steps jupyter={"source_hidden": true}
 from attnlab.display import diagram
 
+show_figure(diagram("attention_steps"), "0.3")
+
+# %% block jupyter={"source_hidden": true}
 show_figure(diagram("transformer_block"), "0.4")
 
 # %% two-boxes [markdown]

@@ -7,8 +7,7 @@
 # What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary.
-# It compares your question with all of its keys,
-# and instead of picking one value it returns a weighted average of all the values.
+# It compares your question with all of its keys and returns a weighted average of all the values.
 # You will first build one in two dimensions, where you can drag the question around with the mouse.
 # Then you will let the dictionary learn what a kitten is, which a strict one cannot do.
 # By the end it will have become the attention of lesson 0, line for line.
@@ -65,7 +64,6 @@ match, legs[match.argmax()]
 # For two arrows of length 1, the dot product is the cosine of the angle between them:
 # 1 for the same direction, 0 for a right angle and $-1$ for opposite directions.
 # The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
-# (Many books call it the score.)
 #
 # The last line picks the value of the key with the largest raw score and ignores the others.
 # This is a [hard lookup](glossary.ipynb#hard-lookup).
@@ -75,15 +73,14 @@ match, legs[match.argmax()]
 # results.
 #
 # Here is the soft lookup, with a knob added.
-# The function multiplies in the other order, `query @ keys.T`,
-# which gives the same three numbers and also works for many queries at once, one in each row.
 
 
 # %% soft
 def soft_lookup(query, keys, values, temperature=1.0):
-    scores = query @ keys.T / temperature  # how well does each key match?
-    weights = scores.softmax(dim=-1)  # turn the scores into shares
-    return weights @ values  # average the values with these weights
+    # query @ keys.T also works for many queries at once, one in each row
+    scores = query @ keys.T / temperature
+    weights = scores.softmax(dim=-1)
+    return weights @ values
 
 
 soft_lookup(kitten, keys, legs)
@@ -93,28 +90,23 @@ soft_lookup(kitten, keys, legs)
 # The knob is the [temperature](glossary.ipynb#temperature):
 # the raw scores are divided by it before the softmax, and the results are called the scores.
 # A low temperature makes the differences between the scores larger,
-# so the best-matching key gets a larger share of the weight; a high one makes them smaller,
-# so the weights become more even.
+# so the best-matching key gets a larger share; a high one makes them smaller.
 #
 # What does the weight of a key depend on?
-# Let the query be an arrow of length 1, and the temperature 1.
 
 # %%
 predict("01/most-weight-for-cat")
 
-# %% circle
-# %%answer 01/most-weight-for-cat
-degrees = torch.arange(360)
-around = torch.stack([degrees.deg2rad().cos(), degrees.deg2rad().sin()], dim=-1)
-of_cat = (around @ keys.T).softmax(dim=-1)[:, 0]  # the weight of “cat”, for 360 queries
-best = int(of_cat.argmax())
-print(f"at 0 degrees {of_cat[0]:.3f}, at {best - 360} degrees {of_cat[best]:.3f}")
-
-# %% circle-drawn jupyter={"source_hidden": true}
+# %% circle jupyter={"source_hidden": true}
 # %%answer 01/most-weight-for-cat
 import matplotlib.pyplot as plt
 
 from attnlab.palette import BLUE, INK, ORANGE
+
+circle = torch.arange(360).deg2rad()
+around = torch.stack([circle.cos(), circle.sin()], dim=-1)
+of_cat = (around @ keys.T).softmax(dim=-1)[:, 0]  # the weight of “cat”, for 360 queries
+best = int(of_cat.argmax())
 
 
 def draw_keys(ax):
@@ -138,6 +130,7 @@ for place, color in ((0, INK), (best, ORANGE)):
         va="center",
     )
 ax.set(xlim=(-1.8, 1.9), ylim=(-1.3, 1.5), aspect="equal", xticks=[], yticks=[])
+ax.axis("off")
 ax.figure.colorbar(drawn, label="weight of “cat”")
 show_figure(ax, "1.1")
 
@@ -224,11 +217,9 @@ legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 # The hard lookup answers 2, which is wrong, and the small turn changes nothing.
 # The function `argmax` returns a position in a list, and that position stays the same.
 # PyTorch has no slope to give, and says so.
-# (A model can learn which key to choose in a hard lookup, but only with special methods.)
 # The soft lookup answers 4.40.
 # That is not correct either, but after the turn it answers 4.11, which is closer to four.
-# The soft lookup has a slope for each of the two numbers of the query,
-# and these slopes together are its [gradient](glossary.ipynb#gradient).
+# Its slopes for the two numbers of the query together are its [gradient](glossary.ipynb#gradient).
 #
 # ## A dictionary that learns
 #
@@ -273,14 +264,13 @@ Table(["before learning", "after learning"], animals, before_and_after)
 #
 # One number cannot tell these mixtures apart, but two numbers can.
 # So let each value hold the legs and the wings.
-# Two birds and a spider still have four legs on average, but they also have wings,
-# and a kitten has none.
+# Two birds and a spider also have wings, and a kitten has none.
 # Twelve queries, arrows of length 1 in twelve directions, learn twice from the same start:
 # once from the legs alone, and once from both numbers.
-# The table shows the weight of *cat* at the end, for each starting direction.
 
 # %% twelve
-twelve = around[::30]  # (12, 2): one arrow every 30 degrees
+turns = torch.arange(0, 360, 30).deg2rad()
+twelve = torch.stack([turns.cos(), turns.sin()], dim=-1)  # (12, 2)
 legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
 from_legs = learn(twelve, legs, correct=4.0)  # (1001, 12, 2): the path of each query
 from_both = learn(twelve, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
@@ -312,8 +302,6 @@ show_figure(axes[0].figure, "1.3")
 # depending on where the query started.
 # When the queries learn from legs and wings, all twelve head for the same place,
 # and *cat* ends with 0.97.
-# It does not reach 1, because the softmax leaves some weight to every key,
-# but more steps bring it closer.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
@@ -330,26 +318,19 @@ show_figure(axes[0].figure, "1.3")
 # In lesson 0, each word put its question to every word of its own sentence.
 # This is [self-attention](glossary.ipynb#self-attention), and it is the lookup that you have built:
 # each word asks as a query, is found by its key, and hands over its [value](glossary.ipynb#value).
-# Here the same row of numbers plays all three parts.
-# The rows are those of lesson 0.
 #
 # We write L for the number of queries and S for the number of keys; here both are 6.
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
 # where $E$ is the number of features, here 5.
 # A raw score divided by $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0.
-# A dot product is the cosine of the angle times the lengths of both vectors,
-# so a high score alone does not prove that two words are similar.
 #
 # Here is attention as one formula.
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows,
-# and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
-# under “Sources”).
-#
-# In code, the transpose is written `.mT`,
-# which swaps the last two dimensions and therefore works for a batch as well.
+# and $d_k$ is the name for $E$ in the paper that introduced this formula (see “Sources”).
+# In code, the transpose is written `.mT`, which works for a batch as well.
 
 
 # %% attention
@@ -370,14 +351,13 @@ assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6
 # What if a dictionary could answer “almost”?
 # Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
 # It does not test whether a key is equal to the question; it measures how well each key matches it.
-# It does not pick one value; it returns an average of all the values,
-# in which each counts in proportion to its weight.
+# It does not pick one value; it returns a weighted average of all the values.
 # And because the answer changes a little when the query does, it can learn:
 # told about legs and wings, a query that starts at 120 degrees ends with 0.97 of its weight on
 # *cat*.
 #
-# One thing is still open: why do we divide by $\sqrt{E}$, of all numbers?
-# That is the subject of lesson 2.
+# One thing is still open: why divide by $\sqrt{E}$, of all numbers?
+# Lesson 2 answers that.
 
 # %% further [markdown]
 # ## Further
