@@ -13,7 +13,7 @@
 # and gives each word a new vector that depends on them.
 # You will follow one word of a six-word sentence through this step,
 # which takes three lines of code.
-# Then you will put *bat* into the two sentences above and compare the two vectors that come out.
+# Then you will put *bat* into the two sentences above.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
@@ -21,7 +21,6 @@
 # and say what attention does to the vector of a word.
 #
 # **Time:** 46 minutes in class, or 70 on your own with the exercises.
-# “Further” takes another five.
 # Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %% how-to-run [markdown]
@@ -70,8 +69,7 @@ Table(tokens, features, x)
 #
 # If two words have large numbers in the same columns, their dot product is large,
 # and we say that the words match well.
-# The matrix product `x @ x.T` compares all pairs of words at once:
-# the number in its row $i$ and column $j$ is the dot product of row $i$ of `x` with row $j$ of `x`.
+# The matrix product `x @ x.T` compares all pairs of words at once.
 # A dot product divided by the square root of the number of features, here $\sqrt{5}$,
 # is called the [score](glossary.ipynb#score) of the pair.
 # (Lesson 2 explains the division.)
@@ -99,7 +97,7 @@ Table(tokens, tokens, scores)
 # [weights](glossary.ipynb#weight) in two steps.
 # It raises $e$ to the power of each score,
 # and then it divides each result by the sum of all the results.
-# Here are both steps for the row of `cat`.
+# Here are both for the row of `cat`.
 
 # %% softmax-by-hand
 cat = tokens.index("cat")
@@ -110,7 +108,7 @@ Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown] above="The weights are positive"
 # The weights are positive and add up to 1, and a larger score gets a larger share.
-# PyTorch does the same for all rows in one call.
+# PyTorch does this for all rows at once.
 # With `dim=-1` it works along the last dimension, that is, within each row.
 
 # %% weights
@@ -181,7 +179,6 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # On this page one vector plays all three parts: query, key and value.
 # A trained model makes three different vectors from the vector of each word,
 # one with each of three trained matrices.
-# Lesson 6 shows how.
 
 # %% try-it-yourself [markdown] below="Which vector does"
 # ## Try it yourself
@@ -190,8 +187,7 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # The control `scale` is the number by which the dot products are multiplied.
 # Until now that was $1/\sqrt{5}$, which is 0.4472.
 # The control `causal` hides from each word all words that come after it.
-# Such a rule is called a [mask](glossary.ipynb#mask),
-# and models that write one word after another use this one; lesson 3 explains why.
+# Such a rule is called a [mask](glossary.ipynb#mask); lesson 3 is about masks.
 #
 # Which vector does `cat` get at scale 0, and which one does it come close to at a large scale?
 # And why does its `place` fall to 0 if you switch `causal` on?
@@ -239,11 +235,9 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # ## Two bats
 #
 # The next table holds the words of both sentences about a bat.
-# The column `sport` has taken the place of `object`.
 # The word alone does not say which bat is meant, so `bat` has 1 under both `animal` and `sport`.
 # We gave `cave` some `animal` because animals live in caves, and `hung` some because bats hang.
 #
-# The function `rows` looks up the row of each word of a sentence.
 # Both sentences have seven words, and both end in `bat`.
 
 # %% bat-table

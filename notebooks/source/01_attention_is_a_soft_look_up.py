@@ -8,8 +8,8 @@
 #
 # Attention is such a dictionary.
 # It compares your question with all of its keys and returns a weighted average of all the values.
-# You will first build one in two dimensions, where you can drag the question around with the mouse.
-# Then you will let the dictionary learn what a kitten is, which a strict one cannot do.
+# You will build one in two dimensions and let it learn what a kitten is,
+# which a strict one cannot do.
 # By the end it will have become the attention of lesson 0, line for line.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch,
@@ -46,7 +46,6 @@ number_of_legs["kitten"]  # this line is meant to fail
 # To make use of “close”, we need things that can be close to each other: vectors.
 # Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up,
 # and *spider* left.
-# We chose these directions by hand; a model learns its own.
 # The question, called the [query](glossary.ipynb#query), is an arrow too,
 # and *kitten* points mostly towards *cat* and a little towards *bird*.
 
@@ -59,8 +58,7 @@ match = keys @ kitten
 match, legs[match.argmax()]
 
 # %% after-hard [markdown] above="The last line picks"
-# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key:
-# the key and the query are multiplied entry by entry, and the products are added up.
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key.
 # For two arrows of length 1, the dot product is the cosine of the angle between them:
 # 1 for the same direction, 0 for a right angle and $-1$ for opposite directions.
 # The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
@@ -68,9 +66,7 @@ match, legs[match.argmax()]
 # The last line picks the value of the key with the largest raw score and ignores the others.
 # This is a [hard lookup](glossary.ipynb#hard-lookup).
 # A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of the values instead.
-# The softmax computes the [weights](glossary.ipynb#weight):
-# it raises $e$ to the power of each raw score and divides each result by the sum of all the
-# results.
+# The softmax computes the [weights](glossary.ipynb#weight) from the raw scores, as in lesson 0.
 #
 # Here is the soft lookup, with a knob added.
 
@@ -143,10 +139,7 @@ show_figure(ax, "1.1")
 
 # %% drag-the-question [markdown] below="How do you bring"
 # ### Drag the question
-#
-# Each blue arrow is a key, and the number of legs is its value.
-# The orange arrow is the query.
-# Drag its tip to turn it or to make it longer, and change the temperature.
+# Drag the tip of the orange arrow, the query, and change the temperature.
 # How do you bring the output as close to 8 legs as possible?
 # Can you get beyond 8, or below 2?
 
@@ -172,7 +165,7 @@ SoftLookupExplorer()
 # Let us turn the query from *cat* through *bird* to *spider*.
 
 # %% turning
-angle = torch.arange(181.0)  # in degrees
+angle = torch.arange(181.0)  # of the query
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
 hard[[45, 135]] = math.nan  # two keys are equally close
@@ -182,22 +175,17 @@ curves = {
     "soft, temperature 0.1": soft_lookup(turning, keys, legs, temperature=0.1),
 }
 ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides", at=120)
-ax.set(
-    xticks=[0, 45, 90, 120, 135, 180],
-    xlabel="angle of the query (degrees)",
-    ylabel="legs",
-)
+ax.set(xticks=[0, 45, 90, 120, 135, 180], xlabel="angle (degrees)", ylabel="legs")
 show_figure(ax, "1.2")
 
 # %% after-turning [markdown] above="The hard lookup is"
 # The hard lookup is flat, and then it jumps.
-# That is bad news for training.
 # A model learns by following a slope: it changes each of its numbers by a little,
 # in the direction that brings the answer closer to the correct one.
 # On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
 # Suppose, then, that nobody has typed in the arrow of *kitten*.
-# The model has to learn it.
+# 
 # It starts with an arbitrary arrow, say at 120 degrees, nearer to *bird* than to *spider*
 # (the vertical line in Figure 1.2), and all that it is told is the correct answer: four legs.
 # Which of the two lookups shows it how to change the arrow?
@@ -298,15 +286,13 @@ show_figure(axes[0].figure, "1.3")
 
 # %% after-twelve [markdown] above="When the queries learn from legs" answers="01/who-has-most-weight"
 # When the queries learn from the legs alone, all twelve arrive at four legs,
-# but *cat* ends with anything from 0.15 to 0.78 of the weight,
-# depending on where the query started.
+# but *cat* ends with anything from 0.15 to 0.78 of the weight.
 # When the queries learn from legs and wings, all twelve head for the same place,
 # and *cat* ends with 0.97.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
-# A soft lookup can learn only what its values tell apart,
-# and the values of a real model are vectors of many numbers.
+# A soft lookup can learn only what its values tell apart.
 #
 # The queries do not stop at the arrow of *cat*, though.
 # They run past it and end at about $-35$ degrees, because to take weight from *bird*,
@@ -319,7 +305,7 @@ show_figure(axes[0].figure, "1.3")
 # This is [self-attention](glossary.ipynb#self-attention), and it is the lookup that you have built:
 # each word asks as a query, is found by its key, and hands over its [value](glossary.ipynb#value).
 #
-# We write L for the number of queries and S for the number of keys; here both are 6.
+# We write L for the number of queries and S for the number of keys.
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
 # where $E$ is the number of features, here 5.
 # A raw score divided by $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0.
@@ -328,8 +314,7 @@ show_figure(axes[0].figure, "1.3")
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$ and $V$ hold the queries, keys and values as rows,
-# and $d_k$ is the name for $E$ in the paper that introduced this formula (see “Sources”).
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is another name for $E$.
 # In code, the transpose is written `.mT`, which works for a batch as well.
 
 
@@ -355,9 +340,6 @@ assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6
 # And because the answer changes a little when the query does, it can learn:
 # told about legs and wings, a query that starts at 120 degrees ends with 0.97 of its weight on
 # *cat*.
-#
-# One thing is still open: why divide by $\sqrt{E}$, of all numbers?
-# Lesson 2 answers that.
 
 # %% further [markdown]
 # ## Further
