@@ -135,7 +135,7 @@ short = rows("bat cave cave ball")
 assert 2 * short[1, 0] == short[3, 1]
 assert attend(short)[0][0, 0] < attend(short)[0][0, 1] and (short @ short[0])[1:].argmax() == 2
 
-# %% after: sources  numbers: 2017, 2020, 2021, 2022, 2023
+# %% after: sources  numbers: 0, 2017, 2020, 2021, 2022, 2023
 
 # %% after: plan  numbers: 46, 40, 10, 7, 8, 9, 4
 gear = attend(rows("she hung a bat in the cave"))[0][3]

@@ -8,6 +8,8 @@ assert torch.allclose((kitten @ keys[order].T).softmax(dim=-1) @ legs[order], so
 largest = [(match / t).softmax(dim=-1).max().item() for t in (0.1, 0.5, 1, 2, 10)]
 assert sorted(largest, reverse=True) == largest  # a high temperature evens the weights out
 
+# %% after: ask-most  numbers: -90
+
 # %% after: circle
 assert best - 360 == -24 and torch.allclose(of_cat[[0, best]], torch.tensor([0.665, 0.700]), atol=5e-4)
 others = (around[[0, best, 270]] @ keys.T).softmax(dim=-1)

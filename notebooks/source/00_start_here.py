@@ -140,7 +140,7 @@ output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
 average = x.mean(dim=0, keepdim=True)
 Table([*tokens, "plain average"], features, torch.cat([output, average]))
 
-# %% after-new-vector [markdown] above="The place of" answers="00/place-of-cat"
+# %% after-new-vector [markdown] above="The `place` of `cat`" answers="00/place-of-cat"
 # The `place` of `cat` was 0 and is now 0.37.
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
@@ -155,7 +155,7 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # %% [markdown]
 # ## Three lines
 #
-# Those were all the steps of attention, and they fit into a three-line function.
+# All these steps fit into a three-line function.
 # The full name of what it computes is *scaled dot-product attention*,
 # and PyTorch has a function for it.
 
@@ -273,12 +273,12 @@ def draw_givers(ax, sentence, weights, givers):
     parts = weights[-1][:, None] * rows(sentence)  # what each word gives to “bat”
     frame = pd.DataFrame(parts[:, :2].T, index=columns[:2], columns=sentence.split())
     frame[givers].plot.bar(ax=ax, stacked=True, rot=0, edgecolor="white")
-    ax.axhline(1, color="gray", linestyle="--", label="“bat” in the table")
-    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.axhline(1, color="gray", linestyle="--")  # “bat” in the table
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.92))
 
 
 _, (left, right) = plt.subplots(
-    1, 2, figsize=(8.5, 3), layout="constrained", sharey=True
+    1, 2, figsize=(7.5, 3.2), layout="constrained", sharey=True
 )
 draw_givers(left, "deep in the cave hung a bat", cave_weights, ["bat", "cave", "hung"])
 draw_givers(right, "she hit the ball with a bat", ball_weights, ["bat", "ball", "hit"])
@@ -320,7 +320,7 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # the new vectors come out in that order too, and are otherwise the same.
 # A model has to be given the positions in some other way; lesson 11 shows how.
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] answers="00/two-bats-in-one-sentence"
 # So how can *bat* mean one thing here and another thing there?
 # The table gives it the same vector in both sentences.
 # Then attention mixes some of *cave* and *hung* into this vector in the first sentence,
@@ -328,8 +328,7 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # In the cave, the new vector describes an animal more than it describes a piece of sports
 # equipment; with the ball it is the other way round.
 #
-# Here we chose the numbers.
-# A trained model learns what to compare and what to hand over (lesson 6).
+# Here we chose the numbers; a trained model learns them (lesson 6).
 # Whether its attention finds the correct meaning is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]

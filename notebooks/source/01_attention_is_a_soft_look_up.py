@@ -90,7 +90,7 @@ soft_lookup(kitten, keys, legs)
 #
 # What does the weight of a key depend on?
 
-# %%
+# %% ask-most
 predict("01/most-weight-for-cat")
 
 # %% circle jupyter={"source_hidden": true}
@@ -185,9 +185,9 @@ show_figure(ax, "1.2")
 # On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
 # Suppose, then, that nobody has typed in the arrow of *kitten*.
-# 
-# It starts with an arbitrary arrow, say at 120 degrees, nearer to *bird* than to *spider*
-# (the vertical line in Figure 1.2), and all that it is told is the correct answer: four legs.
+#
+# It starts at 120 degrees, say, nearer to *bird* than to *spider*
+# (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
 # Which of the two lookups shows it how to change the arrow?
 
 # %% two-slopes
@@ -274,8 +274,9 @@ from attnlab.palette import MUTED
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained", sharey=True)
 for ax, paths in zip(axes, (from_legs, from_both), strict=True):
     ax.plot(paths[..., 0], paths[..., 1], color=ORANGE, linewidth=1.2)
-    ax.scatter(*paths[0].T, s=26, color="white", edgecolor=ORANGE, zorder=3)
-    ax.scatter(*paths[-1].T, s=40, color=ORANGE, edgecolor="white", zorder=4)
+    first, last = paths[0], paths[-1]
+    ax.scatter(first[:, 0], first[:, 1], s=26, c="white", edgecolor=ORANGE, zorder=3)
+    ax.scatter(last[:, 0], last[:, 1], s=40, c=ORANGE, edgecolor="white", zorder=4)
     draw_keys(ax)
     ax.set(xlim=(-1.9, 2.8), ylim=(-2.2, 1.9), aspect="equal", xlabel="right")
     ax.set(xticks=range(-1, 3), yticks=range(-2, 2))
@@ -284,11 +285,10 @@ axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
 axes[1].set(title="legs and wings: only “cat” will do")
 show_figure(axes[0].figure, "1.3")
 
-# %% after-twelve [markdown] above="When the queries learn from legs" answers="01/who-has-most-weight"
-# When the queries learn from the legs alone, all twelve arrive at four legs,
+# %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"
+# From the legs alone, all twelve arrive at four legs,
 # but *cat* ends with anything from 0.15 to 0.78 of the weight.
-# When the queries learn from legs and wings, all twelve head for the same place,
-# and *cat* ends with 0.97.
+# From legs and wings, all twelve head for the same place, and *cat* ends with 0.97.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
