@@ -3,7 +3,7 @@
 #
 # *Deep in the cave hung a bat.*
 # Here is another sentence: *She hit the ball with a bat.*
-# Each time you know which bat is meant, because you have read the words before it.
+# Each time you know which bat is meant, from the words before it.
 # A language model starts with less: it looks every word up in a table,
 # and the table holds one vector for *bat*, whatever the sentence says.
 # So how can the same word mean one thing here and another thing there?
@@ -286,17 +286,16 @@ left.set(title="in the cave", ylim=(0, 1.1))
 right.set(title="with the ball")
 show_figure(left, "0.2")
 
-# %% after-two-bats [markdown] above="In the cave both"
-# In the cave both numbers of `bat` fall, and `sport` falls further; with the ball,
-# `animal` falls further.
+# %% after-two-bats [markdown] above="Both numbers of"
+# Both numbers of `bat` fall: in the cave `sport` falls further, with the ball `animal`.
 # In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
 # its weight for itself.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
 # With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
 # Would a plain average do as well?
-# It chooses the same bat in both sentences: in the cave `animal` leads by 0.20,
-# and by 0.21 with attention; with the ball `sport` leads by 0.34, and by 0.45 with attention.
+# It chooses the same bats: in the cave `animal` leads by 0.20, and by 0.21 with attention;
+# with the ball `sport` leads by 0.34, and by 0.45 with attention.
 # But it is one vector for the whole sentence, so *bat*,
 # *hung* and *the* would all be given the same new vector.
 #

@@ -139,6 +139,7 @@ show_figure(ax, "1.1")
 
 # %% drag-the-question [markdown] below="How do you bring"
 # ### Drag the question
+#
 # Drag the tip of the orange arrow, the query, and change the temperature.
 # How do you bring the output as close to 8 legs as possible?
 # Can you get beyond 8, or below 2?
@@ -184,8 +185,7 @@ show_figure(ax, "1.2")
 # in the direction that brings the answer closer to the correct one.
 # On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
-# Suppose, then, that nobody has typed in the arrow of *kitten*.
-#
+# Suppose, then, that the model has to learn the arrow of *kitten*.
 # It starts at 120 degrees, say, nearer to *bird* than to *spider*
 # (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
 # Which of the two lookups shows it how to change the arrow?
@@ -206,7 +206,7 @@ legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 # The function `argmax` returns a position in a list, and that position stays the same.
 # PyTorch has no slope to give, and says so.
 # The soft lookup answers 4.40.
-# That is not correct either, but after the turn it answers 4.11, which is closer to four.
+# That is wrong too, but after the turn it answers 4.11, closer to four.
 # Its slopes for the two numbers of the query together are its [gradient](glossary.ipynb#gradient).
 #
 # ## A dictionary that learns
@@ -335,7 +335,7 @@ assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6
 #
 # What if a dictionary could answer “almost”?
 # Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
-# It does not test whether a key is equal to the question; it measures how well each key matches it.
+# It does not test whether a key equals the question; it measures how well each key matches.
 # It does not pick one value; it returns a weighted average of all the values.
 # And because the answer changes a little when the query does, it can learn:
 # told about legs and wings, a query that starts at 120 degrees ends with 0.97 of its weight on
