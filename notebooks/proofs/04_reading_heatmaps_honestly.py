@@ -189,19 +189,6 @@ for seed in range(100):
     closer += (apart[5] < apart[[2, 3, 4, 6]].mean()).item()
 assert closer > 85
 
-# %% after: diagonal
-for seed in range(1, 5):  # other tokens and matrices
-    generator = torch.Generator().manual_seed(seed)
-    other_x = torch.randn(100, 10, 64, generator=generator)
-    q, k = torch.randn(2, 100, 64, 64, generator=generator) / 8
-    top = attention_scores(other_x @ q, other_x @ k).argmax(dim=-1)
-    assert abs((top == torch.arange(10)).float().mean() - 0.1) < 0.03
-    assert (attention_scores(other_x, other_x).argmax(dim=-1) == torch.arange(10)).all()
-products = many_x @ many_x.mT
-off = products[:, ~torch.eye(10, dtype=torch.bool)]
-assert abs(products.diagonal(dim1=1, dim2=2).mean() - 64) < 1
-assert abs(off.mean()) < 0.3 and abs(off.std() - 8) < 0.3
-
 # %% after: exercise-1  numbers: 4, 1, 0
 
 # %% after: exercise-2  numbers: 0.576, 0.99
@@ -214,6 +201,6 @@ assert torch.allclose(mean_of_heads, each_head.mean(dim=1))
 
 # %% after: sources  numbers: 2015, 2017, 2019, 2020
 
-# %% after: teacher-plan  numbers: 46, 4, 9, 13, 8, 3, 10, 6
+# %% after: teacher-plan  numbers: 50, 4, 9, 14, 3, 10, 6
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 1/8, 0.6, 0, 0.9, 0.00

@@ -9,8 +9,7 @@
 # Write down your guess and what led you to it.
 # The answer comes at the end of this lesson.
 #
-# People read such maps in papers and blogs every day.
-# They find a dark cell and write that the model “connects” two words, or “understands” a phrase.
+# People find a dark cell in such a map and write that the model “connects” two words.
 # Perhaps it does.
 # What does a dark cell prove?
 #
@@ -18,10 +17,10 @@
 # and from [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
 #
 # **You will be able to:** read a cell, a row and a column of any heatmap,
-# say what a colour can and cannot tell you when no scale is given, test a pattern against chance,
+# say what a colour tells you without a scale, test a pattern against chance,
 # and find out whether a dark cell matters by taking it away.
 #
-# **Time:** 46 minutes in class, or 85 on your own with the exercises.
+# **Time:** 50 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 15.
 
 # %% setup
@@ -64,14 +63,12 @@ show_figure(fig, "4.1")
 #
 # ## A map with known answers
 #
-# To learn to read a map, we need one for which we know the correct answers.
-# So we trained a toy translator, from English into French, on sentences of a small grammar.
+# We trained a toy translator, from English into French, on sentences of a small grammar.
 # Before it writes a French word,
 # it makes a query from the French words so far and looks at the English sentence.
 # Attention is its only view of that sentence.
-# (With queries from one text and keys and values from another,
-# this is [cross-attention](glossary.ipynb#cross-attention); with all three from the same text,
-# it is self-attention.)
+# (With queries from another text than keys and values,
+# this is [cross-attention](glossary.ipynb#cross-attention).)
 
 # %% translate
 translation = load_translator(0).translate("the black cat sees a small house")
@@ -79,26 +76,22 @@ french, english = translation.french, translation.english
 ax = plot_attention(translation.weights, queries=french, keys=english)
 show_figure(ax, "4.2")
 
-# %% read-map [markdown] above="The darkest cells of"
+# %% read-map [markdown] above="To read a cell"
 # Each row belongs to a query: the step in which the translator wrote that French word.
 # A row sums to 1, because a query shares its attention among the keys.
 # Each column belongs to a key, an English word, and need not sum to 1.
 #
 # To read a cell, name its query and its key: “when it wrote *chat*,
 # the translator gave 0.98 of its attention to *cat*”.
-# The darkest cells of *chat* and *noir* are not on the diagonal,
-# because French puts *noir* after its noun.
-# The full stop translates no English word, and its row has no clear favourite.
+# (The darkest cells of *chat* and *noir* leave the diagonal: French puts *noir* after its noun.)
 #
 # ## What does a colour say?
 #
-# Our map has numbers in its cells.
-# A larger map has no room for them, and only the colours are left.
+# A larger map has no room for numbers, and only the colours are left.
 # The usual plotting functions, seaborn’s `heatmap` and matplotlib’s `imshow`,
 # *fit* the colours to each table:
 # one end of the scale stands for its smallest number and the other for its largest.
-# In the default colours of both, it is the *smallest* number that is dark.
-# Here we use blues, in which dark is large.
+# By default the *smallest* is dark in both; we use blues, in which dark is large.
 
 # %% ask-darkest
 predict("04/darkest-cell")
@@ -142,10 +135,9 @@ show_figure(axes[0], "4.3")
 # the scale for weights runs from 0 to 1 unless a colour bar says otherwise,
 # and pictures that are meant to be compared share one scale.
 #
-# Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row:
-# one divided by the number of keys that the query may attend to.
-# With 4 keys, a weight of 0.25 means “no preference”.
-# With 100 keys, a weight of 0.25 is a strong one.
+# Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row,
+# one divided by the number of its keys: 0.25 means “no preference” among 4 keys,
+# and is strong among 100.
 
 # %% could-it-be-chance [markdown]
 # ## Could it be chance?
@@ -154,8 +146,7 @@ show_figure(axes[0], "4.3")
 # Here is a story about it: “Queries 2 and 3 both attend most to key 3.
 # The last word of a sentence often holds the clue, and the model has learned that.”
 # Nothing here has learned anything.
-# Is the pattern rare?
-# Let us draw 2,000 such tables.
+# Is the pattern rare among 2,000 such tables?
 
 # %% ask-chance
 predict("04/chance-of-agreement")
@@ -191,55 +182,25 @@ def draw(fig, table):
 
 live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random queries.")
 
-# %% causal-chance [markdown] answers="04/chance-of-agreement"
-# A mask makes patterns too.
-# Here are 2,000 random tables of eight tokens under a causal mask,
-# which lets no token attend to a later one.
-
-# %% causal-noise
-torch.manual_seed(0)
-queries, keys = torch.randn(2, 2000, 8, 8)
-scores = attention_scores(queries, keys).masked_fill(~causal_mask(8), -torch.inf)
-causal = attention_weights(scores)  # (2000, 8, 8)
-lines = ["largest weight in the row", "sum of the column"]
-means = torch.stack([causal.amax(dim=-1).mean(dim=0), causal.sum(dim=-2).mean(dim=0)])
-Table(lines, [f"token {i}" for i in range(8)], means)
-
-# %% evidence [markdown] above="Token 0 gets the" answers="04/chance-of-agreement"
-# The first row always holds a 1.00, because token 0 has only itself to attend to,
-# and the next rows are dark because they have few keys.
-# Token 0 gets the most attention, about 2.72 on average.
-# This needs no simulation.
-# No key is special in these tables, so on average each of the $n$ keys of a row gets $1/n$.
-# Token 0 may be looked at from rows of 1, 2, ..., 8 keys: $1 + 1/2 + \dots + 1/8 = 2.718$.
-# Token 7 is in the last row only, with $1/8$.
-# So before you say that a model concentrates on the first word,
-# compare its columns with these sums.
-
-# %% what-would-be-evidence [markdown] below="We take 200 sentences"
+# %% what-would-be-evidence [markdown] below="We trained eight translators"
 # ## What would be evidence?
 #
 # A pattern is evidence if you name it **before** you look, find it in **many inputs**,
 # and find it more often than in a **baseline**.
 # For the translator we can say in advance where each step should look:
 # at the English word that the French word translates, its *partner*.
-# In what share of the rows is the darkest cell in the partner’s column?
 #
-# We trained eight translators, on the same sentences in the same order.
-# They differ only in the random numbers with which they started.
-# We take 200 sentences on which none of them was trained.
+# We trained eight translators, which differ only in the random numbers with which they started.
+# We take 200 sentences on which none was trained, and three baselines:
+# translator 0 before its training, the English word in the *same position*,
+# and a word picked at random (*uniform share*).
 
 # %% unseen
 # these seeds made the batches of 64 sentences for the training
 trained_on = {s.english for seed in range(1500) for s in make_sentences(64, seed=seed)}
 unseen = [s for s in make_sentences(1000, seed=1500) if s.english not in trained_on]
 sentences = unseen[:200]
-sentences[0]  # with its translation and, for each French word, its partner
-
-# %% ask-partner [markdown]
-# Below the translators stand three baselines: *untrained* is translator 0 before its training,
-# *same position* always picks the English word in the position of the French one,
-# and *uniform share* is the chance that a word picked at random is the partner.
+sentences[0]  # with its translation and the partners of the French words
 
 
 # %% on-partner
@@ -265,24 +226,19 @@ pd.DataFrame(hits).groupby(kinds_of_words(sentences)).mean().T.round(2)
 # in all eight translators.
 # The same position is right in only 51% of these rows, and the untrained translator in 19%.
 # So this is evidence.
-#
-# For articles, no number of the table can be evidence:
-# they stand in the same position in both languages, so that baseline is right every time.
-# But they show something else, and we saw it only after looking.
-# Every French noun is masculine or feminine, and its article agrees with it:
-# *the* is *le* with *chat* (cat) and *la* with *vache* (cow), and *a* is *un* or *une*.
-# Five of the translators attend most to the partner of *la* and *une*,
+# For articles no number here is evidence, since their position is always the same.
+# But we saw something in them, after looking.
+# A French article agrees with its noun: *le chat* (cat) but *la vache* (cow).
+# Five translators attend most to the partner of *la* and *une*,
 # but rarely to that of *le* and *un*.
-# The other three do the opposite.
-# Yet none of the eight makes an error in the 200 sentences.
+# The other three do the opposite, and none of the eight makes an error.
 
 # %% hide [markdown] below="In all 200 sentences"
 # ## Take the cell away
 #
-# It does not follow that a translator *uses* these cells.
-# To find out, we take a cell away and see what it writes then.
+# Does a translator *use* such a cell?
 # To *hide* a cell means to mask it: the softmax then shares out its weight among the other words.
-# In all 200 sentences, we hide the cell of the noun in the row of its article.
+# In all 200 sentences, we hide the noun in the row of its article, and see what is written then.
 
 # %% hide-one
 articles = ["la", "le", "un", "une"]
@@ -306,18 +262,17 @@ pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="r
 
 # %% hide-many [markdown] above="Without its noun, every"
 # Without its noun, every article becomes feminine in five translators and masculine in three.
-# (If we keep the weights and set the value of the noun to 0, the articles are the same.)
 # So each translator writes the article of one gender unless it finds a noun of the other.
 # *Which* gender that is was decided by the random numbers of the start.
-# All of this describes single models: another one, trained in the same way,
-# may do the same work in the opposite way.
+# Another model that works just as well may do it in the opposite way.
 #
 # And a pale cell does not prove that the word in its column plays no part.
 # When the five write the first article of a sentence,
 # a feminine noun gets at most 0.21 of the weight, and a masculine one at least 0.47:
 # the pale cell is how they notice that nothing has to be changed.
 #
-# One caution: the training never hid a cell, so the translators are on unknown ground here.
+# (The training never hid a cell, so the translators are on unknown ground here.
+# If we keep the weights and set the value of the noun to 0, the articles are the same.)
 
 # %% values [markdown] below="In head 6 of"
 # ## What a weight multiplies
@@ -325,7 +280,6 @@ pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="r
 # A weight is only the share that is taken of a value.
 # The output of a head is a sum with one term for each key, its weight times its value.
 # Is the term of a dark cell a long one?
-#
 # In head 6 of the trained layer, every token of our sentence gives its largest weight to `[CLS]`.
 # (The matrix `v_proj` makes the values of all twelve heads at once, in 32 columns for each head.)
 
@@ -357,9 +311,7 @@ display(show_figure(ax, "4.4"), lengths)
 
 
 # %% see-carried
-def zeroing(
-    weights, values
-):  # (L, S): how far each output moves without the term of a key
+def zeroing(weights, values):  # (L, S): how far each output moves if a value is 0
     return weights * values.norm(dim=-1)
 
 
@@ -367,7 +319,6 @@ def hiding(weights, values):  # (L, S): how far each output moves if a key is hi
     return weights / (1 - weights) * torch.cdist(weights @ values, values)
 
 
-# %% count-rows
 def rows_of_marker(heads, way):  # in how many rows [CLS] moves the output most
     rows = 0
     for weights, values in heads:
@@ -376,6 +327,7 @@ def rows_of_marker(heads, way):  # in how many rows [CLS] moves the output most
     return rows
 
 
+# %% count-rows
 texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
 stored = [head_six(text)[1:] for text in texts]
 mean = torch.cat([v[1:-1] for _, v in stored]).mean(dim=0)  # the mean value of a word
@@ -423,20 +375,17 @@ show_figure(axes[0], "4.5")
 # Hiding does not depend on it, and finds `[CLS]` in 141 rows.
 # But with the values shuffled it would be about 210: for the weight that it takes,
 # `[CLS]` moves the output *less* than another value would.
-#
-# A dark cell may matter little, then, and how much depends on what takes its place.
-# A key with a large weight and little to say is called an attention sink; lesson 10 returns to it.
+# How much a dark cell matters depends on what takes its place.
 
 # %% the-answer [markdown]
 # ## So what does a dark cell prove?
 #
 # One thing: in this row, the query gave this key a larger share than it gave to the keys of the
 # paler cells.
-# The scale says how much larger.
 # Everything else needs a test: random tables for chance, a baseline for a pattern,
 # another trained model for a rule, and for what a cell does, taking it away.
 #
-# And what about the two maps from the beginning?
+# And the two maps from the beginning?
 
 # %% reveal
 which = ["trained", "noise"]
@@ -447,46 +396,45 @@ Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
 # %% reveal-read [markdown] above="One map of one"
 # One reason for a guess can be checked.
-# The sentence contains the word *the* twice, and in the trained map, that of head 3,
-# these two rows are nearly the same: column by column, they differ by at most 0.05.
-# In the noise, the two queries were drawn separately, and the rows have nothing in common.
-#
+# In the trained map, that of head 3, the two rows of *the* are nearly the same: column by column,
+# they differ by at most 0.05.
+# In the noise they have nothing in common.
 # But we found this reason only after looking, and in head 2 of the same layer it fails:
 # there the two rows share no cell.
 # (They do share a rule, and the table shows it: which?)
-# So the map does not prove that a model was trained,
-# nor does a dark cell in it prove that the model “connects” two words.
+#
+# So neither the map nor a dark cell in it proves that a model was trained,
+# or that it “connects” two words.
 # One map of one sentence shows where each row put its weight, and proves nothing more.
 
 # %% further [markdown]
 # ## Further
 #
-# ### A dark diagonal
+# ### The first words of a causal map
 #
-# In self-attention a dark diagonal means that every token attends most to itself.
-# Is that a finding?
-# It depends on how the queries and keys are computed.
-# Here are 100 sentences of ten random tokens, first with query = key = token,
-# and then with one random matrix for the queries and another for the keys,
-# as in a layer before training (lesson 6).
-# How often is the weight on the diagonal the largest in its row?
+# A mask makes patterns too.
+# Here are 2,000 random tables of eight tokens under a causal mask,
+# which lets no token attend to a later one.
 
-# %% diagonal
+# %% causal-noise
 torch.manual_seed(0)
-many_x = torch.randn(100, 10, 64)  # (N, L, E)
-W_Q, W_K = torch.randn(2, 100, 64, 64) / 8  # two matrices for each sentence
-same_vectors = attention_scores(many_x, many_x).argmax(dim=-1)
-two_matrices = attention_scores(many_x @ W_Q, many_x @ W_K).argmax(dim=-1)
-for favourite_keys in (same_vectors, two_matrices):
-    print((favourite_keys == torch.arange(10)).float().mean())
+queries, keys = torch.randn(2, 2000, 8, 8)
+scores = attention_scores(queries, keys).masked_fill(~causal_mask(8), -torch.inf)
+causal = attention_weights(scores)  # (2000, 8, 8)
+lines = ["largest weight in the row", "sum of the column"]
+means = torch.stack([causal.amax(dim=-1).mean(dim=0), causal.sum(dim=-2).mean(dim=0)])
+Table(lines, [f"token {i}" for i in range(8)], means)
 
-# %% diagonal-read [markdown]
-# Without the matrices, the dot product of a random token with itself is its squared length,
-# about 64.
-# With another token it is a sum of 64 random products, which is about 0, give or take 8.
-# So with 64 features, the diagonal is dark before anything has been learned.
-# With two random matrices, it holds the largest weight in 10% of the rows, as it would by chance.
-# Before you read something into a diagonal, ask what untrained layers of the same kind do.
+# %% evidence [markdown]
+# The first row always holds a 1.00, because token 0 has only itself to attend to,
+# and the next rows are dark because they have few keys.
+# Token 0 gets the most attention, about 2.72 on average.
+# This needs no simulation.
+# No key is special in these tables, so on average each of the $n$ keys of a row gets $1/n$.
+# Token 0 may be looked at from rows of 1, 2, ..., 8 keys: $1 + 1/2 + \dots + 1/8 = 2.718$.
+# Token 7 is in the last row only, with $1/8$.
+# So before you say that a model concentrates on the first word,
+# compare its columns with these sums.
 
 # %% whose-column [markdown]
 # ### Whose column is it?
@@ -758,14 +706,14 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # Lesson 5, [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **50 minutes.**
 # The two maps, with a show of hands (write the result on the board): 4.
-# The translator and the colours: 9.
-# Chance and the slider: 13.
-# Evidence and taking the cell away: 9.
-# The values of head 6: 8.
+# The translator and the colours: 10.
+# Chance and the slider: 14.
+# Evidence and taking the cell away: 10.
+# The values of head 6: 9.
 # The answer: 3.
 # Set “Further” as homework.
 #
