@@ -127,6 +127,10 @@ def check_sharp_factor(factor: float) -> str:
         "The lengths belong to the keys, so each column has one. Here each row has one.": (
             lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
         ),
+        "You hid the key, and its weight went to the others. Here the weights stay as they are, "
+        "and one value becomes 0.": lambda weights, value: (
+            weights / (1 - weights) * torch.cdist(weights @ value, value)
+        ),
     },
     what="contributions",
     axes=("sentence", "head", "query", "key"),

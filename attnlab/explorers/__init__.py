@@ -12,7 +12,6 @@ be given at the start, set from Python and read back::
 from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
-from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.heads import HeadsExplorer

@@ -4,7 +4,6 @@ import pytest
 
 from attnlab import explorers
 from attnlab.explorers import (
-    CrossExplorer,
     HeadsExplorer,
     MaskExplorer,
     RealHeadsExplorer,
@@ -26,7 +25,6 @@ STATES = [
     MaskExplorer(ask=False, fill="0 after", toggled=[(0, 5)]),
     HeadsExplorer(ask=False, way="shortcut", step="merge"),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
-    CrossExplorer(ask=False, question="doing what?"),
     MaskExplorer(),
 ]
 # Texts that reach beyond their own box, which cuts them off or lets them run into the next; names
@@ -130,7 +128,7 @@ def test_one_button_makes_all_cards_large_and_small_again(page):
 
 
 # Together they hold every kind of panel and of control.
-FEW = [ScalingExplorer, SoftLookupExplorer, CrossExplorer, RowExplorer, RealHeadsExplorer]
+FEW = [ScalingExplorer, SoftLookupExplorer, RowExplorer, RealHeadsExplorer]
 
 
 @pytest.mark.parametrize(("background", "some"), [("#ffffff", FEW), ("#111111", FEW[:3])])

@@ -9,13 +9,11 @@ import torch
 from attnlab.explorers import (
     CacheExplorer,
     CostExplorer,
-    CrossExplorer,
     HeadsExplorer,
     RowExplorer,
     ScalingExplorer,
 )
 from attnlab.explorers.frame.controls import Choice, Slider, controls_of
-from tests.browser.pages import close
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024),
@@ -23,7 +21,6 @@ STATES = [
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
-    CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]
 
@@ -143,17 +140,6 @@ def check_strips(shown, _panel, values, explorer):
         wanted = [*row["cells"], row["sum"]]
         assert texts == (wanted if row["step"] <= explorer.step else [""] * len(wanted))
     assert shown.locator("[aria-current=step]").inner_text().startswith(f"{explorer.step} ")
-
-
-def check_crossing(shown, _panel, _values, explorer):
-    """A line to each key, as wide as its weight."""
-    ends = (
-        "e => [e.x1.baseVal.value, e.x2.baseVal.value, parseFloat(getComputedStyle(e).strokeWidth)]"
-    )
-    result = explorer.result
-    row, start = result.weights[result.picked], 100 * (result.picked + 0.5) / len(result.queries)
-    wanted = [[start, 100 * (j + 0.5) / len(row), 30 * weight] for j, weight in enumerate(row)]
-    close(read(shown.locator(".pull"), ends), wanted, 0.02)
 
 
 CHECKS = {
