@@ -10,7 +10,6 @@ from attnlab.exercises.lesson_01 import (
     check_attention_from_exp,
     check_mended,
     check_query_for_awesome,
-    check_zero_query,
 )
 from attnlab.exercises.lesson_02 import (
     check_divided_once,

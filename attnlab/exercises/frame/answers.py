@@ -309,4 +309,9 @@ def first_difference(
     }
     where = (f"{axis} {at}" for axis, at in zip(axes[-right.ndim : -1], place, strict=True))
     caption = ", ".join(("The first difference", *where))
-    return table(f"{caption}:", rows, names[part])
+    evidence = table(f"{caption}:", rows, names[part])
+    yours, correct = evidence.cells()
+    if yours != correct:
+        return evidence
+    off_by = (got - right)[tuple(place)][part].tolist()  # the digits shown do not tell them apart
+    return table(f"{caption}:", {**rows, "yours - correct": off_by}, names[part])
