@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from attnlab.explorers.frame import bundle
 from tools.build.figures import extract
 from tools.build.proofs import Proof, proofs_of
 from tools.build.sources import (
@@ -57,9 +57,6 @@ AT_ONCE = 2  # lessons that are built at the same time
 # torch and its library for matrices then use none of the instructions that differ from one
 # processor to the next; either is ignored where it does not apply.
 OLDER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
-LIBRARY = re.compile(
-    r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
-)
 READING = threading.Lock()  # some Pythons fail when two threads parse code at once
 
 
@@ -158,7 +155,7 @@ def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     found = copy.deepcopy(join_streams(outputs))
     for output in found:
         if page := html_of(output):
-            output.data["text/html"] = LIBRARY.sub("", page)
+            output.data["text/html"] = bundle.without_library(page)
     return found
 
 

@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from attnlab.display import folds
+from tools.build.prose import MARKDOWN
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     ROOT,
@@ -54,9 +56,6 @@ SLIDES = ROOT / "slides"
 REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.js
 LEFT_OUT = {"Further", "Exercises", "Sources", "Next"}  # sections
 MOST_LINES = 18  # of code that is shown together
-HEADING_OR_FORMULA = re.compile(
-    r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
-)
 
 
 @dataclass
@@ -98,16 +97,17 @@ class Deck:
         """Take prose, which is said: its formulas are slides, and it may name sentences."""
         if not self.slides:
             self.add("title")
-        text, marks = cell.source, marks_of(cell)
-        while text:
-            found = HEADING_OR_FORMULA.search(text)
-            marks = self.say(text[: found.start()] if found else text, marks)
-            if found and found["heading"]:
-                self.section = found["heading"]
-            elif found and self.is_shown:
-                self.add("formula", self.page.prose(found["formula"]))
-            text = text[found.end() :] if found else ""
-        for _, words in marks:
+        lines, start, marks = cell.source.split("\n"), 0, marks_of(cell)
+        for opening, text in pairwise(MARKDOWN.parse(cell.source)):
+            is_heading = opening.tag in ("h1", "h2") and opening.type == "heading_open"
+            if text.level == 1 and (is_heading or text.content.startswith("$$")):
+                marks = self.say("\n".join(lines[start : opening.map[0]]), marks)
+                start = opening.map[1]
+                if is_heading:
+                    self.section = text.content
+                elif self.is_shown:
+                    self.add("formula", self.page.prose(text.content))
+        for _, words in self.say("\n".join(lines[start:]), marks):
             raise LessonError(f"no sentence of the cell {cell.id!r} begins with {words!r}.")
 
     def say(self, prose: str, marks: list[tuple[str, str]]) -> list[tuple[str, str]]:

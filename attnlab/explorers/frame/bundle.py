@@ -31,6 +31,8 @@ from attnlab.display.figure import picture_html
 SHARED = Path(__file__).with_name("js")  # the modules that explorers share
 OWN = SHARED.parent.parent  # each explorer's own module lies beside it
 START = "page"  # the module that looks for explorers in a page and starts them
+DEFINES = "globalThis.attnlabModules ??= {};"  # how the script that defines modules begins
+WAKES = "globalThis.attnlabModules?."  # and the script that starts their explorers, after it
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(?:frame/js/)?(\w+)\.mjs";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
@@ -134,8 +136,14 @@ def library(modules: tuple[str, ...]) -> str:
     A module whose imports are missing, because the output that carries them was deleted or has not
     come yet, waits until another script of the page brings them.
     """
-    start = "globalThis.attnlabModules ??= {};\nglobalThis.attnlabParts ??= {};"
+    start = f"{DEFINES}\nglobalThis.attnlabParts ??= {{}};"
     return "\n".join([start, *(joined(name) for name in modules), MAKE])
+
+
+def without_library(page: str) -> str:
+    """Return a stored page without the modules that only the first explorers of a kernel carry."""
+    first, *others = page.split(DEFINES)
+    return first + "".join(WAKES + part.partition(WAKES)[2] for part in others)
 
 
 def widget_script(name: str) -> str:
@@ -148,7 +156,7 @@ def widget_script(name: str) -> str:
 
 def wake() -> str:
     """Return the script that starts the explorers of the page whose modules have come."""
-    return f'globalThis.attnlabModules?.["{key_of(START)}"]?.wake(attnlabModules);'
+    return f'{WAKES}["{key_of(START)}"]?.wake(attnlabModules);'
 
 
 def not_yet_stored(name: str) -> tuple[str, ...]:

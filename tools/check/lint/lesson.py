@@ -16,15 +16,10 @@ from nbformat import NotebookNode
 
 from tools.build.figures import Figure, figures_in
 from tools.build.proofs import Proof, proofs_of
+from tools.build.prose import MARKDOWN
 from tools.build.sources import LessonError, from_root, is_lesson, read_notebook, unfold
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
-FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
-CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
-HTML_CODE = re.compile(r"<(code|pre)\b.*?</\1>", re.DOTALL)
-LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
-TAG = re.compile(r"</?[A-Za-z][^>]*>")
-HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begins
 
 
@@ -142,15 +137,12 @@ def headings(cell: NotebookNode) -> list[tuple[int, str]]:
     """Return the level and the text of each heading of a cell; a code cell has none."""
     if cell.cell_type != "markdown":
         return []
-    found = HEADING.findall(FENCE.sub("", cell.source))
-    return [(len(marks), title) for marks, title in found]
-
-
-def without_code(text: str) -> str:
-    """Return a markdown text without fenced code and code spans."""
-    for pattern in (FENCE, HTML_CODE, CODE_SPAN):
-        text = pattern.sub(" ", text)
-    return text
+    pairs = pairwise(MARKDOWN.parse(cell.source))
+    return [
+        (int(mark.tag[1]), title.content)
+        for mark, title in pairs
+        if title.level == 1 and mark.type == "heading_open"
+    ]
 
 
 def _strings(entry: object) -> Iterator[str]:

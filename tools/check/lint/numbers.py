@@ -9,23 +9,21 @@ predictions and the captions of figures need backing too, and give none.
 from __future__ import annotations
 
 import ast
-import html
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
+from tools.build.prose import MARKDOWN
 from tools.build.sources import html_of
 from tools.check.lint.lesson import (
-    LINK,
-    TAG,
     Lesson,
     Note,
     parse_code,
     prediction_keys,
-    without_code,
 )
 
 REACH = 3  # code cells before and after
@@ -42,15 +40,14 @@ LABELS = re.compile(
 IGNORED = (
     re.compile(r"https?://\S+"),
     LABELS,
-    re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
-    re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
-    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*(?:\n.+)*"),
+    re.compile(r"^ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
+    re.compile(r"\([0-9]+ minutes?\)|^\s*Time:.*(?:\n.+)*", re.MULTILINE),
     re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
     re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
 )
-LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
-HIDDEN_HTML = re.compile(r"<!--.*?-->|<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+IN_NO_SENTENCE = "code, pre, a[href*='.ipynb']"  # of a text: other lessons have their own numbers
+UNSEEN = "figcaption, script, style"  # of an output: a caption backs nothing
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
 
@@ -88,8 +85,7 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
 
 def numbers_in(source: str) -> list[Number]:
     """Return the numbers in the prose of a markdown text."""
-    text = LESSON_LINK.sub(" ", without_code(source))
-    text = TAG.sub(" ", LINK.sub(r"\g<text>", text)).replace("{,}", ",")
+    text = _text_of(MARKDOWN.render(source), IN_NO_SENTENCE).replace("{,}", ",")
     for pattern in IGNORED:
         text = pattern.sub(" ", text)
     return [_number(found) for found in NUMBER.finditer(text)]
@@ -159,7 +155,14 @@ def _checks(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _shown(output: NotebookNode) -> str:
     """Return what a reader sees of a stored output, without the captions of figures."""
-    page = HIDDEN_HTML.sub(" ", html_of(output))
-    plain = output.get("data", {}).get("text/plain", "")
+    page, plain = html_of(output), output.get("data", {}).get("text/plain", "")
     said = output.get("text") or output.get("evalue")  # a traceback counts lines
-    return said or (html.unescape(TAG.sub(" ", page)) if page else plain)
+    return said or (_text_of(page, UNSEEN) if page else plain)
+
+
+def _text_of(page: str, without: str) -> str:
+    """Return the text of HTML without some of its elements, which a selector names."""
+    soup = BeautifulSoup(page, "html.parser")
+    for element in soup.select(without):
+        element.replace_with(" ")
+    return soup.get_text(" ")
