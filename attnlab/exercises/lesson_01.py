@@ -40,7 +40,7 @@ def no_third(weights: Tensor) -> str:
 @Value(
     read=three_weights,
     right=[1 / 3] * 3,
-    near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
+    near=lambda weights, slip: bool((weights - torch.as_tensor(slip)).abs().max() < 0.007),
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
         "0 is 1. The three weights must sum to 1.": [0, 0, 0],

@@ -95,7 +95,7 @@ def is_folded(cell: NotebookNode) -> bool:
 
 def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
     """Return all outputs of a notebook, in order."""
-    return [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
 def facts_of(output: NotebookNode) -> NotebookNode:
@@ -191,8 +191,8 @@ def fold(cell: NotebookNode) -> NotebookNode:
         return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
     if cell.cell_type != "code" or "solution" not in tags(cell):
         return cell
-    texts = [one.get("text") or one.get("evalue") or one.data["text/plain"] for one in cell.outputs]
-    parts = "\n\n".join(text.strip("\n") for text in texts).split("\n\n")
+    said = [out.get("text") or out.get("evalue") or out.data["text/plain"] for out in cell.outputs]
+    parts = "\n\n".join(text.strip("\n") for text in said).split("\n\n")
     if "check_" in cell.source and not any(": correct. " in part for part in parts):
         raise LessonError(f"a solution is not accepted by its check: {' '.join(parts)}")
     # a sentence is prose; a table, or what else is printed, is a block
@@ -240,7 +240,7 @@ def join_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
 def outputs_in(messages: Iterable[dict]) -> list[NotebookNode]:
     """Return the outputs that a kernel sent, in their order, which nbval itself does not keep."""
     kinds = {"display_data", "error", "execute_result", "stream"}
-    return join_streams(output_from_msg(one) for one in messages if one["msg_type"] in kinds)
+    return join_streams(output_from_msg(sent) for sent in messages if sent["msg_type"] in kinds)
 
 
 def plain_traceback(traceback: Iterable[str]) -> list[str]:

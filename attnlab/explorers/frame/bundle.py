@@ -120,7 +120,7 @@ def joined(name: str) -> str:
             f"or class, got {wrong.group()!r}."
         )
     body = f"{text}\nreturn {{ {', '.join(exported)} }};"
-    needed = json.dumps([key_of(one) for one in imports_of(name)])
+    needed = json.dumps([key_of(needed_name) for needed_name in imports_of(name)])
     part = f'attnlabParts["{key_of(name)}"] ??= [{needed}, () => {{\n{body}\n}}];'
     return part.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
@@ -148,7 +148,7 @@ def without_library(page: str) -> str:
 
 def widget_script(name: str) -> str:
     """Return the script of a live widget: the library and what anywidget asks for."""
-    start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
+    start, module = (f'attnlabModules["{key_of(part)}"]' for part in ("base", name))
     render = f"keepState(model);\n  return {start}.mount({module}, model, el);"
     export = f"export default {{ render: ({{ model, el }}) => {{\n  {render}\n}} }};\n"
     return "\n".join([library(modules_of(name)), wake(), browser.read(browser.SHARED), export])
@@ -161,8 +161,8 @@ def wake() -> str:
 
 def not_yet_stored(name: str) -> tuple[str, ...]:
     """Return the modules that no output of this kernel carries yet, and note them as stored."""
-    missing = tuple(one for one in modules_of(name) if key_of(one) not in _stored)
-    _stored.update(key_of(one) for one in missing)
+    missing = tuple(module for module in modules_of(name) if key_of(module) not in _stored)
+    _stored.update(key_of(module) for module in missing)
     return missing
 
 
@@ -218,9 +218,9 @@ def sendable(value: object) -> object:
     if isinstance(value, Tensor):
         value = value.detach().to("cpu", torch.float64).tolist()
     if isinstance(value, Mapping):
-        return {str(name): sendable(one) for name, one in value.items()}
+        return {str(name): sendable(part) for name, part in value.items()}
     if isinstance(value, tuple | list | range):
-        return [sendable(one) for one in value]
+        return [sendable(part) for part in value]
     if not isinstance(value, float):
         return value
     if math.isfinite(value):
@@ -255,5 +255,5 @@ def numbers(values: Tensor, digits: int = 4) -> list:
 
 def _rounded(value: list | float, digits: int) -> list | float | str:
     if isinstance(value, list):
-        return [_rounded(one, digits) for one in value]
+        return [_rounded(part, digits) for part in value]
     return round(value, digits) if math.isfinite(value) else sendable(value)

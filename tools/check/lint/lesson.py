@@ -96,13 +96,13 @@ class Lesson:
         return [
             *((n, cell.source) for n, cell in self.markdown),
             *((n, text) for n, key in asked for text in self.questions[key]),
-            *((n, text) for n, one in self.figures for text in (one.caption, one.alt)),
+            *((n, text) for n, figure in self.figures for text in (figure.caption, figure.alt)),
         ]
 
     @cached_property
     def figures(self) -> list[tuple[int, Figure]]:
         """The numbered figures, with the numbers of cells."""
-        return [(n, one) for n, output in self.outputs for one in figures_in(output)]
+        return [(n, figure) for n, output in self.outputs for figure in figures_in(output)]
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
@@ -128,8 +128,8 @@ class Lesson:
         if self.questions_file.is_file():
             asked = self.questions_file.read_text(encoding="utf-8").splitlines()
             known += [(self.questions_file, i, line) for i, line in enumerate(asked, start=1)]
-        found = ((file, i) for file, i, line in known if note.quote and note.quote in line)
-        file, place = next(found, (source, start))
+        places = ((file, i) for file, i, line in known if note.quote and note.quote in line)
+        file, place = next(places, (source, start))
         return f"{from_root(file)}:{place}"
 
 
@@ -171,8 +171,8 @@ def prediction_keys(source: str) -> tuple[str, ...]:
 
 def answer_key(cell: NotebookNode) -> str:
     """Return the key of the prediction that a cell answers, or an empty text."""
-    found = re.match(r"%%answer +(\S+)", cell.source)
-    return found[1] if found and cell.cell_type == "code" else ""
+    match = re.match(r"%%answer +(\S+)", cell.source)
+    return match[1] if match and cell.cell_type == "code" else ""
 
 
 @cache

@@ -19,12 +19,7 @@ from nbformat import NotebookNode
 
 from tools.build.prose import MARKDOWN
 from tools.build.sources import html_of
-from tools.check.lint.lesson import (
-    Lesson,
-    Note,
-    parse_code,
-    prediction_keys,
-)
+from tools.check.lint.lesson import Lesson, Note, parse_code, prediction_keys
 
 REACH = 3  # code cells before and after
 DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
@@ -60,12 +55,12 @@ class Number(NamedTuple):
     signed: bool
     percent: bool
 
-    def equals(self, other: float) -> bool:
-        """Return whether ``other`` rounds to this number; the sign counts where it is written."""
-        found = other if self.signed else abs(other)
+    def equals(self, value: float) -> bool:
+        """Return whether ``value`` rounds to this number; the sign counts where it is written."""
+        value = value if self.signed else abs(value)
         sizes = [1.0, 0.01] if self.percent else [1.0]
         return any(
-            abs(found - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
+            abs(value - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
             for size in sizes
         )
 
@@ -74,10 +69,11 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that every number in the text is computed or asserted nearby, or declared."""
     evidence = cache(lambda k: evidence_of(lesson, k))
     for n, text in lesson.texts:
-        declared = {one.value for one in numbers_declared(lesson, n)}
-        open_ones = [one for one in numbers_in(text) if one.value not in declared]
-        near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
-        missing = (one.text for one in open_ones if not any(map(one.equals, set().union(*near))))
+        declared = {number.value for number in numbers_declared(lesson, n)}
+        undeclared = [number for number in numbers_in(text) if number.value not in declared]
+        near = [evidence(k) for k in _near(lesson, n)] if undeclared else []
+        known = set().union(*near)
+        missing = (number.text for number in undeclared if not any(map(number.equals, known)))
         for number in dict.fromkeys(missing):
             text = f"the number {number} is in no assert, output or list of numbers nearby."
             yield Note(n, text, number)
@@ -88,7 +84,7 @@ def numbers_in(source: str) -> list[Number]:
     text = _text_of(MARKDOWN.render(source), IN_NO_SENTENCE).replace("{,}", ",")
     for pattern in IGNORED:
         text = pattern.sub(" ", text)
-    return [_number(found) for found in NUMBER.finditer(text)]
+    return [_number(match) for match in NUMBER.finditer(text)]
 
 
 def numbers_declared(lesson: Lesson, n: int) -> list[Number]:
@@ -104,10 +100,10 @@ def evidence_of(lesson: Lesson, n: int) -> set[float]:
     if cell.cell_type == "code" and not prediction_keys(cell.source):
         trees.append(parse_code(cell.source))
         for text in map(_shown, cell.get("outputs", [])):
-            evidence.update(_number(found).value for found in NUMBER.finditer(text))
+            evidence.update(_number(match).value for match in NUMBER.finditer(text))
     for tree in trees:
-        evidence.update(one for one in _literals(tree) if float(one).is_integer())
-        evidence.update(one for check in _checks(tree) for one in _literals(check))
+        evidence.update(number for number in _literals(tree) if float(number).is_integer())
+        evidence.update(number for check in _checks(tree) for number in _literals(check))
     return evidence
 
 
@@ -120,12 +116,12 @@ def _near(lesson: Lesson, n: int) -> list[int]:
     return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k] == section})
 
 
-def _number(found: re.Match[str]) -> Number:
-    digits, exponent = found["digits"].replace(",", ""), int(found["exponent"] or 0)
-    signed, percent = bool(found["sign"]), bool(found["percent"])
-    text = f"{'-' if signed else ''}{found['digits']}"
-    if found["exponent"]:
-        text += f"e{found['exponent']}"
+def _number(match: re.Match[str]) -> Number:
+    digits, exponent = match["digits"].replace(",", ""), int(match["exponent"] or 0)
+    signed, percent = bool(match["sign"]), bool(match["percent"])
+    text = f"{'-' if signed else ''}{match['digits']}"
+    if match["exponent"]:
+        text += f"e{match['exponent']}"
     value, unit = float(f"{digits}e{exponent}"), 10.0 ** (exponent - len(digits.partition(".")[2]))
     # Too much would round to 0, 1 or 2: any weight, for one.
     tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit

@@ -227,13 +227,13 @@ class PageExporter(TemplateExporter):
         self.register_filter("stored", stored)
         # the template asks for both when it has been through the cells
         self.environment.globals.update(
-            contents=lambda: [one for one in prose.headings if one.level in SECTIONS],
+            contents=lambda: [heading for heading in prose.headings if heading.level in SECTIONS],
             meanings=lambda: {
                 place: self.meanings[place] for place in used if place in self.meanings
             },
         )
         card = next(card for card in cards if card.stem == path.stem)
-        series = [one for one in cards if one.number]
+        series = [card for card in cards if card.number]
         here = series.index(card) if card.number else len(series)
         resources = {
             "card": card,
@@ -283,17 +283,17 @@ def pages(
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     figures = {page_name(path.stem): figures_of(path) for path in paths}
-    hero = next((one for ours in figures.values() for one in ours if one.number == HERO), None)
+    hero = next((figure for ours in figures.values() for figure in ours if figure.number == HERO), None)
     exporter.previews = {page: ours[0] for page, ours in figures.items() if ours}
     exporter.previews |= {INDEX: hero} if hero else {}
-    lessons = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in paths}
+    lessons = {page_name(path.stem): exporter.lesson(path, cards, frames(path)) for path in paths}
     notebooks = {
         f"{path.name}.js": notebook_script(exporter.notebook(path))
         for path in paths
         if path.stem != API
     }
     search = {SEARCH: index_script(lessons)}
-    shared = {one.file_name: one.png for one in exporter.previews.values()}
+    shared = {figure.file_name: figure.png for figure in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards), **lessons, **notebooks, **search, **shared, **model}
 
@@ -340,7 +340,7 @@ def write_pages(
 ) -> dict[str, int]:
     """Write files into a folder and delete other ``old`` ones, by pattern; return their sizes."""
     folder.mkdir(exist_ok=True)
-    for path in (one for kind in old for one in folder.glob(kind)):
+    for path in (path for kind in old for path in folder.glob(kind)):
         if path.name not in made:
             path.unlink()
     sizes = {}

@@ -30,17 +30,17 @@ def sections_of(page: str) -> list[Section]:
     main = BeautifulSoup(page, "html.parser").main
     for part in main.select(LEFT_OUT):
         part.decompose()
-    found: list[tuple[str, str, list[str]]] = []
+    sections: list[tuple[str, str, list[str]]] = []
     for node in main.descendants:
         if node.name in HEADINGS:
-            found.append((node.get("id", ""), node.get_text(), []))
-        elif found and node.name in BLOCKS:
-            found[-1][2].append(" ")
-        elif found and isinstance(node, NavigableString) and not node.find_parent(HEADINGS):
-            found[-1][2].append(node)
+            sections.append((node.get("id", ""), node.get_text(), []))
+        elif sections and node.name in BLOCKS:
+            sections[-1][2].append(" ")
+        elif sections and isinstance(node, NavigableString) and not node.find_parent(HEADINGS):
+            sections[-1][2].append(node)
     return [
         Section(place, *(" ".join(words.split()) for words in (heading, "".join(text))))
-        for place, heading, text in found
+        for place, heading, text in sections
     ]
 
 
