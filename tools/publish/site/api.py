@@ -85,9 +85,12 @@ def signature_of(name: str, thing: object) -> str:
     """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
-        argument.replace(annotation=argument.empty, default=argument.default if _is_short(argument.default) else ...)
-        for argument in called.parameters.values()
-        if argument.name not in ("self", "cls")
+        arg.replace(
+            annotation=arg.empty,
+            default=arg.default if _is_short(arg.default) else ...,
+        )
+        for arg in called.parameters.values()
+        if arg.name not in ("self", "cls")
     ]
     shown = called.replace(parameters=arguments, return_annotation=called.empty)
     return name + str(shown).replace("Ellipsis", "...")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import base64
 import io
+import itertools
 import json
 import re
 import tempfile
@@ -38,11 +39,6 @@ from attnlab import palette
 from attnlab.exercises.predict import page_parts
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.frame import few_colours, to_json
-from tools.publish.site.api import API, write_api
-from tools.publish.frames import Frames, frames_of, moving
-from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
-from tools.publish.site.model import model_scripts, reads_sentences
-from tools.publish.site.search import index_script
 from tools.build.figures import Figure, figures_of
 from tools.build.sources import (
     GLOSSARY,
@@ -57,6 +53,11 @@ from tools.build.sources import (
     write_notebook,
 )
 from tools.publish.editions import edition
+from tools.publish.frames import Frames, frames_of, moving
+from tools.publish.site.api import API, write_api
+from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
+from tools.publish.site.model import model_scripts, reads_sentences
+from tools.publish.site.search import index_script
 from tools.publish.student import leave_out
 
 SITE = ROOT / "site"
@@ -283,7 +284,8 @@ def pages(
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     figures = {page_name(path.stem): figures_of(path) for path in paths}
-    hero = next((figure for ours in figures.values() for figure in ours if figure.number == HERO), None)
+    known = itertools.chain(*figures.values())
+    hero = next((figure for figure in known if figure.number == HERO), None)
     exporter.previews = {page: ours[0] for page, ours in figures.items() if ours}
     exporter.previews |= {INDEX: hero} if hero else {}
     lessons = {page_name(path.stem): exporter.lesson(path, cards, frames(path)) for path in paths}
