@@ -85,10 +85,7 @@ def signature_of(name: str, thing: object) -> str:
     """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
-        arg.replace(
-            annotation=arg.empty,
-            default=arg.default if _is_short(arg.default) else ...,
-        )
+        arg.replace(annotation=arg.empty, default=arg.default if _is_short(arg.default) else ...)
         for arg in called.parameters.values()
         if arg.name not in ("self", "cls")
     ]
