@@ -141,13 +141,13 @@ def tables(heads: int, way: str, step: str) -> dict[str, object]:
         return shown | {"names": [f"head {head}" for head in range(heads)]}
     cut = step == "view" and way == RIGHT
     what = {"x": "x", "merge": "merged"}.get(step, "cut" if cut else "heads")
-    one, row = ("token", "head") if cut else ("head", "token")
+    whose, row = ("token", "head") if cut else ("head", "token")
     place = {"x": at.x, "merge": at.merged, "view": at.cut}.get(step, at.heads)
     shape = place.shape
     if place.ndim == 2:  # a single table
         names, wrong, place = [what], place.ne(at.x).any(dim=-1)[None], place[None]
     else:
-        names = [f"{one} {i}" for i in range(len(place))]
+        names = [f"{whose} {i}" for i in range(len(place))]
         wrong = torch.zeros(shape[:2], dtype=torch.bool) if cut else result.wrong_rows
     numbers = named(heads).flatten()[place]
     texts = [[[f"{number:03d}" for number in line] for line in table] for table in numbers.tolist()]

@@ -184,8 +184,8 @@ class Translator(nn.Module):
         if french is not None:
             before = _numbers([START, *_french_words(french)], FRENCH)
             scores, weights = self._steps(source, before, attn_mask)
-            found = scores[0, :, 1:].argmax(dim=-1) + 1  # START is never written
-            return Translation(words, [FRENCH[place] for place in found], weights[0])
+            places = scores[0, :, 1:].argmax(dim=-1) + 1  # START is never written
+            return Translation(words, [FRENCH[place] for place in places], weights[0])
         written = [START]
         while len(written) <= steps and written[-1] != END:
             before = _numbers(written, FRENCH)
@@ -227,7 +227,7 @@ def load_translator(seed: int = 0, *, trained: bool = True) -> Translator:
     seed = check_size("seed", seed, at_least=0, at_most=TRANSLATORS - 1 if trained else 0)
     start = f"{seed}." if trained else "untrained."
     stored = load_tensors("toy_translator.safetensors").items()
-    own = {key.removeprefix(start): one.float() for key, one in stored if key.startswith(start)}
+    own = {key.removeprefix(start): x.float() for key, x in stored if key.startswith(start)}
     return load_model(Translator, own)
 
 
@@ -293,7 +293,7 @@ def kinds_of_words(sentences: Sequence[Sentence]) -> list[str]:
     """
     check_list("sentences", sentences, "a list of Sentence")
     kinds = {"la": "la, une", "une": "la, une", "le": "le, un", "un": "le, un"}
-    return [kinds.get(word, "others") for one in sentences for word in one.french.split()]
+    return [kinds.get(word, "others") for pair in sentences for word in pair.french.split()]
 
 
 def _sentence(chance: random.Random) -> Sentence:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from attnlab import explorers
 from attnlab.explorers import (
     HeadsExplorer,
     MaskExplorer,
@@ -13,12 +12,8 @@ from attnlab.explorers import (
 )
 from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, wait_until
+from tests.explorers.common import KINDS
 
-KINDS = [
-    getattr(explorers, name)
-    for name in explorers.__all__
-    if name.endswith("Explorer") and name != "Explorer"
-]
 # Beside the first state of every explorer: rows without a key that leak, wrong numbers, a long
 # sentence, long names, a question that comes first.
 STATES = [

@@ -14,6 +14,7 @@ from attnlab.explorers import (
     ScalingExplorer,
 )
 from attnlab.explorers.frame.controls import Choice, Slider, controls_of
+from tests.browser.pages import read
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024),
@@ -27,11 +28,6 @@ STATES = [
 
 def numbers(values):
     return torch.as_tensor(values, dtype=torch.float64).flatten().tolist()
-
-
-def read(locator, script):
-    """Return what a function of an element gives for each."""
-    return locator.evaluate_all(f"all => all.map({script})")
 
 
 # --- each kind of panel ---------------------------------------------------------------------------

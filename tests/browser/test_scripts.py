@@ -28,7 +28,7 @@ from attnlab.explorers.look_up import KEYS
 from attnlab.explorers.masks import FILLS, KINDS, X, blocked_weights, scores_of
 from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
-from tests.browser.pages import close, shades, written
+from tests.browser.pages import close, read, shades, written
 
 
 def open_each(open_cards, made):
@@ -39,11 +39,6 @@ def open_each(open_cards, made):
 def figures(card):
     """Return the numbers beside the bars."""
     return [float(text) for text in card.locator(".figure b").all_inner_texts()]
-
-
-def read(locator, script):
-    """Return what a function of an element gives for each."""
-    return locator.evaluate_all(f"all => all.map({script})")
 
 
 # The ends of a line, upwards being more, and its width.

@@ -1,6 +1,5 @@
 """What explorers must show whose frames are sent: each of these functions says it for one."""
 
-import csv
 import itertools
 import math
 from functools import cache as remember
@@ -9,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab import KeyValueCache, data_path, load_table
+from attnlab import KeyValueCache, load_table
+from attnlab.display.table import load_rows
 from attnlab.explorers import Explorer
 from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
 from attnlab.models.store import load_tensors
@@ -27,10 +27,7 @@ def table(name: str) -> Tensor:
     return load_table(name).values.double()
 
 
-@remember
-def rows_of(name: str) -> list[dict[str, str]]:
-    with data_path(name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+rows_of = remember(load_rows)
 
 
 def keys_used(weights: Tensor) -> Tensor:

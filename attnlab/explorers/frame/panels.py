@@ -47,7 +47,7 @@ class Panel:
     def at(self, values: Mapping[str, object]) -> Panel:
         """Return the panel with the fields that the values of a frame replace."""
         own = {field.name for field in fields(self)}
-        return replace(self, **{name: one for name, one in values.items() if name in own})
+        return replace(self, **{name: value for name, value in values.items() if name in own})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,7 @@ class Curves(Panel):
     def draw(self, ax: Axes, values: Mapping[str, object], state: Mapping[str, object]) -> None:
         """Draw all curves and mark the stop in force."""
         given = values.get("values") or [line.values for line in self.lines]
-        curves = {line.name: list(one) for line, one in zip(self.lines, given, strict=True)}
+        curves = {line.name: list(curve) for line, curve in zip(self.lines, given, strict=True)}
         yscale = "log" if self.y.log else "linear"
         texts = {"xlabel": self.xlabel, "ylabel": self.ylabel, "title": self.title}
         scales = {"xscale": self.xscale, "yscale": yscale, "at": state[self.over]}

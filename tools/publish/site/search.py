@@ -41,8 +41,8 @@ def sections_of(page: str) -> list[Section]:
                 words = sections[-1][3 if node.find_parent(class_="attnlab-answer") else 2]
                 words.append(" " if node.name in BLOCKS else node)
     return [
-        Section(place, *(" ".join(part.split()) for part in (heading, "".join(text), "".join(told))))
-        for place, heading, text, told in sections
+        Section(place, *(" ".join("".join(part).split()) for part in parts))
+        for place, *parts in sections
     ]
 
 
