@@ -30,10 +30,9 @@ from attnlab.exercises.lesson_04 import (
     check_sharp_factor,
 )
 from attnlab.exercises.lesson_05 import (
-    check_minimal_pair,
-    check_needed_strength,
+    check_clue_wins,
     check_plain_average,
-    check_tested_head,
+    check_tested,
 )
 from attnlab.exercises.lesson_06 import (
     check_fitting_keys,

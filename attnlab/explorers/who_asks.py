@@ -1,4 +1,4 @@
-"""Any word asks in the place of "bank": does it prefer water words or money words?"""
+"""Any word asks in the place of "bank", and prefers water words or money words."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 # %% after: read-both
 assert left.tokens.index("bank") == keep.tokens.index("bank")
-assert 0.055 < moved.max() < 0.065
+assert 0.055 < changes.sum(dim=-1).max() / 2 < 0.065
 lake, money_at = left.tokens.index("lake"), left.tokens.index("money")
 assert (lake, money_at) == (keep.tokens.index("lake"), keep.tokens.index("money"))
-for reading, of_lake in ((left, 0.68), (keep, 0.69)):
-    row = reading.weights[4, bank]
-    assert abs(row[lake] - of_lake) < 0.005 and abs(row[money_at] - 0.02) < 0.005
-    assert row.argmax() == lake
+assert abs(rows[0, lake] - 0.68) < 0.005 and abs(rows[1, lake] - 0.69) < 0.005
+assert rows.argmax(dim=-1).tolist() == [lake, lake]
+assert (rows[:, money_at] - 0.02).abs().max() < 0.005
 
 # %% after: see-robbed
 for verb, of_river, of_verb in (("saw", 0.54, 0.02), ("robbed", 0.23, 0.59)):
@@ -14,6 +13,8 @@ for verb, of_river, of_verb in (("saw", 0.54, 0.02), ("robbed", 0.23, 0.59)):
     row = weights[10, tokens.index("bank")]
     assert abs(row[tokens.index("river")] - of_river) < 0.005
     assert abs(row[tokens.index(verb)] - of_verb) < 0.005
+
+# %% after: ask-robbed  numbers: 10
 
 # %% after: see-score
 # whatever verb of one piece stands there, in all heads, in four dtypes
@@ -52,7 +53,7 @@ for places in ((2, 1), (5, 6), (8, 3), (12, 1), (3, 10)):
     worst = torch.minimum(worst, torch.stack(alike))
 assert worst[2] < 0.5 and worst[[0, 1, *range(3, 12)]].min() > 0.95
 
-# %% after: sentences
+# %% after: one-sentence
 assert len(sentences) == 64 and len(mixed) == 32
 assert sentences.clue.is_unique and sentences.sentence.is_unique
 for kind in ("clear", "mixed"):
@@ -63,14 +64,15 @@ clear = sentences[sentences.kind == "clear"]
 assert (clear[["water", "money"]].notna().sum(axis=1) == 1).all()
 for row in sentences.itertuples():  # each word is one piece and occurs once
     tokens = layer.tokens(row.sentence)
-    for word in {"bank", row.clue, row.water, row.money} - {float("nan")}:
-        assert word != word or tokens.count(word) == 1
+    for word in filter(lambda one: isinstance(one, str), (row.clue, row.water, row.money)):
+        assert tokens.count(word) == tokens.count("bank") == 1
 
-# %% after: one-sentence
 assert [bool(more) for more in weights[8][:, pair[0]] > weights[8][:, pair[1]]] == [1, 0, 0]
 
 # %% after: water-wins
 assert of_three.tolist() == [27, 0, 17]
+
+# %% after: ask-bank  numbers: 15, 8, 32
 
 # %% after: see-bank
 assert by_bank[is_river, 8].sum() == 1 and by_bank[~is_river, 8].sum() == 0
@@ -85,13 +87,18 @@ assert apart[[0, 2, 3, 5, 6, 7, 9, 11]].abs().max() < 0.2
 # where “bank” lies: beyond the middle of both groups, and in head 4 at the edge
 middle = (by_water + by_money) / 2
 assert (share[[8, 1], 0] < middle[[8, 1]]).all() and (share[[4, 10], 0] > middle[[4, 10]]).all()
+assert (32 * share[[4, 10], 0]).tolist() == [21, 25]
 assert share[4, 0] == share[4, 1:13].min() and share[4, 0] > share[4, 13:].max()
 # other sentences and other rulers: 2,000 draws of both
 pools = [water, money]
-pools[0] = water + "shore beaches harbour port dock docks fleet shark sharks marine cove gulf".split()
-pools[1] = money + "loan loans financial economic investment banking payment revenue profits".split()
+pools[0] = (
+    water + "shore beaches harbour port dock docks fleet shark sharks marine cove gulf".split()
+)
+pools[1] = (
+    money + "loan loans financial economic investment banking payment revenue profits".split()
+)
 pools[1] += "trading price dollar wage taxes".split()
-pools = [[w for w in pool if w in number and w not in occurring] for pool in pools]
+pools = [[w for w in pool if w not in occurring] for pool in pools]
 wins = water_wins(["bank", *pools[0], *pools[1]]).float()
 generator = torch.Generator().manual_seed(0)
 sides = torch.zeros(12)
@@ -105,6 +112,8 @@ assert 0.7 * 2000 < sides[4] < 0.97 * 2000
 
 # %% after: four-heads
 # 20 layers whose numbers are shuffled inside the matrices of queries and keys
+from copy import deepcopy
+
 trained, largest = layer.attention, []
 for seed in range(20):
     dice = torch.Generator().manual_seed(seed)
@@ -131,7 +140,13 @@ for head in range(12):  # the stored numbers are those of this page
     assert bool(result.side) == (head in (1, 4, 8, 10))
 
 # %% after: answer-askers  numbers: 5,000
-assert [one[5].item() for one in of_bank] == [11, 6] and [one[4].item() for one in of_bank] == [13, 8]
+from attnlab.explorers import who_asks
+
+of_bank = by_bank[is_river].sum(dim=0), by_bank[~is_river].sum(dim=0)
+assert [one[5].item() for one in of_bank] == [11, 6] and [one[4].item() for one in of_bank] == [
+    13,
+    8,
+]
 assert abs(who_asks.gaps()[4].item() - 4.7) < 0.05
 stored = who_asks._bits(who_asks._stored()[1][:5000])[:, 5]  # (5000, 32)
 gap = stored[:, :16].sum(dim=1) - stored[:, 16:].sum(dim=1)
@@ -143,6 +158,10 @@ assert in_order(leans, "mixed").tolist() == [194, 161, 250]
 assert 16 * 16 == 256 == 2 * 128
 # with 40 other axes, too, and for the older sentences
 generator = torch.Generator().manual_seed(0)
+more_water = "shore beaches harbour port dock docks fleet shark sharks marine cove gulf".split()
+more_money = "loan loans financial economic investment banking payment revenue profits".split()
+more_money += "trading price dollar wage taxes".split()
+pools = water + more_water, money + more_money
 texts = pd.concat([sentences, pd.read_csv(data_path("bank_sentences.csv"))], ignore_index=True)
 vectors = []
 for text, clue in zip(texts.sentence, texts.clue, strict=True):
@@ -151,7 +170,8 @@ for text, clue in zip(texts.sentence, texts.clue, strict=True):
     ends = handed.mean(dim=0), output[tokens.index("bank")], handed[tokens.index(clue)]
     vectors.append(torch.stack(ends))
 vectors = torch.stack(vectors)  # (99, 3, 384)
-is_mixed, of_river = ((texts[one] == kind).values for one, kind in (("kind", "mixed"), ("meaning", "river")))
+is_mixed = torch.tensor((texts.kind == "mixed").values)
+of_river = torch.tensor((texts.meaning == "river").values)
 
 
 def order_of(values, chosen):
@@ -159,7 +179,7 @@ def order_of(values, chosen):
     return (one[:, None] > other).sum(dim=(0, 1))
 
 
-new = texts.index.values < 64
+new = torch.arange(99) < 64
 assert order_of(vectors @ axis, is_mixed & new).tolist() == [194, 161, 250]
 assert order_of(vectors @ axis, is_mixed & ~new).tolist() == [51, 49, 64]
 for _ in range(40):
@@ -170,35 +190,40 @@ for _ in range(40):
     plain, attended, alone_ = order_of(vectors @ other_axis, is_mixed & new).tolist()
     assert attended <= plain and alone_ > 240
 
+# %% after: ask-mixed  numbers: 240
+
+# %% after: draw-rulers
+assert (32 * share[[4, 10], 0]).tolist() == [21, 25]
+
 # %% after: read-mixed  numbers: 95, 16, 64
 # the mixed sentences drawn again from themselves: attention minus plain average
-chosen = (sentences.kind == "mixed").values
+chosen = torch.tensor((sentences.kind == "mixed").values)
 values = leans[chosen][:, :2]
 river_ones, money_ones = values[is_river], values[~is_river]
 draws = torch.randint(16, (2, 10_000, 16), generator=torch.Generator().manual_seed(0))
 won = (river_ones[draws[0]][:, :, None] > money_ones[draws[1]][:, None]).sum(dim=(1, 2))
 ends = (won[:, 1] - won[:, 0]).float().quantile(torch.tensor([0.025, 0.975]))
-print(ends)
 assert abs(ends[0] + 70) <= 2 and abs(ends[1] - 6) <= 2
 
 # %% after: heads-alone
 assert counts.tolist() == [[131, 177, 180, 145], [124, 171, 189, 99]]
-for place, head in enumerate((8, 1, 4, 10)):
+chosen = torch.tensor((sentences.kind == "mixed").values)
+draws = torch.randint(16, (2, 10_000, 16), generator=torch.Generator().manual_seed(0))
+for head in (8, 1, 4, 10):
     values = by_head[chosen][:, :, head]
-    won = (values[is_river][draws[0]][:, :, None] > values[~is_river][draws[1]][:, None]).sum(dim=(1, 2))
+    river_ones, money_ones = values[is_river][draws[0]], values[~is_river][draws[1]]
+    won = (river_ones[:, :, None] > money_ones[:, None]).sum(dim=(1, 2))
     low, high = (won[:, 1] - won[:, 0]).float().quantile(torch.tensor([0.025, 0.975]))
-    print(head, low, high)
-    assert low < 0 < high
+    assert low < 0 < high and (head != 4 or (-60 < low < -40 and 50 < high < 70))
 
 # %% after: read-alone  numbers: 256
 
 # %% after: later-layers
-from attnlab.models.pretrained import load_encoder as _load
-
 changes = []
 for number, part in enumerate(encoder.layers):
-    pair = [scores_of(part.attention, one.vectors[number])[:, at_bank, at_river] for one in (saw, robbed)]
-    changes.append((pair[1] - pair[0]).abs().max())
+    two = (scores_of(part.attention, one.vectors[number]) for one in (saw, robbed))
+    before, after = (scores[:, at_bank, at_river] for scores in two)
+    changes.append((after - before).abs().max())
 assert changes[0] < 1e-4 and min(changes[1:]) > 0.2
 
 # %% after: typed-cosine
@@ -211,7 +236,7 @@ assert (len(older), len(fresh), len(sentences)) == (35, 25, 64)
 assert clue_is_darkest(fresh) == "16 of 25" and clue_is_darkest(sentences) == "16 of 64"
 assert fresh.clue.nunique() == 19
 # the rank of “bank” among 5,000 askers, by uniform shares of the clue in head 4
-own = slice(4 * 32, 5 * 32)
+own, common = slice(4 * 32, 5 * 32), layer.common_words(5000)
 rows = [layer.vocabulary.index(word) for word in common]
 for table, ahead in ((fresh, 0), (sentences, 15)):
     shares = 0
@@ -234,6 +259,9 @@ right = (by_bank == is_river[:, None]).sum(dim=0)
 assert right.max() == 21 and (right == 21).nonzero().flatten().tolist() == [4, 5]
 
 # %% after: exercise-3  numbers: 1
+from attnlab.explorers import who_asks
+
+common = layer.common_words(5000)
 won = who_asks._bits(who_asks._stored()[1][:5000])  # (5000, 12, 32)
 won = (won == is_river).sum(dim=-1)
 assert won.max() == 30 and won[common.index("piano"), 11] == 30 and 12 * 5000 == 60_000
@@ -244,6 +272,7 @@ row = put.weights[8, put.tokens.index("bank")]
 rest = [i for i, token in enumerate(put.tokens) if token not in ("[CLS]", "[SEP]", "bank")]
 assert put.tokens[max(rest, key=lambda i: row[i])] == "money"
 row = left.weights[8, bank]
+lake, money_at = left.tokens.index("lake"), left.tokens.index("money")
 assert abs(row[money_at] - 0.12) < 0.005 and abs(row[lake] - 0.01) < 0.005
 
 # %% after: torch-control
@@ -251,6 +280,6 @@ assert torch.allclose(masked, z[:, :5].mean(dim=1, keepdim=True).expand_as(z), a
 
 # %% after: sources  numbers: 2019, 2020
 
-# %% after: teacher-plan  numbers: 46, 4, 8, 13, 10, 3
+# %% after: teacher-plan  numbers: 48, 4, 8, 13, 12, 3
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 143, 144

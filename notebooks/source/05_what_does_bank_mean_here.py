@@ -4,23 +4,19 @@
 # “I left my money on the bank of the lake.”
 # “I keep my money in the bank by the lake.”
 # You know at once that these are two different banks, because you read the other words as well.
-# Attention reads the other words too: it gives “bank” a new vector,
+# Attention reads them too: it gives “bank” a new vector,
 # a weighted average of the values of its sentence.
 # So people often say that attention can tell the two meanings apart.
 # Does attention find out what “bank” means here?
 #
-# We ask a single layer, the first attention layer of a trained model.
-# There we can say exactly what a score depends on.
-#
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight and
-# value) and [lesson 4](04_reading_heatmaps_honestly.ipynb) (the trained layer with its twelve heads,
-# and comparing with a baseline).
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight, value)
+# and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads; baselines).
 #
 # **You will be able to:** say what a score in a first layer depends on,
 # test whether it matters which word asks, compare attention with a plain average,
-# and say what one layer can and cannot do for a word with two meanings.
+# and say what one layer cannot do for a word with two meanings.
 #
-# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# **Time:** 48 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -32,54 +28,46 @@ from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import WhoAsksExplorer
 from attnlab.models.pretrained import load_encoder, load_layer
+from attnlab.plotting import plot_attention
 
 lesson_setup()
 
-# %% same-row [markdown] below="What one word loses"
+# %% same-row [markdown] below="Here is the row"
 # ## The same row twice
 #
-# The layer reads both sentences, and in each of them “bank” stands at the same position.
-# How much of its attention goes elsewhere in the second sentence?
-# What one word loses, another gains,
-# so the **attention that moves** is half the sum of the absolute changes in the row.
+# We ask the first attention layer of the trained model.
+# Here is the row of “bank” in head 4, for both sentences.
+# To compare them in all heads, we measure how much attention moves:
+# half the sum of the absolute changes, because what one word loses, another gains.
 
 # %% read-both
 layer = load_layer()
 left = layer.read("i left my money on the bank of the lake")
 keep = layer.read("i keep my money in the bank by the lake")
-bank = left.tokens.index("bank")
-moved = (keep.weights[:, bank] - left.weights[:, bank]).abs().sum(dim=-1) / 2  # (H,)
-heads = [f"head {head}" for head in range(12)]
-Table(["attention that moves"], heads, moved[None])
+bank = left.tokens.index("bank")  # the same position in both
+changes = (keep.weights[:, bank] - left.weights[:, bank]).abs()  # (H, S)
+print(f"moves in head 4: {changes[4].sum() / 2:.2f}")
+print(f"moves in any head: at most {changes.sum(dim=-1).max() / 2:.2f}")
+rows = torch.stack([left.weights[4, bank], keep.weights[4, bank]])
+keys = "[CLS] i left/keep my money on/in the bank of/by the lake [SEP]".split()
+ax = plot_attention(rows, queries=["river bank", "money bank"], keys=keys)
+ax.set_title("Opposite meanings, the same row")
+show_figure(ax, "5.1")
 
-# %% draw-both jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-from attnlab.plotting import plot_attention
-
-_, axes = plt.subplots(2, 1, figsize=(7.4, 2.6), layout="constrained")
-for ax, reading, meant in zip(axes, (left, keep), ("river", "money"), strict=True):
-    row = reading.weights[4, bank][None]
-    plot_attention(row, ax=ax, queries=["bank"], keys=reading.tokens)
-    ax.set(xlabel="", ylabel=f"a {meant} bank")
-    ax.yaxis.label.set(rotation=0, ha="right", va="center")
-axes[0].figure.suptitle("Opposite meanings, the same row (head 4)", weight="bold")
-show_figure(axes[0], "5.1")
-
-# %% same-arc [markdown] above="In head 4, “bank”"
-# In head 4, “bank” gives 0.68 to “lake” in the first sentence, and 0.69 in the second.
-# “Money” gets 0.02 both times.
-# Somebody who draws only the first row will write under it: the head knows that a lake is near.
-# The same row appears where a money bank is meant.
+# %% same-arc [markdown] above="Whoever shows only the"
+# “Bank” gives 0.68 of its weight to “lake” in the first sentence.
+# Whoever shows only the first row can write under it that the head has found out which bank is meant.
+# But where a money bank is meant, “lake” gets 0.69.
 # In no head does more than 0.06 of the attention move.
 #
-# One pair of sentences proves little, and we chose this pair because it is so clear.
-# So what does a row of this layer depend on?
+# We chose this pair because it is so clear.
+# What, then, does a row of this layer depend on?
 
 # %% thief [markdown] below="“The thief saw the"
 # ## One score, two words
 #
 # “The thief saw the bank by the river” can be about a river bank.
-# If we put “robbed” in the place of “saw”, a money bank is meant,
+# With “robbed” in the place of “saw”, a money bank is meant,
 # and “river” only tells us where it stands.
 # Does “bank” notice?
 # We look at head 10.
@@ -92,9 +80,7 @@ for verb in ("saw", "robbed"):
         print(f"“bank” gives “{word}” {row[tokens.index(word)]:.2f}")
 
 # %% ask-robbed-told [markdown] above="“River” loses more than"
-# “River” loses more than half of its weight.
-# It looks as if the head had noticed that the river no longer matters.
-#
+# “River” loses more than half of its weight, as if the head had noticed that it no longer matters.
 # A weight is what the softmax makes of a score.
 # What happened to the score?
 
@@ -106,7 +92,8 @@ predict("05/what-robbed-changes")
 # %%answer 05/what-robbed-changes
 def scores_of(attention, x):
     """Return the scores of all heads, (H, L, S), for the vectors x (L, 384)."""
-    query, key = attention.q_proj(x), attention.k_proj(x)
+    query, key = attention.q_proj(x), attention.k_proj(x)  # of all heads, (L, 384)
+    # split_heads cuts them into twelve heads; lesson 7 builds it
     return attention_scores(split_heads(query, 12), split_heads(key, 12))
 
 
@@ -116,89 +103,78 @@ for verb in ("saw", "robbed"):
     score = scores[10, tokens.index("bank"), tokens.index("river")]
     print(f"{verb}: the score of “bank” for “river” is {score:.3f}")
 
-# %% same-score [markdown] answers="05/what-robbed-changes" above="The score is the same"
-# (`q_proj` makes the queries of all twelve heads from the vectors of the words,
-# and `k_proj` makes the keys.
-# `split_heads` cuts them into heads of 32 numbers; lesson 7 builds it.)
-#
+# %% same-score [markdown] answers="05/what-robbed-changes" above="It is made of two"
 # The score is the same both times.
 # It is made of two vectors, those of “bank” and of “river” at their positions.
-# In a first layer these come straight from the table of words, so no other word has touched them.
-# Whatever verb stands in the place of “saw”, the score stays what it was, in every head.
+# In a first layer these come straight from the table of words, and no other word has touched them.
+# So whichever verb takes the place of “saw”, the score stays as it was, in every head.
 # Only the rest of the row has changed: “robbed” has a high score of its own,
 # and it takes 0.59 of the weight.
 
-# %% shopping-list [markdown] below="Think of a shopping"
+# %% shopping-list [markdown] above="Think of a shopping"
 # ### A list written at home
 #
 # Think of a shopping list that is written at home.
 # The query of “bank” is such a list: it says of every word how much it is wanted.
-# The sentence is the shop, and the softmax spends a budget of 1 on what lies on the shelves.
-# If something comes in that is high on the list, less money is left for the rest.
-# But the list itself stays as it was.
-#
-# With twelve heads “bank” carries twelve lists, and it carries the same twelve into every sentence.
-# (The position of a word counts as well.
-# Except in head 2, it hardly changes the order of a list.)
+# The sentence is the shop, and the softmax spends a budget of 1.
+# If something comes in that stands high on the list, less is left for the rest,
+# but the list stays as it was.
+# With twelve heads, “bank” carries twelve lists, and it carries the same ones into every sentence.
+# (Positions count as well.
+# Except in head 2, they hardly change the order of a list.)
 
 # %% two-kinds [markdown] below="In half of them"
 # ## Whose list is it?
 #
-# What do the lists of “bank” ask for?
-# To find out, we wrote 64 sentences with “bank”.
-# Each has a **clue**, the word that shows which bank is meant, and no two share one.
-# All were fixed before the layer read the first of them, but one person chose them.
+# What do these lists ask for?
+# We wrote 64 sentences with “bank” and fixed them before the layer read the first.
+# Each has a *clue*, the word that shows which bank is meant, and no two share one.
+# (One person chose them all.)
 #
-# We begin with the 32 in which the words disagree: each has a water word *and* a money word.
-# In half of them a river bank is meant, and the water word is the clue;
-# in the other half a money bank is meant, and the money word is.
-
-# %% sentences
-sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
-mixed = sentences[sentences.kind == "mixed"]
-mixed.iloc[[0, 1, 16, 17], [0, 1, 4, 5]]
-
-# %% other-words [markdown] below="Which of the two words"
-# Which of the two words gets more weight?
-# And would another word choose in the same way?
+# We begin with 32 *mixed* sentences, in which a water word and a money word disagree.
+# In half of them a river bank is meant and the water word is the clue;
+# in the other half it is the other way round.
+#
 # The method `attend_as` lets other words ask in the place of “bank”.
-# Here is the first sentence, in head 8.
+# Here is what three of them give to the two words of one sentence, in head 8.
 
 # %% one-sentence
+sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
+mixed = sentences[sentences.kind == "mixed"]
+print(mixed.sentence.iloc[0])
 tokens = layer.tokens(mixed.sentence.iloc[0])
 askers = ["river", "money", "chair"]
 weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
 pair = [tokens.index("rapids"), tokens.index("millionaire")]
 Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
 
-# %% ask-all [markdown] below="“River” prefers the water"
+# %% ask-all [markdown] below="The next function asks"
 # “River” prefers the water word, and “money” and “chair” prefer the money word.
-# The next function asks all 32 sentences.
-# It notes in which of them each asker gives the water word more weight than the money word.
+# The next function asks all 32 sentences which of the two gets more.
 
 
 # %% water-wins
 def water_wins(askers):
     """Return where the water word gets more: (32 sentences, H heads, A askers) of bool."""
     wins = []
-    for text, water, money in zip(mixed.sentence, mixed.water, mixed.money, strict=True):
+    for text, water, money in zip(
+        mixed.sentence, mixed.water, mixed.money, strict=True
+    ):
         tokens = layer.tokens(text)
         weights = layer.attend_as(askers, tokens, tokens.index("bank"))
-        wins.append(weights[..., tokens.index(water)] > weights[..., tokens.index(money)])
+        wins.append(
+            weights[..., tokens.index(water)] > weights[..., tokens.index(money)]
+        )
     return torch.stack(wins)
 
 
 of_three = water_wins(askers)[:, 8].sum(dim=0)  # in head 8
 dict(zip(askers, of_three.tolist(), strict=True))
 
-# %% ask-bank-told [markdown] above="In head 8, “river”"
-# In head 8, “river” prefers the water word in 27 of the 32 sentences, “money” never does,
-# and “chair” does in about half of them.
+# %% ask-bank-told [markdown] above="So it matters which"
 # So it matters which word asks.
-#
 # Now “bank” itself asks.
-# In all 16 sentences in which a money bank is meant, the money word wins.
-# That is what we would hope for.
+# In the 16 sentences about a money bank, the money word always wins, as we would hope.
 # And in the other 16?
 
 # %% ask-bank
@@ -209,21 +185,18 @@ predict("05/in-river-sentences")
 is_river = torch.tensor((mixed.meaning == "river").to_numpy())
 by_bank = water_wins(["bank"])[:, :, 0]  # (32, H)
 for head in (8, 10):
-    river, money = by_bank[is_river, head].sum(), by_bank[~is_river, head].sum()
-    print(f"head {head}: the water word wins in {river} of 16 river sentences", end=" ")
-    print(f"and in {money} of 16 money sentences")
+    won = by_bank[is_river, head].sum(), by_bank[~is_river, head].sum()
+    print(f"head {head}: the water word wins in {won[0]} of 16 river sentences")
+    print(f"        and in {won[1]} of 16 money sentences")
 
-# %% bank-in-two-heads [markdown] answers="05/in-river-sentences" above="In head 8 the water"
-# In head 8 the water word wins in 1 of the 16 river sentences.
-# The head chose well in the money sentences because it prefers money words in all 32.
-#
-# Head 10 does the opposite.
-# There the water word wins in 11 of the river sentences, and in 14 of the money sentences.
+# %% bank-in-two-heads [markdown] answers="05/in-river-sentences" above="Head 8 chose well in"
+# Head 8 chose well in the money sentences because it prefers the money word nearly everywhere.
+# In head 10 it is the other way round.
 
 # %% rulers-told [markdown] below="As a ruler we"
 # ### Twelve water words, twelve money words
 #
-# Is this a habit of the heads, or does it depend on “bank”?
+# Is this a habit of these heads, or does it depend on “bank”?
 # As a ruler we take twelve water words and twelve money words that occur in none of the sentences.
 # We let all of them ask, in every head,
 # and note the share of the 32 sentences in which the water word wins.
@@ -235,12 +208,13 @@ money += "currency dollars economy cash purchase".split()
 share = water_wins(["bank", *water, *money]).float().mean(dim=0)  # (H, 25)
 by_water, by_money = share[:, 1:13].mean(dim=1), share[:, 13:].mean(dim=1)
 lines = ["12 water words ask", "12 money words ask", "difference", "“bank” asks"]
-rows = torch.stack([by_water, by_money, by_water - by_money, share[:, 0]])
-Table(lines, heads, rows)
+heads = [f"head {head}" for head in range(12)]
+Table(lines, heads, torch.stack([by_water, by_money, by_water - by_money, share[:, 0]]))
 
 # %% draw-rulers jupyter={"source_hidden": true}
 from collections import Counter
 
+import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, INK, ORANGE
 
 _, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
@@ -256,7 +230,14 @@ for y, head in zip((3, 2, 1, 0), (8, 1, 4, 10), strict=True):
         ax.scatter(count, height, s=62, color=colour, edgecolor="white", zorder=3)
     places.append((at_bank, y))
 ax.plot(*zip(*places, strict=True), color=INK, lw=3, alpha=0.25, zorder=1)
-ax.scatter(*zip(*places, strict=True), s=170, color=INK, marker="D", edgecolor="white", zorder=4)
+ax.scatter(
+    *zip(*places, strict=True),
+    s=170,
+    color=INK,
+    marker="D",
+    edgecolor="white",
+    zorder=4,
+)
 ax.text(1, 2.66, "“bank”", ha="center", weight="bold")
 ax.text(25, -0.38, "“bank”", ha="center", weight="bold")
 ax.text(7, 3.86, "12 money words ask", color=ORANGE, ha="center", weight="bold")
@@ -269,27 +250,22 @@ ax.spines[["left", "bottom"]].set_visible(False)
 ax.set_title("Two heads take “bank” for a money word, two for a water word")
 show_figure(ax, "5.2")
 
-# %% four-heads [markdown] above="In heads 1, 4" below="But which of the two"
-# In heads 1, 4, 8 and 10, water words mostly prefer the water word,
-# and money words mostly prefer the money word.
-# There the two means lie at least 0.36 apart.
-# Could that be luck?
-# We shuffled the numbers inside the matrices of queries and keys, in 20 copies of the layer:
-# none of their 240 heads reached 0.3.
+# %% four-heads [markdown] above="In heads 1, 4" below="But to which of"
+# In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
+# (Is that luck?
+# We shuffled the numbers inside the matrices of queries and keys, in 20 copies of the layer.
+# In none of their 240 heads did the means differ by 0.3.)
 #
 # So in these four heads the word that asks decides what is selected.
-# But which of the two kinds does “bank” belong to?
-# Heads 8 and 1 take it for a money word.
-# Head 10 takes it for a water word, and head 4 does so too, though “bank” only just reaches the
-# water words there.
+# Heads 8 and 1 take “bank” for a money word, and head 10 takes it for a water word.
+# So does head 4, though “bank” lies at the edge of the water words there.
 
 # %% experiment [markdown] below="Is there a head"
 # ### Your experiment: let any word ask
 #
-# The layer would need a head in which “bank” prefers the water word in the river sentences
-# and the money word in the money sentences.
-# Is there one?
-# Then let words of your own ask in the place of “bank”.
+# Is there a head in which “bank” prefers the water word in the river sentences,
+# and the money word in the money sentences?
+# Then type words of your own.
 
 # %% explore-askers
 WhoAsksExplorer()
@@ -298,75 +274,67 @@ WhoAsksExplorer()
 # <details><summary>What you may have found</summary>
 #
 # There is no such head.
-# In head 5 the water word wins in 11 river sentences and in 6 money sentences,
-# and in head 4 in 13 and in 8.
+# The water word wins in 11 river sentences and in 6 money sentences in head 5,
+# and in 13 and 8 in head 4.
 # But in head 4 this has little to do with “bank”:
-# on average over 5,000 askers, the difference is 4.7 as well, so some of *these* water words simply
-# get more, whoever asks.
-# With sixteen sentences of each kind, the 5 of head 5 is not much:
-# one asker in nine has a difference that large or larger.
+# on average over 5,000 askers, the two counts differ by 4.7 as well,
+# so some of *these* water words simply get more, whoever asks.
+# And the difference of 5 in head 5 is no rarity: one asker in nine has one that large or larger.
 # </details>
 
-# %% does-it-help [markdown] below="An experiment needs a"
+# %% does-it-help [markdown] below="So the control is"
 # ## Does it help?
 #
-# So the lists do not depend on the sentence.
-# But the new vector of “bank” is made of what they pick from it.
+# The lists do not depend on the sentence, but the new vector of “bank” is made of what they pick
+# from it.
 # Does this vector show which bank is meant?
 #
-# An experiment needs a [**control**](glossary.ipynb#control):
+# A result like this needs a [**control**](glossary.ipynb#control):
 # the same experiment without the ingredient that is said to be responsible.
-# Here the ingredient is the weights, so the control is a **plain average**,
-# in which every word gets the same weight.
+# Here the ingredient is the weights.
+# So the control is a *plain average*, in which all words get the same weight.
 #
-# We need a direction from money to water.
-# What a word hands over if it gets all the weight of every head is its value,
-# after the output matrix of the layer.
-# From the mean of our twelve water words we subtract the mean of our twelve money words.
-
-
-# %% axis
-def hands_over(x):
-    return layer.attention.out_proj(layer.attention.v_proj(x))  # (L, 384)
-
-
-def mean_of(words):
-    x = layer.embed(words, positions=[3] * 12)[0]  # all at position 3
-    return hands_over(x).mean(dim=0)
-
-
-axis = mean_of(water) - mean_of(money)  # (384,)
-
-# %% leans-told [markdown] below="The dot product with"
-# The dot product with this axis says how far a vector lies towards water.
-# We compute it for three vectors of each sentence: the plain average of what its words hand over,
-# the output of attention at “bank”, and what the clue alone hands over.
+# We measure along an axis from money to water, made of our rulers.
+# How far towards water does each of three vectors lie: the plain average, the output of attention at
+# “bank”, and what the clue alone would hand over?
 
 
 # %% leans
+def hands_over(x):
+    """Return what each token would give as the output if it got all the weight, (L, 384)."""
+    return layer.attention.out_proj(layer.attention.v_proj(x))
+
+
+def mean_of(words):
+    return hands_over(layer.embed(words, positions=[3] * 12)[0]).mean(dim=0)
+
+
 def lean(text, clue):
     tokens, x, output, _ = layer.read(text)
-    towards_water = hands_over(x) @ axis  # (L,)
-    by_attention = output[tokens.index("bank")] @ axis
-    return [towards_water.mean(), by_attention, towards_water[tokens.index(clue)]]
+    handed = hands_over(x)
+    return torch.stack(
+        [handed.mean(dim=0), output[tokens.index("bank")], handed[tokens.index(clue)]]
+    )
 
 
-leans = [lean(*pair) for pair in zip(sentences.sentence, sentences.clue, strict=True)]
-leans = torch.tensor(leans)  # (64, 3)
+axis = mean_of(water) - mean_of(money)  # (384,)
+vectors = [lean(*pair) for pair in zip(sentences.sentence, sentences.clue, strict=True)]
+leans = torch.stack(vectors) @ axis  # (64, 3)
 
-# %% pairs-told [markdown] below="A pair is in order"
-# Now take one river sentence and one money sentence.
-# The pair is *in order* if the river sentence lies further towards water.
-# There are $16 \times 16 = 256$ pairs of mixed sentences, and as many of clear ones,
-# the 32 that have words of one kind only.
-# Guessing would put 128 of them in order.
+# %% pairs-told [markdown] below="A river sentence and"
+# A river sentence and a money sentence are *in order* if the river sentence lies further towards
+# water.
+# There are $16 \times 16 = 256$ such pairs of mixed sentences, and as many of *clear* ones,
+# the 32 with words of one kind only.
+# Guessing would put 128 in order.
 
 
 # %% pairs
 def in_order(values, kind):
     """Count the pairs in order, of 256; values (64, N) gives (N,)."""
-    chosen, river = sentences.kind == kind, sentences.meaning == "river"
-    of_river, of_money = values[(chosen & river).values], values[(chosen & ~river).values]
+    chosen = torch.tensor((sentences.kind == kind).values)
+    river = torch.tensor((sentences.meaning == "river").values)
+    of_river, of_money = values[chosen & river], values[chosen & ~river]
     return (of_river[:, None] > of_money).sum(dim=(0, 1))
 
 
@@ -376,61 +344,65 @@ average, _, clue_alone = in_order(leans, "mixed").tolist()
 print("mixed:", {"plain average": average, "clue alone": clue_alone})
 
 # %% ask-mixed-told [markdown] above="In clear sentences, the"
-# In clear sentences, the plain average puts nearly all pairs in order, and so does attention.
-# No choice is needed where all words agree.
-#
-# In mixed sentences, the plain average gets 194 of the 256 pairs.
-# The clue alone gets 250, so the direction is good enough to show the meaning.
-# Where does attention end up?
+# In clear sentences, the plain average is enough.
+# In mixed ones it gets 194 pairs, although the clue alone would get 250.
+# And attention?
 
 # %% ask-mixed
 predict("05/attention-in-mixed")
 
-# %% see-mixed
+# %% see-mixed jupyter={"source_hidden": true}
 # %%answer 05/attention-in-mixed
-counted = {kind: in_order(leans, kind).tolist() for kind in ("clear", "mixed")}
-pd.DataFrame(counted, names)
+import matplotlib.pyplot as plt
 
-# %% draw-leans jupyter={"source_hidden": true}
-# %%answer 05/attention-in-mixed
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.2), layout="constrained", sharey=True)
 standard = (leans - leans.mean(dim=0)) / leans.std(dim=0)
 titles = {"clear": "words of one kind", "mixed": "words of both kinds"}
 for ax, (kind, title) in zip(axes, titles.items(), strict=True):
-    chosen = (sentences.kind == kind).values
-    for row, meaning in zip(standard[chosen], sentences.meaning[chosen], strict=True):
+    chosen = torch.tensor((sentences.kind == kind).values)
+    for row, meaning in zip(
+        standard[chosen], sentences.meaning[chosen.numpy()], strict=True
+    ):
         colour = BLUE if meaning == "river" else ORANGE
-        ax.plot(row, [2, 1, 0], "o-", color=colour, alpha=0.6, lw=1.2, ms=5, mec="white")
-    for y, count in zip((2, 1, 0), counted[kind], strict=True):
+        ax.plot(
+            row, [2, 1, 0], "o-", color=colour, alpha=0.6, lw=1.2, ms=5, mec="white"
+        )
+    for y, count in zip((2, 1, 0), in_order(leans, kind).tolist(), strict=True):
         ax.text(3.5, y, count, ha="right", va="center", weight="bold", fontsize=13)
     ax.text(3.5, 2.3, "pairs in order", ha="right", fontsize=9)
-    ax.set(title=title, xlim=(-2.3, 3.6), ylim=(-0.3, 2.5), xlabel="← money     water →", xticks=[])
+    ax.set(
+        title=title,
+        xlim=(-2.3, 3.6),
+        ylim=(-0.3, 2.5),
+        xlabel="← money     water →",
+        xticks=[],
+    )
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.set_yticks([2, 1, 0], names)
     ax.tick_params(length=0)
 fig.suptitle("Where the words disagree, attention does no better", weight="bold")
 show_figure(fig, "5.3")
 
-# %% read-mixed [markdown] answers="05/attention-in-mixed" above="Attention gets 161 of"
-# Attention gets 161 of the 256 pairs.
-# Figure 5.3 shows where the vectors go.
-# Each thread is a sentence, blue for a river bank and orange for a money bank.
-# On the left the colours stay apart on all three levels.
-# On the right they come apart only on the lowest, where we told the layer which word is the clue.
+# %% read-mixed [markdown] answers="05/attention-in-mixed" above="Where all words agree"
+# Attention gets 161.
+# In the figure, each thread is a sentence: blue for a river bank, orange for a money bank.
+# Where all words agree, the colours stay apart on every level.
+# Where they disagree, the colours come apart only on the lowest, where *we* said which word is the
+# clue.
 #
-# Is attention *worse* than the plain average, then?
+# Is attention worse than a plain average?
 # That would say too much.
-# Sixteen sentences of each kind are few: if we draw them again at random, with replacement,
-# the difference lies between 70 pairs fewer and 6 pairs more in 95% of the draws.
-# And on 16 older mixed sentences the two were nearly equal, with 49 and 51 pairs of 64.
+# If we draw the sentences again at random, the difference ranges from 70 pairs fewer to 6 more in
+# 95% of the draws, and on 16 older mixed sentences it was 49 against 51 of 64.
 # So attention does no better that we can measure.
 
-# %% heads-alone-told [markdown] below="We look at each head"
+# %% heads-alone-told [markdown] below="Perhaps the heads work"
 # ### Each head by itself
 #
-# Perhaps the heads work against each other, since two prefer money words and two prefer water words.
-# We look at each head by itself.
-# As in lesson 4, we take its values before the output matrix.
+# Perhaps the heads work against each other.
+# So here are the same counts for single heads, with their values before the output matrix, as in
+# lesson 4.
+
 
 # %% heads-alone
 def mean_value(words):
@@ -454,16 +426,14 @@ counts = in_order(by_head, "mixed")[:, [8, 1, 4, 10]]
 pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
 
 # %% read-alone [markdown] above="Only head 4 gets"
-# Only head 4 gets more pairs than its plain average, and only nine of 256.
-# If we draw the sentences again, this difference changes by about fifty pairs either way.
-# So no head is seen to know by itself what the layer as a whole does not know.
+# Only head 4 gets more pairs than its plain average, and only nine,
+# where drawing the sentences again changes the difference by fifty either way.
 
-# %% later-told [markdown] below="We take the thief"
+# %% later-told [markdown] below="How far does the"
 # ## Does attention find out what “bank” means here?
 #
 # What about the five layers that follow?
-# We take the thief once more, and ask in every layer
-# how far the score of “bank” for “river” moves when “robbed” replaces “saw”.
+# How far does the score of “bank” for “river” move there when “robbed” replaces “saw”?
 
 # %% later-layers
 encoder = load_encoder()
@@ -477,21 +447,17 @@ for number, part in enumerate(encoder.layers):
 
 # %% the-answer [markdown] above="Not in this layer"
 # Not in this layer.
-# Its attention does select: in four heads it depends on the word that asks
-# whether water words or money words get more.
-# But “bank” asks for the same in every sentence,
-# for money words in heads 8 and 1 and for water words in heads 4 and 10.
-# So “my money on the bank of the lake” and “my money in the bank by the lake” get the same rows.
-# Where a sentence holds words of both kinds,
-# the output shows no better than a plain average which bank is meant.
+# It does select, and in four heads the word that asks decides what.
+# But “bank” asks for the same in every sentence: rather for money words in heads 8 and 1,
+# rather for water words in heads 4 and 10.
+# So “my money on the bank of the lake” and “my money in the bank by the lake” get the same rows,
+# and where words disagree, the output shows no better than a plain average which bank is meant.
 #
-# From the second layer on it can be different.
-# There the vector of “bank” already contains the other words, so its list is written after a first
-# visit to the shop, and the score moves.
-# Whether that helps is the question of
-# [lesson 14](14_where_a_meaning_appears.ipynb), which follows “bank” through all six layers.
-# [Lesson 10](10_one_real_attention_layer.ipynb) measures the first layer with 21 words of two
-# meanings, and it will meet the same four heads again.
+# From the second layer on, “bank” has already taken in other words, so its list is written after a
+# first visit to the shop, and the score moves.
+# Whether that helps is the question of [lesson 14](14_where_a_meaning_appears.ipynb).
+# [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
+# with 21 words that have two meanings.
 
 # %% further [markdown]
 # ## Further
@@ -613,31 +579,34 @@ def plain_average_solution(value, attn_mask):
 check_plain_average(plain_average_solution)
 
 # %% exercise-2 [markdown]
-# ### 2 · Modify ★★ (10 minutes)
+# ### 2 · Modify ★★ (8 minutes)
 #
 # `water_wins` notes where the *water* word gets more weight than the money word.
 # A head that found out what “bank” means would give more to the *clue*,
-# which is the money word in half of the 32 mixed sentences.
-# Write `clue_wins`, which lets “bank” ask and counts for each of the twelve heads in how many of the
-# 32 sentences the clue gets more than the other of the two words.
+# which is the money word where a money bank is meant.
+# Write `clue_wins`, which counts for each head in how many sentences the clue gets more than the
+# other of the two words.
+# `wins` has a row for each sentence and a column for each head, and is True where the water word
+# wins.
+# `is_river` has an entry for each sentence, and is True where a river bank is meant.
 #
 # <details><summary>Hint</summary>
 #
-# `water_wins(["bank"])` says True for a sentence if the water word wins.
-# In which sentences is that the clue?
+# In a river sentence the clue wins if `wins` is True.
+# And in a money sentence?
 # </details>
 #
 # <details><summary>Is the largest number a find?</summary>
 #
-# It is 21, in heads 4 and 5.
-# If twelve coins are tossed 32 times each, the best of them shows 21 heads or more in about half of
-# all tries.
+# For “bank” and our sentences it is 21 of 32, in heads 4 and 5.
+# If twelve coins are tossed 32 times each, the best of them shows heads at least 21 times in about
+# half of all tries.
 # </details>
 
 
 # %% tags=["exercise"]
-def clue_wins():
-    """Return twelve counts, one for each head."""
+def clue_wins(wins, is_river):
+    """wins (N, H) of bool, is_river (N,) of bool -> counts (H,)."""
 
 
 # %%
@@ -645,11 +614,11 @@ check_clue_wins(clue_wins)
 
 
 # %% tags=["solution"]
-def clue_wins_solution():
-    wins = water_wins(["bank"])[:, :, 0]  # (32, H)
-    return (wins == is_river[:, None]).sum(dim=0)  # in a money sentence, it must not win
+def clue_wins_solution(wins, is_river):
+    return (wins == is_river[:, None]).sum(dim=0)
 
 
+print(clue_wins_solution(by_bank, is_river).tolist())
 check_clue_wins(clue_wins_solution)
 
 # %% exercise-3 [markdown]

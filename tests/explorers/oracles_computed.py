@@ -19,7 +19,9 @@ from tests.explorers.oracles_framed import SENTENCE, pairs, rows_of, table
 
 LAYER = remember(load_layer)
 WATER_WORDS = "ocean sea tide lagoon marsh reef shoreline delta wave waves surf pier"
-MONEY_WORDS = "finance market business trade cost income budget currency dollars economy cash purchase"
+MONEY_WORDS = (
+    "finance market business trade cost income budget currency dollars economy cash purchase"
+)
 
 
 def look_up(explorer: Explorer) -> Truth:
@@ -337,12 +339,13 @@ def who_asks(explorer: Explorer) -> Truth:
     side = third if groups[0] - groups[1] > 9.6 else ""
     gap = stored_gap(explorer.head)
     told = explorer.data["words"]
+    known = told["sides"][side].split(", ")[1] if side else told["apart"]
+    differ = "larger" if gap >= 0.05 else "smaller" if gap <= -0.05 else "about equal"
     return Truth(
         {"wins": wins, "river": river.item(), "money": money.item(), "side": side},
         [explorer.head, river, 16, money, 16, *[river + money, 32] * bool(side), 5000]
         + [abs(gap)] * (abs(gap) >= 0.05),
-        said=[f"“{explorer.word}”", told["sides"][side].split(", ")[1] if side else told["apart"]]
-        + ["larger" if gap >= 0.05 else "smaller" if gap <= -0.05 else "about equal"],
+        said=[f"“{explorer.word}”", known, differ],
         code=told["code"].format(word=explorer.word, head=explorer.head, **row),
         given={"load_layer": LAYER},
         made={"last": wins[explorer.sentence]} if explorer.head % 4 == 0 else {},
