@@ -28,7 +28,7 @@ export function render(lab) {
     scale.show(head, word, total);
     pairs.show(wins, sentence);
     read.replaceChildren(...shown.sentence.split(/\b(bank)\b/).map((part) =>
-      (part === "bank" ? html("mark", {}, word) : part)), ` — ${fill(texts.gets, { winner })}`);
+      (part === "bank" ? html("mark", {}, word) : part)), `: ${fill(texts.gets, { winner })}`);
     return { say: fill(texts.say, { head, word, river, money, all: lab.data.alls[head],
       side: sideOf(lab.data, head, total) }),
     code: fill(texts.code, { ...shown, word, head }) };
@@ -52,7 +52,7 @@ function asker(lab) {
   const input = html("input", { type: "text", "aria-label": texts.box, spellcheck: "false",
     autocomplete: "off" });
   const problem = html("p", { class: "error problem", role: "alert", hidden: "" });
-  const form = html("form", { class: "control who" }, html("span", { class: "label" }, texts.box),
+  const form = html("form", { class: "control who" }, html("span", { class: "label" }, texts.label),
     input, html("button", {}, texts.ask));
   const tell = (text) => {
     problem.textContent = text;

@@ -249,6 +249,7 @@ class WhoAsksExplorer(Explorer):
         wins, river, money, _ = self.result
         _draw_scale(scale, self.head, self.word, river + money)
         _draw_pairs(pairs, wins.tolist())
+        fig.legend(*scale.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
 def said_of_all(head: int) -> str:
@@ -278,7 +279,6 @@ def _draw_scale(ax: Axes, head: int, word: str, total: int) -> None:
     ax.set_xticks([0, 8, 16, 24, 32])
     ax.set_xlabel("sentences in which the water word wins")
     ax.spines["left"].set_visible(False)
-    ax.legend(loc="upper center", ncols=1, fontsize=8)
 
 
 def _draw_pairs(ax: Axes, wins: Sequence[bool]) -> None:

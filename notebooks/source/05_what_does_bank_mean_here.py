@@ -9,17 +9,19 @@
 # So people often say that attention can tell the two meanings apart.
 # Does attention find out what “bank” means here?
 #
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight, value)
-# and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads; baselines).
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight,
+# value) and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads;
+# baselines).
 #
 # **You will be able to:** say what a score in a first layer depends on,
 # test whether it matters which word asks, compare attention with a plain average,
 # and say what one layer cannot do for a word with two meanings.
 #
-# **Time:** 48 minutes in class, or 80 on your own with the exercises.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 
@@ -35,10 +37,9 @@ lesson_setup()
 # %% same-row [markdown] below="Here is the row"
 # ## The same row twice
 #
-# We ask the first attention layer of the trained model.
-# Here is the row of “bank” in head 4, for both sentences.
-# To compare them in all heads, we measure how much attention moves:
-# half the sum of the absolute changes, because what one word loses, another gains.
+# Here is the row of “bank” in head 4 of the trained layer, for both sentences.
+# For the other heads, we measure how much attention *moves*: half the sum of the absolute changes,
+# because what one word loses, another gains.
 
 # %% read-both
 layer = load_layer()
@@ -50,20 +51,21 @@ print(f"moves in head 4: {changes[4].sum() / 2:.2f}")
 print(f"moves in any head: at most {changes.sum(dim=-1).max() / 2:.2f}")
 rows = torch.stack([left.weights[4, bank], keep.weights[4, bank]])
 keys = "[CLS] i left/keep my money on/in the bank of/by the lake [SEP]".split()
-ax = plot_attention(rows, queries=["river bank", "money bank"], keys=keys)
+_, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
+plot_attention(rows, ax=ax, queries=["river bank", "money bank"], keys=keys)
 ax.set_title("Opposite meanings, the same row")
 show_figure(ax, "5.1")
 
 # %% same-arc [markdown] above="Whoever shows only the"
-# “Bank” gives 0.68 of its weight to “lake” in the first sentence.
-# Whoever shows only the first row can write under it that the head has found out which bank is meant.
+# Whoever shows only the first row can write under it: “bank” gives “lake” 0.68,
+# so the head knows which bank is meant.
 # But where a money bank is meant, “lake” gets 0.69.
 # In no head does more than 0.06 of the attention move.
 #
 # We chose this pair because it is so clear.
-# What, then, does a row of this layer depend on?
+# What does a row of this layer depend on?
 
-# %% thief [markdown] below="“The thief saw the"
+# %% thief [markdown] below="\u201cThe thief saw the"
 # ## One score, two words
 #
 # “The thief saw the bank by the river” can be about a river bank.
@@ -79,10 +81,9 @@ for verb in ("saw", "robbed"):
     for word in ("river", verb):
         print(f"“bank” gives “{word}” {row[tokens.index(word)]:.2f}")
 
-# %% ask-robbed-told [markdown] above="“River” loses more than"
+# %% ask-robbed-told [markdown] above="\u201cRiver\u201d loses more than"
 # “River” loses more than half of its weight, as if the head had noticed that it no longer matters.
-# A weight is what the softmax makes of a score.
-# What happened to the score?
+# What happened to the score behind it?
 
 # %% ask-robbed
 predict("05/what-robbed-changes")
@@ -103,8 +104,8 @@ for verb in ("saw", "robbed"):
     score = scores[10, tokens.index("bank"), tokens.index("river")]
     print(f"{verb}: the score of “bank” for “river” is {score:.3f}")
 
-# %% same-score [markdown] answers="05/what-robbed-changes" above="It is made of two"
-# The score is the same both times.
+# %% same-score [markdown] above="It is made of two" answers="05/what-robbed-changes"
+# The score is the same.
 # It is made of two vectors, those of “bank” and of “river” at their positions.
 # In a first layer these come straight from the table of words, and no other word has touched them.
 # So whichever verb takes the place of “saw”, the score stays as it was, in every head.
@@ -117,26 +118,25 @@ for verb in ("saw", "robbed"):
 # Think of a shopping list that is written at home.
 # The query of “bank” is such a list: it says of every word how much it is wanted.
 # The sentence is the shop, and the softmax spends a budget of 1.
-# If something comes in that stands high on the list, less is left for the rest,
-# but the list stays as it was.
-# With twelve heads, “bank” carries twelve lists, and it carries the same ones into every sentence.
+# What comes in and stands high on the list takes money from the rest, but the list stays as it was.
+#
+# With twelve heads, “bank” carries twelve lists, the same ones into every sentence.
 # (Positions count as well.
 # Except in head 2, they hardly change the order of a list.)
 
-# %% two-kinds [markdown] below="In half of them"
+# %% two-kinds [markdown] below="Here is what three"
 # ## Whose list is it?
 #
 # What do these lists ask for?
 # We wrote 64 sentences with “bank” and fixed them before the layer read the first.
-# Each has a *clue*, the word that shows which bank is meant, and no two share one.
+# Each has a *clue* of its own, the word that shows which bank is meant.
 # (One person chose them all.)
 #
-# We begin with 32 *mixed* sentences, in which a water word and a money word disagree.
-# In half of them a river bank is meant and the water word is the clue;
-# in the other half it is the other way round.
+# In 32 of them, a water word and a money word disagree.
+# In half of these *mixed* sentences the water word is the clue, in the other half the money word.
 #
 # The method `attend_as` lets other words ask in the place of “bank”.
-# Here is what three of them give to the two words of one sentence, in head 8.
+# Here is what three of them give to both words of one sentence, in head 8.
 
 # %% one-sentence
 sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
@@ -149,8 +149,8 @@ pair = [tokens.index("rapids"), tokens.index("millionaire")]
 Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
 
 # %% ask-all [markdown] below="The next function asks"
-# “River” prefers the water word, and “money” and “chair” prefer the money word.
-# The next function asks all 32 sentences which of the two gets more.
+# Only “river” prefers the water word.
+# The next function asks all 32 sentences which of the two words gets more.
 
 
 # %% water-wins
@@ -189,17 +189,17 @@ for head in (8, 10):
     print(f"head {head}: the water word wins in {won[0]} of 16 river sentences")
     print(f"        and in {won[1]} of 16 money sentences")
 
-# %% bank-in-two-heads [markdown] answers="05/in-river-sentences" above="Head 8 chose well in"
+# %% bank-in-two-heads [markdown] above="Head 8 chose well in" answers="05/in-river-sentences"
 # Head 8 chose well in the money sentences because it prefers the money word nearly everywhere.
 # In head 10 it is the other way round.
 
-# %% rulers-told [markdown] below="As a ruler we"
+# %% rulers-told [markdown] below="As a ruler, we"
 # ### Twelve water words, twelve money words
 #
-# Is this a habit of these heads, or does it depend on “bank”?
-# As a ruler we take twelve water words and twelve money words that occur in none of the sentences.
-# We let all of them ask, in every head,
-# and note the share of the 32 sentences in which the water word wins.
+# Is this a habit of the two heads, or does it depend on “bank”?
+# As a ruler, we let twelve water words and twelve money words ask that occur in none of the
+# sentences.
+# In what share of the 32 sentences does the water word win?
 
 # %% rulers
 water = "ocean sea tide lagoon marsh reef shoreline delta wave waves surf pier".split()
@@ -214,7 +214,6 @@ Table(lines, heads, torch.stack([by_water, by_money, by_water - by_money, share[
 # %% draw-rulers jupyter={"source_hidden": true}
 from collections import Counter
 
-import matplotlib.pyplot as plt
 from attnlab.palette import BLUE, INK, ORANGE
 
 _, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
@@ -250,21 +249,23 @@ ax.spines[["left", "bottom"]].set_visible(False)
 ax.set_title("Two heads take “bank” for a money word, two for a water word")
 show_figure(ax, "5.2")
 
-# %% four-heads [markdown] above="In heads 1, 4" below="But to which of"
+# %% four-heads [markdown] above="In heads 1, 4" below="Heads 8 and 1 take"
 # In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
-# (Is that luck?
-# We shuffled the numbers inside the matrices of queries and keys, in 20 copies of the layer.
-# In none of their 240 heads did the means differ by 0.3.)
+# In these heads, the word that asks decides what is selected.
 #
-# So in these four heads the word that asks decides what is selected.
+# <details><summary>Could that be luck?</summary>
+#
+# We shuffled the numbers inside the matrices of queries and keys, in 20 copies of the layer.
+# In none of their 240 heads did the means differ by 0.3.
+# </details>
+#
 # Heads 8 and 1 take “bank” for a money word, and head 10 takes it for a water word.
-# So does head 4, though “bank” lies at the edge of the water words there.
+# So does head 4, but there “bank” lies at the edge of the water words.
 
-# %% experiment [markdown] below="Is there a head"
+# %% experiment [markdown] below="Then type words of"
 # ### Your experiment: let any word ask
 #
-# Is there a head in which “bank” prefers the water word in the river sentences,
-# and the money word in the money sentences?
+# Does some head know after all?
 # Then type words of your own.
 
 # %% explore-askers
@@ -276,27 +277,25 @@ WhoAsksExplorer()
 # There is no such head.
 # The water word wins in 11 river sentences and in 6 money sentences in head 5,
 # and in 13 and 8 in head 4.
-# But in head 4 this has little to do with “bank”:
-# on average over 5,000 askers, the two counts differ by 4.7 as well,
-# so some of *these* water words simply get more, whoever asks.
+# But in head 4 this has little to do with “bank”: on average over 5,000 askers,
+# the two counts differ by 4.7 as well, so some of *these* water words simply get more,
+# whoever asks.
 # And the difference of 5 in head 5 is no rarity: one asker in nine has one that large or larger.
 # </details>
 
 # %% does-it-help [markdown] below="So the control is"
 # ## Does it help?
 #
-# The lists do not depend on the sentence, but the new vector of “bank” is made of what they pick
-# from it.
-# Does this vector show which bank is meant?
+# The lists do not depend on the sentence, but what they find there does.
+# Does the new vector of “bank” show which bank is meant?
 #
-# A result like this needs a [**control**](glossary.ipynb#control):
-# the same experiment without the ingredient that is said to be responsible.
-# Here the ingredient is the weights.
+# Such a result needs a [**control**](glossary.ipynb#control):
+# the same experiment without the ingredient that is said to be responsible, here the weights.
 # So the control is a *plain average*, in which all words get the same weight.
 #
-# We measure along an axis from money to water, made of our rulers.
-# How far towards water does each of three vectors lie: the plain average, the output of attention at
-# “bank”, and what the clue alone would hand over?
+# We compute how far three vectors lie towards water,
+# on an axis from our money words to our water words: the plain average,
+# the output of attention at “bank”, and what the clue alone would hand over.
 
 
 # %% leans
@@ -324,8 +323,8 @@ leans = torch.stack(vectors) @ axis  # (64, 3)
 # %% pairs-told [markdown] below="A river sentence and"
 # A river sentence and a money sentence are *in order* if the river sentence lies further towards
 # water.
-# There are $16 \times 16 = 256$ such pairs of mixed sentences, and as many of *clear* ones,
-# the 32 with words of one kind only.
+# The mixed sentences make $16 \times 16 = 256$ such pairs.
+# So do the other 32, the *clear* ones, with words of one kind only.
 # Guessing would put 128 in order.
 
 
@@ -353,8 +352,6 @@ predict("05/attention-in-mixed")
 
 # %% see-mixed jupyter={"source_hidden": true}
 # %%answer 05/attention-in-mixed
-import matplotlib.pyplot as plt
-
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.2), layout="constrained", sharey=True)
 standard = (leans - leans.mean(dim=0)) / leans.std(dim=0)
 titles = {"clear": "words of one kind", "mixed": "words of both kinds"}
@@ -380,28 +377,94 @@ for ax, (kind, title) in zip(axes, titles.items(), strict=True):
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.set_yticks([2, 1, 0], names)
     ax.tick_params(length=0)
-fig.suptitle("Where the words disagree, attention does no better", weight="bold")
+title = "Where the words disagree, attention does no better than an average"
+fig.suptitle(title, weight="bold", fontsize=12)
 show_figure(fig, "5.3")
 
-# %% read-mixed [markdown] answers="05/attention-in-mixed" above="Where all words agree"
+# %% read-mixed [markdown] above="Where all words agree" answers="05/attention-in-mixed"
 # Attention gets 161.
-# In the figure, each thread is a sentence: blue for a river bank, orange for a money bank.
+# Each thread of the figure is a sentence: blue for a river bank, orange for a money bank.
 # Where all words agree, the colours stay apart on every level.
-# Where they disagree, the colours come apart only on the lowest, where *we* said which word is the
-# clue.
+# Where they disagree, they come apart only on the lowest, where *we* said which word is the clue.
 #
-# Is attention worse than a plain average?
+# Is attention worse, then?
 # That would say too much.
-# If we draw the sentences again at random, the difference ranges from 70 pairs fewer to 6 more in
-# 95% of the draws, and on 16 older mixed sentences it was 49 against 51 of 64.
+# If we draw the sentences again at random,
+# the difference ranges from 70 pairs fewer to 6 more in 95% of the draws,
+# and on 16 older mixed sentences it was 49 against 51 of 64.
 # So attention does no better that we can measure.
+# (“Further” looks at single heads.)
 
-# %% heads-alone-told [markdown] below="Perhaps the heads work"
-# ### Each head by itself
+# %% later-told [markdown] below="And in the five"
+# ## Does attention find out what “bank” means here?
+#
+# And in the five layers that follow,
+# how far does the score of “bank” for “river” move when “robbed” replaces “saw”?
+
+# %% later-layers
+encoder = load_encoder()
+saw = encoder.read("the thief saw the bank by the river")
+robbed = encoder.read("the thief robbed the bank by the river")
+at_bank, at_river = saw.tokens.index("bank"), saw.tokens.index("river")
+for number, part in enumerate(encoder.layers):
+    before = scores_of(part.attention, saw.vectors[number])[:, at_bank, at_river]
+    after = scores_of(part.attention, robbed.vectors[number])[:, at_bank, at_river]
+    print(f"layer {number}: at most {(after - before).abs().max():.2f}")
+
+# %% the-answer [markdown] above="Not in this layer"
+# Not in this layer.
+# It does select, and in four heads the word that asks decides what.
+# But “bank” asks for the same in every sentence: rather for money words in heads 8 and 1,
+# rather for water words in heads 4 and 10.
+# So “my money on the bank of the lake” and “my money in the bank by the lake” get nearly the same
+# rows.
+# And where words disagree, the output shows no better than a plain average which bank is meant.
+#
+# From the second layer on, “bank” has taken in other words.
+# Its list is written after a first visit to the shop, and the score moves.
+# Whether that helps, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
+# [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
+# with 21 words that have two meanings.
+
+# %% further [markdown]
+# ## Further
+#
+# ### Two banks in one table
+#
+# Some tutorials type in a small table instead,
+# with one bank that lends money and another by the river, and use its rows as queries,
+# keys and values.
+
+# %% typed-banks
+two_banks = load_table("two_banks.csv")
+two_banks
+
+# %% cosine-told [markdown]
+# We compare the two banks by the **cosine** of the angle between their vectors.
+# It is 1 if they point in the same direction, and 0 if they are at right angles.
+
+# %% typed-cosine
+x = two_banks.values  # (4, 4)
+output = (x @ x.T / 4**0.5).softmax(dim=-1) @ x
+average = x.mean(dim=0).expand(4, 4)
+for name, vectors in (("before", x), ("attention", output), ("plain average", average)):
+    cosine = torch.cosine_similarity(vectors[2], vectors[3], dim=0)
+    print(f"{name}: {cosine:.2f}")
+
+# %% typed-read [markdown]
+# Before attention, the two banks are nearly at right angles:
+# whoever typed the table had already separated them.
+# Afterwards they are *more* alike, because both outputs are averages of the same four vectors.
+# A plain average makes them equal.
+# So this table can show that attention mixes vectors, but not that it finds a meaning.
+# For that, “bank” has to go in as one vector, as it does in a model.
+
+# %% heads-alone-told [markdown]
+# ### Head 4 by itself, and a number that shrank
 #
 # Perhaps the heads work against each other.
-# So here are the same counts for single heads, with their values before the output matrix, as in
-# lesson 4.
+# So here are the pairs of mixed sentences in order for single heads,
+# with their values before the output matrix, as in lesson 4.
 
 
 # %% heads-alone
@@ -425,79 +488,13 @@ by_head = torch.stack([lean_by_head(text) for text in sentences.sentence])  # (6
 counts = in_order(by_head, "mixed")[:, [8, 1, 4, 10]]
 pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
 
-# %% read-alone [markdown] above="Only head 4 gets"
-# Only head 4 gets more pairs than its plain average, and only nine,
-# where drawing the sentences again changes the difference by fifty either way.
-
-# %% later-told [markdown] below="How far does the"
-# ## Does attention find out what “bank” means here?
-#
-# What about the five layers that follow?
-# How far does the score of “bank” for “river” move there when “robbed” replaces “saw”?
-
-# %% later-layers
-encoder = load_encoder()
-saw = encoder.read("the thief saw the bank by the river")
-robbed = encoder.read("the thief robbed the bank by the river")
-at_bank, at_river = saw.tokens.index("bank"), saw.tokens.index("river")
-for number, part in enumerate(encoder.layers):
-    before = scores_of(part.attention, saw.vectors[number])[:, at_bank, at_river]
-    after = scores_of(part.attention, robbed.vectors[number])[:, at_bank, at_river]
-    print(f"layer {number}: at most {(after - before).abs().max():.2f}")
-
-# %% the-answer [markdown] above="Not in this layer"
-# Not in this layer.
-# It does select, and in four heads the word that asks decides what.
-# But “bank” asks for the same in every sentence: rather for money words in heads 8 and 1,
-# rather for water words in heads 4 and 10.
-# So “my money on the bank of the lake” and “my money in the bank by the lake” get the same rows,
-# and where words disagree, the output shows no better than a plain average which bank is meant.
-#
-# From the second layer on, “bank” has already taken in other words, so its list is written after a
-# first visit to the shop, and the score moves.
-# Whether that helps is the question of [lesson 14](14_where_a_meaning_appears.ipynb).
-# [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
-# with 21 words that have two meanings.
-
-# %% further [markdown]
-# ## Further
-#
-# ### Two banks in one table
-#
-# Some tutorials type in a small table instead, with one bank that lends money and another by the
-# river, and use its rows as queries, keys and values.
-
-# %% typed-banks
-two_banks = load_table("two_banks.csv")
-two_banks
-
-# %% cosine-told [markdown]
-# We compare the two banks by the **cosine** of the angle between their vectors.
-# It is 1 if they point in the same direction, and 0 if they are at right angles.
-
-# %% typed-cosine
-x = two_banks.values  # (4, 4)
-output = (x @ x.T / 4**0.5).softmax(dim=-1) @ x
-average = x.mean(dim=0).expand(4, 4)
-for name, vectors in (("before", x), ("attention", output), ("plain average", average)):
-    cosine = torch.cosine_similarity(vectors[2], vectors[3], dim=0)
-    print(f"{name}: {cosine:.2f}")
-
-# %% typed-read [markdown]
-# Before attention, the two banks are nearly at right angles: whoever typed the table had already
-# separated them.
-# Afterwards they are *more* alike, because both outputs are averages of the same four vectors.
-# A plain average makes them equal.
-# So this table can show that attention mixes vectors, but not that it finds a meaning.
-# For that, “bank” has to go in as one vector, as it does in a model.
-
-# %% shrank-told [markdown]
-# ### A number that shrank
+# %% read-alone [markdown]
+# Only head 4 gets more pairs than its plain average, and only nine.
+# Drawing the sentences again changes this difference by fifty either way.
 #
 # An earlier edition of this lesson had only 35 sentences, which we keep for lesson 14.
-# In 25 of them the clue had not been used before.
-# There head 4 looked like a head that finds the clue.
-# Here is how often the clue gets the largest weight of the row, then and in the 64 new sentences.
+# In 25 of them the clue was new, and head 4 looked like a head that finds the clue.
+# How often does the clue get the largest weight of the row, then and in the 64 new sentences?
 
 
 # %% shrank
@@ -517,11 +514,9 @@ print("new:", clue_is_darkest(sentences))
 
 # %% shrank-read [markdown]
 # 16 of 25 became 16 of 64.
-# On the older sentences, none of 4,999 other words gave the clue more uniform shares than “bank” did;
-# on the new ones, 15 did.
+# Of 4,999 other words, none had given the clue more uniform shares than “bank”; now 15 do.
 # There was nothing wrong with the older count.
-# But we had noticed head 4 on these sentences, several of them shared a clue,
-# and the words that their writer thought of first happened to stand high on its list.
+# But we had noticed head 4 on these sentences, and several of them shared a clue.
 # A result belongs to the sentences on which it was found until it holds on others.
 
 # %% remember [markdown]
@@ -536,6 +531,7 @@ print("new:", clue_is_darkest(sentences))
 #   Where the words disagreed, the output of this layer showed the meaning no better.
 # - To select is not yet to select what matters here.
 #
+
 # %% exercises [markdown]
 # ## Exercises
 #
@@ -586,8 +582,8 @@ check_plain_average(plain_average_solution)
 # which is the money word where a money bank is meant.
 # Write `clue_wins`, which counts for each head in how many sentences the clue gets more than the
 # other of the two words.
-# `wins` has a row for each sentence and a column for each head, and is True where the water word
-# wins.
+# `wins` has a row for each sentence and a column for each head,
+# and is True where the water word wins.
 # `is_river` has an entry for each sentence, and is True where a river bank is meant.
 #
 # <details><summary>Hint</summary>
@@ -599,8 +595,8 @@ check_plain_average(plain_average_solution)
 # <details><summary>Is the largest number a find?</summary>
 #
 # For “bank” and our sentences it is 21 of 32, in heads 4 and 5.
-# If twelve coins are tossed 32 times each, the best of them shows heads at least 21 times in about
-# half of all tries.
+# If twelve coins are tossed 32 times each,
+# the best of them shows heads at least 21 times in about half of all tries.
 # </details>
 
 
@@ -673,8 +669,8 @@ check_tested(tested_solution)
 # %% exercise-4 [markdown]
 # ### 4 · Explain ★ (5 minutes)
 #
-# A blog shows head 8 of our layer: in “I put my money in the bank”, “bank” gives “money” more weight
-# than it gives any other word but itself.
+# A blog shows head 8 of our layer: in “I put my money in the bank”,
+# “bank” gives “money” more weight than it gives any other word but itself.
 # “So this head knows that a money bank is meant”, it says.
 # You may have one more sentence read by the layer.
 # Which one, and what would you look at?
@@ -712,8 +708,9 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # %% sources [markdown]
 # ## Sources
 #
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control
-#   Tasks](https://arxiv.org/abs/1909.03368), 2019: why a result about a model needs a control.
+# - Hewitt and Liang,
+#   [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
+#   why a result about a model needs a control.
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019:
 #   what single heads of a whole model attend to, and how much weight goes to `[SEP]`.
 # - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715),
@@ -729,14 +726,14 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # Lesson 6, [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **50 minutes.**
 # The same row twice: 4.
 # One score, two words: 8.
-# Whose list: 13.
+# Whose list: 14.
 # Any word asks: 8.
-# Does it help: 10.
+# Does it help: 12.
 # The answer: 3.
 #
 # **Play it.**
@@ -745,8 +742,8 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # Then put “robbed” in the place of “saw”.
 #
 # **Where a class stalls.**
-# *The three axes of `attend_as`:* stay with one sentence, one head and one asker until all have
-# read the small table.
+# *The three axes of `attend_as`:* stay with one sentence,
+# one head and one asker until all have read the small table.
 # *“But head 4 has 13 and 8”:* let the explorer show head 4 with “chair”, “piano” and “the”.
 # *“Attention is worse than an average”:* ask how many sentences there are.
 # *“But ChatGPT knows”:* a whole model may; here we ask one layer, and the first.

@@ -340,11 +340,11 @@ def who_asks(explorer: Explorer) -> Truth:
     gap = stored_gap(explorer.head)
     told = explorer.data["words"]
     known = told["sides"][side].split(", ")[1] if side else told["apart"]
-    differ = "larger" if gap >= 0.05 else "smaller" if gap <= -0.05 else "about equal"
+    differ = " more in" if gap >= 0.05 else " fewer in" if gap <= -0.05 else "as many in"
     return Truth(
         {"wins": wins, "river": river.item(), "money": money.item(), "side": side},
-        [explorer.head, river, 16, money, 16, *[river + money, 32] * bool(side), 5000]
-        + [abs(gap)] * (abs(gap) >= 0.05),
+        [explorer.head, river, 16, money, 16, 5000, *[abs(gap)] * (abs(gap) >= 0.05)]
+        + [river + money, 32] * bool(side),
         said=[f"“{explorer.word}”", known, differ],
         code=told["code"].format(word=explorer.word, head=explorer.head, **row),
         given={"load_layer": LAYER},
