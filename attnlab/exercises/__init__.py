@@ -16,7 +16,7 @@ CHECKS = {  # of each lesson, by its number
     2: "check_divided_once check_normed_scores check_small_start check_three_logs",
     3: "check_causal_test check_padded_batch check_safe_softmax",
     4: "check_contributions check_darkest_range check_lonely_weights check_sharp_factor",
-    5: "check_minimal_pair check_needed_strength check_plain_average check_tested_head",
+    5: "check_clue_wins check_plain_average check_tested",
     6: "check_fitting_keys check_linear_from check_parameter_count check_same_scores",
     7: "check_by_letters check_mended_heads check_pair_test check_tokens_in_head",
     8: "check_joined_pieces check_mended_pieces check_needed_tile check_weight_memory",
