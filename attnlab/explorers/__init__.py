@@ -13,9 +13,9 @@ from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
 from attnlab.explorers.cross import CrossExplorer
+from attnlab.explorers.deal import DealExplorer
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
-from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
