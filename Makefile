@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools.lab.isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants panel
+.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,6 +45,7 @@ fresh: $(READY)  ## NB=03: set your copy of lesson 03 aside and take a new one
 test: $(READY)  ## run every check; it changes nothing
 	$(RUN) ruff check
 	$(RUN) ruff format --check
+	$(RUN) tools.build.prose --check
 	$(RUN) tools.check.lint
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 		-p tools.check.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q
@@ -52,8 +53,8 @@ test: $(READY)  ## run every check; it changes nothing
 site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
 	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
 
-slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers
-	@$(RUN) tools.publish.slides
+slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers; NB=03: lesson 03
+	@$(RUN) tools.publish.slides $(NB)
 
 student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.publish.student
@@ -70,7 +71,8 @@ notebooks: $(READY)  ## build the lessons and figures/ from their sources; NB=04
 adopt: $(READY)  ## NB=my_notebooks/03_...ipynb: write an edited notebook back into its source
 	$(RUN) tools.build.adopt "$(NB)"
 
-lint: $(READY)  ## put code and sources into the house format, and report what is left to do
+lint: $(READY)  ## put code and prose into the house format, and report what is left to do
+	$(RUN) tools.build.prose
 	$(RUN) ruff check --fix --exit-zero --quiet
 	$(RUN) ruff format
 	$(RUN) ruff check
@@ -82,6 +84,3 @@ bench: $(READY)  ## measure time and memory against torch; BENCH_FLAGS=--quick: 
 mutants: $(READY)  ## change the kernels in small ways, list what no test sees; MUTANTS="attnlab.masks*"
 	@OMP_NUM_THREADS=1 $(RUN) mutmut run --max-children 2 $(MUTANTS)
 	@$(RUN) mutmut results
-
-panel: $(READY)  ## examine attention that others write; PANEL_FLAGS=-v
-	@OMP_NUM_THREADS=1 $(RUN) tools.clinic_panel $(PANEL_FLAGS)

@@ -29,16 +29,11 @@ from attnlab.masks import (
     sequence_mask,
     sliding_window_mask,
     to_additive_mask,
-    to_key_padding_mask,
 )
 from attnlab.measures import (
     attention_entropy,
     effective_keys,
-    gradient_norms,
     influence_map,
-    max_weight,
-    score_variance,
-    softmax_jacobian,
 )
 
 __all__ = sorted(name for name, one in globals().items() if callable(one))

@@ -244,7 +244,6 @@ def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
 
     See Also
     --------
-    to_key_padding_mask : the inverse.
     torch.nn.MultiheadAttention : takes ``key_padding_mask``.
 
     Examples
@@ -261,45 +260,6 @@ def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
         "key_padding_mask", key_padding_mask, "(N, S)", ndim=2, fix="give one row per sequence."
     )
     return ~key_padding_mask[:, None, None, :]
-
-
-def to_key_padding_mask(attn_mask: Tensor) -> Tensor:
-    """Return the torch ``key_padding_mask`` (True = padding) of a mask over keys.
-
-    Parameters
-    ----------
-    attn_mask : Tensor of bool, shape (N, 1, 1, S)
-        True where the key may be attended to, the same for all heads and queries.
-
-    Returns
-    -------
-    Tensor of bool, shape (N, S)
-        True where the key is padding.
-
-    Raises
-    ------
-    TypeError
-        If the mask is not boolean.
-    ValueError
-        If the mask depends on the head or the query.
-
-    See Also
-    --------
-    from_key_padding_mask : the inverse.
-    torch.nn.MultiheadAttention : takes ``key_padding_mask``.
-
-    Examples
-    --------
-    >>> to_key_padding_mask(torch.tensor([[[[True, True, False]]]]))
-    tensor([[False, False,  True]])
-    """
-    check_bool("attn_mask", attn_mask)
-    if attn_mask.ndim != 4 or attn_mask.shape[1:3] != (1, 1):
-        raise ValueError(
-            "attn_mask must have shape (N, 1, 1, S) to be a key padding mask, "
-            f"got {shape(attn_mask)}; no such mask exists if queries or heads differ."
-        )
-    return ~attn_mask[:, 0, 0, :]
 
 
 def to_additive_mask(attn_mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -7,43 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_exact_ndim, check_floating, check_ndim, check_weights, shape
-
-
-def score_variance(scores: Tensor) -> Tensor:
-    """Return the variance of each row of scores, which decides how sharp its softmax is.
-
-    Parameters
-    ----------
-    scores : Tensor, shape (..., L, S)
-        Scores before the mask, with at least two keys.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        Sample variance over the keys (divided by S - 1).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``scores`` is not a floating-point tensor (..., L, S) with S of at least 2.
-
-    See Also
-    --------
-    torch.var : the same over any dimension.
-
-    Examples
-    --------
-    >>> score_variance(torch.tensor([[1.0, 3.0], [2.0, 2.0]]))
-    tensor([2., 0.])
-    """
-    check_floating("scores", scores)
-    check_ndim("scores", scores, "(L, S)", at_least=2)
-    if scores.shape[-1] < 2:
-        raise ValueError(f"scores must have at least 2 keys (dimension -1), got {shape(scores)}.")
-    if not scores.numel():
-        raise ValueError(f"scores must have at least one row, got {shape(scores)}.")
-    return scores.var(dim=-1)
+from attnlab.checks import check_exact_ndim, check_floating, check_weights, shape
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -110,120 +74,6 @@ def effective_keys(weights: Tensor) -> Tensor:
     return used.masked_fill((weights == 0).all(dim=-1), 0.0)
 
 
-def max_weight(weights: Tensor) -> Tensor:
-    """Return the largest weight of each row.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., L, S)
-        Attention weights.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        From 1 / S to 1; 0 for a row without an allowed key.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As ``attention_entropy``.
-
-    See Also
-    --------
-    torch.amax : the same over any dimension.
-
-    Examples
-    --------
-    >>> max_weight(torch.tensor([[0.25, 0.75]]))
-    tensor([0.7500])
-    """
-    check_weights(weights)
-    return weights.amax(dim=-1)
-
-
-def softmax_jacobian(weights: Tensor) -> Tensor:
-    """Return the derivative of the softmax at the given weights.
-
-    ``J[i, j] = d weight_i / d score_j = weight_i * (1 if i == j else 0) - weight_i * weight_j``.
-    Only the diagonal is p (1 - p). Every row and every column sums to 0.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., S)
-        Softmax weights of one or more rows.
-
-    Returns
-    -------
-    Tensor, shape (..., S, S)
-        One symmetric matrix per row of weights.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``weights`` is not a floating-point tensor (..., S), or a number lies outside 0 to 2.
-
-    See Also
-    --------
-    torch.autograd.functional.jacobian : the same for any function, by autograd.
-
-    Examples
-    --------
-    >>> softmax_jacobian(torch.tensor([0.5, 0.5]))
-    tensor([[ 0.2500, -0.2500],
-            [-0.2500,  0.2500]])
-    """
-    check_weights(weights, "(S,)", at_least=1)
-    return torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]
-
-
-def gradient_norms(loss: Tensor, tensor: Tensor) -> Tensor:
-    """Return the norm of the gradient of ``loss`` for each row of ``tensor``.
-
-    Parameters
-    ----------
-    loss : Tensor, a single number
-        Must depend on ``tensor``. Its graph is kept, so it can be asked about several tensors.
-    tensor : Tensor, shape (..., L, E)
-        Any tensor that ``loss`` was computed from and that requires gradients.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        Euclidean norm over the features. ``tensor.grad`` is left alone.
-
-    Raises
-    ------
-    TypeError
-        If an argument is not a floating-point tensor.
-    ValueError
-        If ``loss`` is not a single number, ``tensor`` has no dimension or does not require
-        gradients, or ``loss`` does not depend on it.
-
-    See Also
-    --------
-    torch.autograd.grad : returns the gradient itself.
-
-    Examples
-    --------
-    >>> x = torch.ones(2, 3, requires_grad=True)
-    >>> gradient_norms((x[0] ** 2).sum(), x)
-    tensor([3.4641, 0.0000])
-    """
-    check_floating("loss", loss)
-    check_floating("tensor", tensor)
-    check_ndim("tensor", tensor, "(..., E)", at_least=1)
-    if loss.numel() != 1:
-        raise ValueError(f"loss must be a single number, got {shape(loss)}; use loss.sum().")
-    if not tensor.requires_grad:
-        raise ValueError("tensor must require gradients; call tensor.requires_grad_() first.")
-    grad = None
-    if loss.requires_grad:
-        (grad,) = torch.autograd.grad(loss, tensor, retain_graph=True, allow_unused=True)
-    if grad is None:
-        raise ValueError("loss must depend on tensor, but no gradient reaches it.")
-    return grad.norm(dim=-1)
-
-
 def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Return how much every output token changes when an input token is changed a little.
 
@@ -240,7 +90,7 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     Returns
     -------
-    Tensor, shape (L, L)
+    Tensor of float64, shape (L, L)
         Row i: output token. Column j: input token.
 
     Raises
@@ -253,12 +103,21 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     --------
     torch.autograd.functional.jacobian : the derivative before the norm.
 
+    Notes
+    -----
+    A correct mask gives exact zeros, so compare with ``!= 0``: then NaN counts as an influence. A
+    derivative sees nothing behind ``detach`` or ``argmax``, and it is 0 as well where an allowed
+    weight rounds to 0; with tokens in float64 this needs a score that is 746 below the largest one.
+
+    The function is called once, and one number of its output is differentiated at a time, so that
+    the memory for (L, E) is enough.
+
     Examples
     --------
     >>> influence_map(lambda x: x.cumsum(dim=0), torch.zeros(3, 1))
     tensor([[1., 0., 0.],
             [1., 1., 0.],
-            [1., 1., 1.]])
+            [1., 1., 1.]], dtype=torch.float64)
     """
     if not callable(function):
         raise TypeError(f"function must be callable, got {type(function).__name__}.")
@@ -266,14 +125,20 @@ def influence_map(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     check_exact_ndim("x", x, "(L, E)", ndim=2, fix="pass one sequence without a batch dimension.")
     if not x.numel():
         raise ValueError(f"x must have at least one token and one feature, got {shape(x)}.")
+    x = x.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        output = function(x.clone())  # a function may change what it is given
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(x):
+        got = shape(output) if isinstance(output, Tensor) else type(output).__name__
+        raise ValueError(f"function must map (L, E) to (L, Ev), got {shape(x)} -> {got}.")
+    check_floating("the output of function", output)
 
-    def checked(x: Tensor) -> Tensor:
-        output = function(x)
-        if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(x):
-            got = shape(output) if isinstance(output, Tensor) else type(output).__name__
-            raise ValueError(f"function must map (L, E) to (L, Ev), got {shape(x)} -> {got}.")
-        check_floating("the output of function", output)
-        return output
-
-    jacobian = torch.autograd.functional.jacobian(checked, x.detach().clone())  # (L, Ev, L, E)
-    return jacobian.norm(dim=(1, 3))
+    squares = x.new_zeros(len(x), len(x), dtype=torch.float64)  # those of 1e-29 are 0 in float32
+    if output.requires_grad:
+        for i, row in enumerate(output):
+            for number in row:
+                gradient = torch.autograd.grad(
+                    number, x, retain_graph=True, allow_unused=True, materialize_grads=True
+                )[0]
+                squares[i] += gradient.double().square().sum(dim=-1)
+    return squares.sqrt()

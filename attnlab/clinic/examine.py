@@ -1,374 +1,265 @@
-"""The order of an examination: observe, explain, then masks, causality, heads and behaviour."""
+"""The order of an examination: observe, explain, then masks, causality, layers and behaviour.
+
+``seen`` holds the facts so far: it is read here, to leave out what nobody needs any more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
-from attnlab.clinic import _hints
-from attnlab.clinic import hypotheses as hy
-from attnlab.clinic._results import Results
-from attnlab.clinic.behaviour import examine_behaviour, mixed, steady, tell_nan
-from attnlab.clinic.heads import (
-    examine_cache,
-    examine_grouped,
-    examine_heads,
-    examine_positions,
-    examine_sides,
+from attnlab.clinic.call import Call, find_call
+from attnlab.clinic.explanation import Explained, as_chosen, causal_in, explained, meant_causal
+from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, RIGHT_SCALE
+from attnlab.clinic.no_call import not_called
+from attnlab.clinic.observe import Core, Observer
+from attnlab.clinic.probes import (
+    behaviour,
+    causality,
+    layers,
+    masks,
+    positions,
+    strain,
+    unnamed,
+    weights,
 )
-from attnlab.clinic.hypotheses import CAUSAL, DENSE, ENDS, Recipe, Sample, Sizes, explain
-from attnlab.clinic.masks import examine_masks, examine_switch, leaks, returned, strain
-from attnlab.clinic.names import CAUSAL as CAUSAL_NAME
-from attnlab.clinic.names import numbers_of
-from attnlab.clinic.observe import Core, observe
-from attnlab.clinic.subject import DEMANDS, Subject
-from attnlab.clinic.unnamed import causal_missing, examine_pattern, measured_recipe, unexplained
-from attnlab.sandbox import name_of
+from attnlab.clinic.probes.attempts import attempted
+from attnlab.clinic.results import (
+    SHAPES,
+    UNTRIED,
+    Fact,
+    Results,
+    ask,
+    held,
+    note,
+    tried,
+    unexamined,
+)
+from attnlab.clinic.search import Recipe
+from attnlab.clinic.signature import Options, read
+from attnlab.clinic.words import slips_told
 
-OPEN = tuple(step for step in hy.STEPS if step != "masking")
-LAYOUTS = {  # of functions: the number of dimensions, and what is exchanged
-    (3, (0, 1)): ("batch-first", "(L, N, E)", _hints.time_before_batch),
-    (4, (1, 2)): ("head-mixing", "(N, L, H, E)", _hints.tokens_before_heads),
-}
+BY_ITSELF = "Examine its attention function by itself."
 
 
-def examine(subject: Subject, results: Results) -> None:
+def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]:
     """Examine a function or a layer of attention."""
-    if not subject.find_call():
-        no_call(subject, results)
+    search = find_call(read(target, options))
+    if not search.works:
+        yield from not_called(search)
         return
-    if steady(subject, results):
-        _attention(subject, results)
-    results.sizes = subject.shapes
-    if not results.has("random"):
-        examine_behaviour(subject, results)
-    results.untried = untried(subject)
-    if "Ev" in subject.demand and not results.findings:
-        results.ask("square-only", "It works only where value is as wide as query.")
-    if subject.options.causal and not results.findings and not results.holds("causal"):
-        results.unexamined(
+    watch, rough = Observer(search.call), False
+    if (yield from behaviour.steady(watch.call)):
+        watch, rough = yield from _attention(watch, seen)
+    yield Fact(SHAPES, watch.call.shapes)
+    if not seen.has("random"):
+        yield from _behaviour(watch.call, seen, rough=rough)
+    yield Fact(UNTRIED, _untried(watch.call, seen))
+    if "Ev" in watch.call.plan.demand and not seen.findings:
+        yield ask("square-only", "It works only where value is as wide as query.")
+    if options.causal and not seen.findings and not seen.holds("causal"):
+        yield unexamined(
             "That no query sees a later key could not be checked.",
-            remedy="Examine its attention function by itself, or pass call=.",
+            remedy=f"{BY_ITSELF[:-1]}, or pass call=.",
         )
 
 
-def untried(subject: Subject) -> tuple[str, ...]:
+def _untried(call: Call, seen: Results) -> tuple[str, ...]:
     """Return the arguments that no call was given, and the mode of a layer that was left out."""
-    used = {one.name for one in subject.known} if subject.options.call else subject.given
-    left = [one.name for one in subject.known if one.name not in used | subject.sides.keys()]
-    return (*left, *(["train mode"] if subject.module is not None else []))
+    signature, plain = call.signature, call.rest(call.inputs(), {})
+    used = {name for name, value in plain.items() if value is not None}
+    used |= seen.tried | signature.sides.keys()
+    known = [] if signature.options.call else [arg.name for arg in signature.arguments]
+    left = [name for name in known if name not in used]
+    return (*left, *(["train mode"] if signature.module is not None else []))
 
 
-def _attention(subject: Subject, results: Results) -> None:
-    cores = observe(subject)
+def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Observer, bool]]:
+    """Examine what it computes; return the observer of the last call, and if it was rough."""
+    cores = watch()
     if not cores:
-        _not_followed(subject, results)
-        return
-    groups = [[core] for core in cores] if subject.followed else [cores]
-    found = [best(subject, group, results) for group in groups]
-    cores = [core for group in groups for core in group]
-    if subject.followed:
-        if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in found):
-            mixed(subject, results)
-        examine_sides(subject, cores, results)
-    for recipe, group in zip(found, groups, strict=True):
-        _tell(subject, recipe, group, results)
-    if subject.followed:
-        examine_heads(subject, cores, results)
-    limited(subject, found, results)
-    for place, recipe in enumerate(found):
-        if not results.findings and recipe is not None and recipe.order is not DENSE:
-            strain(subject, recipe, place, "later keys", results)
-    if subject.followed or subject.inside:
-        examine_positions(subject, results)
-    if not subject.followed and found[0] is not None and not found[0].slips:
-        mixed(subject, results)
-        examine_grouped(subject, found[0], results)
-        if not results.has("batch-mixing", "head-mixing"):
-            results.held("apart", "a sequence gives the same result alone as in a batch")
-    if any(not core.sample.output.isfinite().all() for core in cores) and not results.findings:
-        tell_nan(subject, results)
-    returned(cores, results)
-    scaled = all(finding.name.startswith("scale") for finding in results.findings)
-    if scaled and results.gap is None:
-        examine_masks(subject, found, results)
-    if scaled:
-        examine_switch(subject, found[0], results)
-    if subject.followed and not results.findings:
-        leaks(subject, meant_causal(subject) or causal_in(found), results)
-    examine_cache(subject, results)
-    if not results.findings and not subject.followed and found[0] is not None:
-        _aligned(subject, found[0], cores[0].sample.sizes, results)
+        yield from _not_followed(watch.call, seen)
+        return watch, False
+    followed = watch.call.signature.followed
+    groups = [
+        explained(watch, group) for group in ([[core] for core in cores] if followed else [cores])
+    ]
+    for group in groups:
+        yield from group.facts
+    watch, recipes = groups[-1].watch, [group.recipe for group in groups]
+    rough = any(group.rough for group in groups)
+    cores = [core for group in groups for core in group.cores]
+    call = watch.call
+    if followed:
+        yield from _told_apart(watch, cores, recipes, seen)
+    for group in groups:
+        yield from _told(group, seen)
+    if followed:
+        yield from layers.heads_told(call, cores)
+        if not seen.findings:
+            yield held("heads", "heads are cut from the features of each token and joined again")
+    yield from _at_large_scores(watch, recipes, seen, rough=rough)
+    if (followed or call.plan.inside) and not seen.findings:
+        yield from positions.rotations(watch)
+    recipe = recipes[0]
+    if not followed and recipe is not None and not recipe.slips:
+        yield from behaviour.mixed(call)
+        yield from layers.fewer_key_heads(call, recipe)
+        if not seen.has("batch-mixing", "head-mixing"):
+            yield held("apart", "a sequence gives the same result alone as in a batch")
+    if any(not core.sample.output.isfinite().all() for core in cores) and not seen.findings:
+        yield behaviour.not_finite(call)
+    if not seen.findings:
+        yield from weights.returned(cores)
+    watch = yield from _masks(watch, recipes, seen, rough=rough)
+    call = watch.call
+    if followed and not seen.findings and call.signature.alone:
+        if meant_causal(call.signature) or causal_in(recipes):
+            yield from causality.last_token_leaks(call)
+    if not seen.findings:
+        yield from positions.cached(call)
+    if not seen.findings and not followed and recipe is not None:
+        yield from causality.aligned(call, recipe, cores[0].sample.sizes)
     if not all(core.known for core in cores):
         sentence = "By what query and key are multiplied could not be told."
-        results.ask("scale-other", sentence, "Examine its attention function by itself.")
+        yield ask("scale-other", sentence, BY_ITSELF)
+    return watch, rough
 
 
-def _not_followed(subject: Subject, results: Results) -> None:
-    """Say what can be said of a layer whose attention was not found."""
-    if not mixed(subject, results) and not results.findings:
-        leaks(subject, meant_causal(subject), results)
-        results.unexamined(
-            "No product of queries and keys was seen, so neither the scale nor the softmax could "
-            "be examined.",
-            remedy="Examine its attention function by itself.",
-        )
+def _not_followed(call: Call, seen: Results) -> Iterator[Fact]:
+    """Yield what can be said of a layer whose attention was not found."""
+    facts = behaviour.mixed(call)
+    yield from facts
+    if facts or seen.findings:
+        return
+    if call.signature.alone and meant_causal(call.signature):
+        yield from causality.last_token_leaks(call)
+    yield unexamined(
+        "No product of queries and keys was seen, so neither the scale nor the softmax could "
+        "be examined.",
+        remedy=BY_ITSELF,
+    )
 
 
-def causal_in(found: list[Recipe | None]) -> bool:
-    """Return whether every attention blocks later keys."""
-    return bool(found) and all(one is not None and one.order in (CAUSAL, ENDS) for one in found)
+def _told_apart(
+    watch: Observer, cores: list[Core], recipes: list[Recipe | None], seen: Results
+) -> Iterator[Fact]:
+    """Yield whether sequences stay apart, and what plays query, key and value in a layer."""
+    if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in recipes):
+        yield from behaviour.mixed(watch.call)
+    yield from layers.unused_sides(watch.call, cores)
+    several = len(set(watch.call.signature.sides.values())) > 1
+    if several and not watch.call.signature.large and not seen.findings:
+        yield from layers.exchanged_sides(watch)
 
 
-def meant_causal(subject: Subject) -> bool:
-    """Return whether no query is meant to see a later key."""
-    if subject.options.causal is not None:
-        return subject.options.causal
-    free = not subject.masks and not subject.switches
-    return free and bool(CAUSAL_NAME.search(name_of(subject.target)))
-
-
-# --- one attention --------------------------------------------------------------------------------
-
-
-def best(subject: Subject, cores: list[Core], results: Results) -> Recipe | None:
-    """Return the recipe with the fewest slips; ``cores`` become those that it explains."""
-    recipe = _recipe(subject, cores)
-    if recipe is None and "E" in subject.demand:
-        inside = {"inside": True, "demand": {**subject.demand, "L": "S"}}
-        recipe = _other(subject, inside, cores, keep=bool)
-    if subject.followed or (recipe is not None and not recipe.slips) or subject.swap:
-        return recipe
-    for (ndim, swap), (name, layout, says) in LAYOUTS.items():
-        if ndim == subject.ndim:
-            other = _other(subject, {"swap": swap}, cores)
-            if other and not other.slips:
-                read = f"Its inputs are read as {layout}, as its text says."
-                asked = f"It computes attention if its inputs are {layout}, and something else if "
-                asked += "they are in the usual order, with the tokens last but one."
-                remedy = "Pass call= with an adapter that brings them into its order."
-                if says(subject.target):
-                    results.note("layout", read)
-                else:
-                    results.ask(name, asked, remedy)
-                return other
-    only_scaled = recipe is not None and recipe.slips == (recipe.scale,)
-    for demand in DEMANDS[2:4] if subject.demand in DEMANDS[:2] and not only_scaled else ():
-        other = _other(
-            subject,
-            {"demand": demand},
-            cores,
-            keep=lambda other: not other.slips or other.order is not DENSE or recipe is None,
-        )
-        if other:
-            sentence = "It computes attention only where there are as many keys as queries."
-            if other.slips or other.order is not DENSE:
-                results.note("square", sentence)
-            else:
-                results.found("square-only", sentence)
-            return other
-    return recipe
-
-
-def _other(subject: Subject, changes: dict, cores: list[Core], keep=None) -> Recipe | None:
-    """Observe it in another way; take that over if it explains what it does."""
-    before = {name: getattr(subject, name) for name in changes}
-    vars(subject).update(changes)
-    again = observe(subject)
-    other = explain([core.sample for core in again], steps=OPEN) if again else None
-    if other and (keep(other) if keep else not other.slips):
-        cores[:] = again
-        return other
-    vars(subject).update(before)
-    return None
-
-
-def _recipe(subject: Subject, cores: list[Core]) -> Recipe | None:
-    """Return what explains these samples: a named way, a measured factor, or something added."""
-    samples = [core.sample for core in cores]
-    recipe = explain(samples, steps=OPEN)
-    if recipe is None:  # as far as three digits
-        rough = [sample._replace(output=sample.output.float()) for sample in samples]
-        recipe = explain(rough, steps=OPEN)
-        later = max(hy.measured_weights(sample).triu(1).abs().max() for sample in samples)
-        right = recipe is not None and not recipe.slips
-        subject.rough = right and (recipe.order is DENSE or bool(later < 1e-7))
-        recipe = recipe if subject.rough else None
-    if recipe is not None:
-        return recipe
-    again = [core.sample for core in observe(subject, seed=2)]
-    shapes = [sample.output.shape for sample in samples]
-    place = [other for other in again if other.output.shape in shapes]
-    pairs = list(zip(samples, place, strict=False))
-    return measured_recipe(pairs) if pairs else None
-
-
-def _tell(subject: Subject, recipe: Recipe | None, cores: list[Core], results: Results) -> None:
-    """Report what a recipe says of one attention."""
-    meant = meant_causal(subject)
+def _told(group: Explained, seen: Results) -> Iterator[Fact]:
+    """Yield what a recipe says of one attention."""
+    watch, cores, recipe = group.watch, group.cores, group.recipe
+    meant = meant_causal(watch.call.signature)
     if recipe is None:
-        if not results.findings:
-            unexplained(subject, cores[0], results, meant=meant)
+        if not seen.findings:
+            yield from unnamed.unexplained(watch, cores[0], meant=meant)
         return
     samples = [core.sample for core in cores]
-    if not cores[0].known or results.has("wrong-source"):
+    if not cores[0].known or seen.has("wrong-source"):
         recipe = replace(recipe, scale=recipe.scale._replace(cause=None))
-    recipe = as_told(subject, recipe, samples[0], results)
-    weights = cores[-1].weights if recipe.weights(samples[-1]) is None else None
-    hy.report(recipe, samples, results, weights=weights)
-    measured = recipe.order not in hy.ORDERS
-    if measured:
-        examine_pattern(recipe, samples[0], results, meant=meant)
+    recipe, facts = as_chosen(watch.call, recipe, samples[0])
+    yield from facts
+    table = cores[-1].weights if recipe.weights(samples[-1]) is None else None
+    yield from slips_told(recipe, samples, weights=table)
+    if recipe.order not in ORDERS:  # measured
+        yield from unnamed.pattern_told(recipe, samples[0], meant=meant)
     elif meant and recipe.order is DENSE:
-        causal_missing(samples[0], results)
+        yield unnamed.not_causal(samples[0])
     elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
-        results.held("causal", "no query sees a later key (causal)")
-    _hold(recipe, cores[0], results)
+        yield held("causal", "no query sees a later key (causal)")
+    yield from _right_steps(recipe, cores[0])
 
 
-def _hold(recipe: Recipe, core: Core, results: Results) -> None:
-    """Say which steps are right."""
+def _right_steps(recipe: Recipe, core: Core) -> Iterator[Fact]:
+    """Yield which steps are right."""
     if recipe.softmax.cause is None:
-        results.held("sums", "without a mask, the weights of every query sum to 1")
+        yield held("sums", "without a mask, the weights of every query sum to 1")
     if recipe.product.cause is None and recipe.sides.cause is None:
-        results.held("products", "the scores are dot products of query and key")
-    if recipe.scale is hy.RIGHT_SCALE and core.known:
+        yield held("products", "the scores are dot products of query and key")
+    if recipe.scale is RIGHT_SCALE and core.known:
         E = core.sample.sizes.E
-        results.held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
+        yield held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
     if recipe.sides.cause is None and recipe.after.cause is None:
-        results.held("average", "each row of the output is a weighted average of the rows of value")
+        yield held("average", "each row of the output is a weighted average of the rows of value")
 
 
-def _aligned(subject: Subject, recipe: Recipe, sizes: Sizes, results: Results) -> None:
-    """Say where the causal mask lies if there are fewer queries than keys."""
-    if recipe.order is not CAUSAL or sizes.L >= sizes.S:
+def _at_large_scores(
+    watch: Observer, recipes: list[Recipe | None], seen: Results, *, rough: bool
+) -> Iterator[Fact]:
+    """Yield what is right at ordinary scores only."""
+    if watch.call.signature.large:
         return
-    words = f"With {sizes.L} queries and {sizes.S} keys its causal mask lies at the upper left"
-    if _hints.says_newest(subject.target):
-        results.ask(
-            "cache",
-            f"{words}. Its text says that the queries are the newest tokens: the last of them "
-            "should see every key.",
-            "Align the mask at the lower right: tril(diagonal=S - L).",
+    if not (seen.findings or seen.gap or None in recipes):
+        yield from strain.limited(watch, recipes, rough=rough)
+    for place, recipe in enumerate(recipes):
+        if not seen.findings and recipe is not None and recipe.order is not DENSE and not rough:
+            yield from strain.strained(watch, recipe, place, "later keys")
+
+
+def _masks(
+    watch: Observer, recipes: list[Recipe | None], seen: Results, *, rough: bool
+) -> Generator[Fact, None, Observer]:
+    """Yield what becomes of masks and of the causal switch, unless more is wrong than a factor."""
+    signature, clean = watch.call.signature, []
+    if any(not finding.name.startswith("scale") for finding in seen.findings):
+        return watch
+    examined = seen.gap is None
+    for mask in signature.masks if examined else ():
+        yield tried(mask.name)
+        attempts = attempted(watch, mask, recipes)
+        watch = attempts.watch
+        if attempts.clean:
+            clean.append(attempts)
+            if not seen.findings:
+                yield from weights.returned([attempts.clean.core])
+        yield from masks.mask_told(attempts, recipes, rough=rough)
+    if len(clean) == 2 and not signature.large:
+        yield from masks.both_masks(watch, recipes[0], tuple(clean))
+    adding = signature.options.mask in ("blocked", "additive") and not signature.masks
+    if examined and adding and signature.options.call is None:
+        yield unexamined(
+            "It was said what its mask means, but no mask was found.",
+            remedy="Pass call= with an adapter that gives it.",
         )
-    else:
-        results.note(
-            "aligned",
-            f"{words}, as in F.scaled_dot_product_attention. Behind a cache it would have to lie "
-            "at the lower right.",
-        )
+    if signature.switches and recipes[0] is not None and not signature.torchs:
+        yield from causality.switched(watch, recipes[0])
+        if clean and seen.holds("causal"):
+            yield from causality.switched_with_mask(watch, recipes[0], clean)
+    return watch
 
 
-def as_told(subject: Subject, recipe: Recipe, sample: Sample, results: Results) -> Recipe:
-    """Return the recipe without blame for a factor that the caller or its own text chose."""
-    if recipe.scale.cause == "scale-missing" and _hints.says_unscaled(subject.target):
-        results.note("scale", "The scores are not scaled, as its own text says.")
-        return replace(recipe, scale=recipe.scale._replace(cause=None))
-    if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
-        factor = recipe.scale.compute(sample.sizes)
-        for name, number, _ in numbers_of(subject.target):
-            near = min(abs(told / factor - 1) for told in (number**-0.5, number, 1 / number))
-            if number != 1 and near < 1e-2:
-                results.note("scale", f"The factor on the dot products is that of {name}.")
-                return replace(recipe, scale=recipe.scale._replace(cause=None))
-    return recipe
-
-
-def limited(subject: Subject, found: list[Recipe | None], results: Results) -> None:
-    """Ask about scores that are scaled dot products only where they are small.
-
-    Of one that is right to about three digits, very small ones tell a limit from lower precision.
-    """
-    if results.findings or results.gap or None in found or subject.large:
+def _behaviour(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
+    """Go through what may be wrong beside the numbers; where NaN comes out, nothing is said."""
+    output = call(call.inputs()).output
+    if output is None:
         return
-    cores = observe(subject, parts=subject.louder(0.1 if subject.rough else 3.0))
-    for core, recipe in zip(cores, found, strict=False):
-        if recipe.weights(core.sample) is None or not core.sample.output.isfinite().all():
-            continue
-        exact = recipe.gives(core.sample)
-        rounded = recipe.gives(core.sample._replace(output=core.sample.output.float()))
-        if exact if subject.rough else not rounded:
-            results.ask(
-                "scores-not-dot-products",
-                "Small scores are scaled dot products, and large ones are not: something limits "
-                "them.",
-            )
-        elif subject.rough:
-            words = "Some step is computed in lower precision than its input: only about 3 digits"
-            results.note("dtype", f"{words} are right.")
-
-
-# --- no call --------------------------------------------------------------------------------------
-
-
-def no_call(subject: Subject, results: Results) -> None:
-    """Say why no call gives an output."""
-    vars(subject).update(next(subject._plans()))
-    first, parts = subject.first, subject.inputs()
-    given = ", ".join(f"{name}: {tuple(parts[side].shape)}" for name, side in subject.sides.items())
-    made = f"{name_of(subject.target)}({given})"
-    error, value = first.error, first.value
-    strange = [one.name for one in subject.needed()]
-    adapter = "Pass call= with an adapter that makes a call which works."
-    if subject.caller.hangs:
-        limit = subject.options.time_limit
-        late = first.seconds > 2 * limit + 1
-        deaf = " It spends them in compiled code, which cannot be stopped." if late else ""
-        results.unexamined(
-            f"{made} gives no answer within {limit:g} seconds of computing.{deaf}",
-            remedy="Look for a loop that never ends; if it only takes long, pass "
-            f"time_limit={4 * limit:g}.",
-            name="hangs",
+    if call.signature.large:
+        yield note(
+            "large",
+            "It is large: how heads are cut, which input is used for what, gradients and memory "
+            "were not tried.",
         )
-    elif isinstance(error, NotImplementedError) or (error is None and value is None):
-        told = first.trouble or "returns None"
-        results.found(
-            "wrong-shape",
-            f"It gives no tensor: {told}. Its body is to be written.",
-            advice="write the body and return the result.",
-        )
-    elif strange:
-        names = " and ".join(strange)
-        what = f"What {names} should be is not known, so {name_of(subject.target)} could not be "
-        results.unexamined(f"{what}examined.", call=made, remedy=adapter)
-    elif _works_where_equal(subject):
-        results.found(
-            "square-only",
-            "It works only where there are as many tokens as sequences: "
-            + (f"{made} raises {first.trouble}." if error else "its output has another shape."),
-        )
-    elif error is None:
-        shape = tuple(getattr(value, "shape", ()))
-        sentence = f"{made} returns {f'a tensor {shape}' if shape else type(value).__name__}"
-        if subject.followed:
-            results.ask("wrong-shape", f"{sentence}, which is no output for every query.", adapter)
-        else:
-            right = (*parts["query"].shape[:-1], parts["value"].shape[-1])
-            results.found("wrong-shape", f"{sentence}; it should be {right}.")
-    elif len(subject.sides) == 2 and not subject.followed:
-        results.unexamined(
-            "It takes no query, key and value: only attention as a whole is examined.", call=made
-        )
-    else:
-        results.ask(
-            "raises",
-            f"{made} raises {first.trouble}, and no other call that was tried works.",
-            adapter,
-            call=made,
-        )
+    elif output.isfinite().all():
+        yield from _between_calls(call, seen, rough=rough)
+    if not seen.has("modifies-input") and (fact := behaviour.arguments_stay(call)):
+        yield fact
+    yield from behaviour.too_slow(call)
 
 
-def _works_where_equal(subject: Subject) -> bool:
-    """Return whether it works only where L = N, which hides a mix-up of the two."""
-    if not subject.followed:
-        before = subject.demand
-        subject.demand, subject.ndim = {"L": "N", "S": "N"}, 3
-        works = subject(subject.inputs()) is not None
-        subject.demand = before
-        return works
-    subject.form = None
-    for embed in subject.widths()[:3] or [12]:
-        vars(subject).update(embed=embed, length=3, memory=3, batch=3, ndim=3)
-        reply = subject(subject.inputs())
-        if reply is not None and subject.alive(reply):
-            return True
-    return False
+def _between_calls(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
+    """Yield what is kept between calls, what one sequence alone gives, and where gradients go."""
+    if call.caller.out_of_time or seen.has("modifies-input"):
+        return
+    remembered = behaviour.remembered(call)
+    yield from remembered
+    if not remembered and not seen.findings and not seen.gap:
+        yield from behaviour.alone_or_together(call)
+    if not rough and not call.caller.out_of_time and not seen.has("modifies-input"):
+        yield from behaviour.gradients(call)

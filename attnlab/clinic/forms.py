@@ -100,4 +100,4 @@ def reads_mask(adapter: Callable) -> bool:
         return bool(code.co_flags & 4)  # *arguments
     name = code.co_varnames[4]
     read = [step.argval for step in dis.get_instructions(code)]
-    return any(name == one or (isinstance(one, tuple) and name in one) for one in read)
+    return any(name == step or (isinstance(step, tuple) and name in step) for step in read)

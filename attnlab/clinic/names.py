@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnlab.sandbox import call
+from attnlab.sandbox import call as call_safely
 
 # --- attributes of a layer, the likeliest first ---------------------------------------------------
 
@@ -24,7 +24,7 @@ LENGTHS = "context_length block_size max_len max_length seq_len max_seq_len n_ct
 
 # --- arguments: the first pattern that fits a name in lower case tells its role -------------------
 
-SIDES = {"query": r"q|quer(y|ies|ys)", "key": r"k|keys?", "value": r"v|values?|vals?"}
+SIDE_NAMES = {"query": r"q|quer(y|ies|ys)", "key": r"k|keys?", "value": r"v|values?|vals?"}
 _DRESS = "in|inputs?|states?|seq|tokens?|layer|proj|vecs?|vectors?|heads?|mat|matrix|tensor|x"
 _COUNTED = "valid|real|seq|sequence|src|key|k|kv|input|x|memory|enc"
 _PATTERNS = {
@@ -40,16 +40,16 @@ _PATTERNS = {
     "heads": r"^(num_|n_?)?(attention_)?heads?$|^nhead$|^h$",
     "width": r"^([de]|d_?(k|head|model|h|qk)|(head|embed|emb|hidden)_?(dim|size)|dim(_k|_head)?)$",
     "memory": r"context|memory|enc|source|^src|^(x_?)?kv|key_?value|other|cond|cross|^y$|x_?2",
-    **{side: rf"^(x_?)?({names})(_?({_DRESS}))?$" for side, names in SIDES.items()},
+    **{side: rf"^(x_?)?({names})(_?({_DRESS}))?$" for side, names in SIDE_NAMES.items()},
     "flag": r"^(need|output|return|use|is|with)_|^(training|train|deterministic|verbose|debug)$",
     "x": r"^(x|inputs?|hidden(_states?)?|tokens?|emb(ed)?(dings?)?|seq(uence)?s?|tgt|trg|target)$",
 }
-OF_TORCH = {**dict.fromkeys(SIDES), "attn_mask": None, "dropout_p": 0.0, "is_causal": False}
+OF_TORCH = {**dict.fromkeys(SIDE_NAMES), "attn_mask": None, "dropout_p": 0.0, "is_causal": False}
 ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items())
 
 # --- functions and layers that say what they are for by their own name ----------------------------
 
-CAUSAL = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
+CAUSAL_NAME = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
 
 
 class Argument(NamedTuple):
@@ -87,10 +87,12 @@ def arguments(target: object) -> list[Argument] | None:
         fixed += len(given.args)
         given = given.func
     if given is F.scaled_dot_product_attention:  # in compiled code, of which Python knows none
-        known = [Argument(n, role_of(n), n in SIDES, value) for n, value in OF_TORCH.items()]
+        known = [Argument(n, role_of(n), n in SIDE_NAMES, value) for n, value in OF_TORCH.items()]
     else:
-        known = call(_signature, given.forward if isinstance(given, nn.Module) else given).value
-    return None if known is None else [one for one in known[fixed:] if one.name not in taken]
+        known = call_safely(
+            _declared, given.forward if isinstance(given, nn.Module) else given
+        ).value
+    return None if known is None else [arg for arg in known[fixed:] if arg.name not in taken]
 
 
 def numbers_of(target: object) -> list[tuple[str, float, str]]:
@@ -98,31 +100,32 @@ def numbers_of(target: object) -> list[tuple[str, float, str]]:
 
     Attributes of a module, what a partial gives, and defaults, if they are a scale or a width.
     """
-    given: dict[str, object] = {one.name: one.default for one in arguments(target) or []}
+    given: dict[str, object] = {arg.name: arg.default for arg in arguments(target) or []}
     while isinstance(target, functools.partial):
         given |= target.keywords
         target = target.func
     if isinstance(target, nn.Module):
         given |= {**vars(target), **dict(target.named_buffers())}
-    found = []
+    numbers = []
     for name, value in given.items():
         role = role_of(name)
         single = isinstance(value, Tensor) and value.numel() == 1
         number = float(value) if single or isinstance(value, int | float) else 0.0
         if role in ("scale", "width") and number > 0:
-            found.append((name, number, role))
-    return found
+            numbers.append((name, number, role))
+    return numbers
 
 
-def _signature(function: object) -> list[Argument]:
+def _declared(function: object) -> list[Argument]:
     """Return the arguments that ``inspect.signature`` knows."""
-    found = []
-    for one in inspect.signature(function).parameters.values():
-        default = None if one.default is one.empty else one.default
-        if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            role, required = _role(one.name, default), one.default is one.empty
-            found.append(Argument(one.name, role, required, default, one.kind != one.KEYWORD_ONLY))
-    return found
+    declared = []
+    for part in inspect.signature(function).parameters.values():
+        default = None if part.default is part.empty else part.default
+        if part.kind not in (part.VAR_POSITIONAL, part.VAR_KEYWORD):
+            role, by_place = _role(part.name, default), part.kind != part.KEYWORD_ONLY
+            required = part.default is part.empty
+            declared.append(Argument(part.name, role, required, default, by_place))
+    return declared
 
 
 def _role(name: str, default: object) -> str:

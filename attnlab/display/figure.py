@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from attnlab.checks import check_size, check_text, check_type
+from attnlab.display.stored import Stored
 from attnlab.display.texts import caption_of
 
 if TYPE_CHECKING:
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
 
 CSS_PIXELS_PER_INCH = 120  # width on the page, so that 6 inches fill a column of a lesson
 DOTS_PER_INCH = 144  # of a stored picture; a moving one has a dot for every CSS pixel
+SOURCE = 'src="data:image/png;base64,'  # before the picture itself
 CAPTION_WIDTH = 640  # CSS pixels: a line of text that is easy to read
 
 
 @dataclass(frozen=True, repr=False)
-class ShownFigure:
+class ShownFigure(Stored):
     """A drawn figure: made by ``show_figure``, shown by being the last value of a cell.
 
     Attributes
@@ -42,7 +44,13 @@ class ShownFigure:
     def __repr__(self) -> str:
         return f"Figure {self.number}. {self.caption}"
 
-    def _repr_html_(self) -> str:
+    def facts(self) -> dict[str, object]:
+        """Return number, alternative text and caption."""
+        texts = {"number": self.number, "alt": self.alt, "caption": self.caption}
+        return {"kind": "figure", **texts}
+
+    def to_html(self) -> str:
+        """Return the picture with number and caption."""
         picture = picture_html(self.png, alt=self.alt, width=self.width)
         return (
             f'<figure data-number="{escape(self.number)}" style="margin:0.5em 0">{picture}'
@@ -66,7 +74,7 @@ def show_figure(
         Lesson and position, such as ``"3.2"``.
     alt, caption : str, optional
         For a figure of your own, both: what a reader who cannot see the picture needs to know, and
-        how to read it. The texts of the lessons' figures are in ``figures/captions.toml``.
+        how to read it. The texts of the lessons' figures are in ``notebooks/texts/``.
 
     Returns
     -------
@@ -79,7 +87,7 @@ def show_figure(
         If ``fig`` is neither a figure nor Axes, or a text is not a string.
     ValueError
         If ``number`` is empty, only one of ``alt`` and ``caption`` is given, or neither is and
-        ``figures/captions.toml`` has no entry of this number.
+        ``notebooks/texts/`` has no entry of this number.
 
     See Also
     --------
@@ -136,5 +144,11 @@ def picture_html(png: bytes, *, alt: str, width: int) -> str:
     data = base64.b64encode(png).decode()
     return (
         f'<img alt="{escape(alt)}" style="width:{width}px;max-width:100%;height:auto" '
-        f'src="data:image/png;base64,{data}">'
+        f'{SOURCE}{data}">'
     )
+
+
+def pictures_in(page: str) -> list[bytes]:
+    """Return the pictures of HTML that ``picture_html`` made, in their order."""
+    parts = page.split(SOURCE)[1:]
+    return [base64.b64decode(part.partition('"')[0]) for part in parts]

@@ -16,11 +16,17 @@ from typing import TYPE_CHECKING
 
 from attnlab.display import texts
 from attnlab.display.ipython import running_shell
+from attnlab.display.stored import BUNDLE, Stored
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 SUMMARY = "What happens? Predict first, then open."
+OPENING = (
+    '<details class="attnlab-answer {key}"{state}>'
+    f'<summary style="cursor:pointer;font-size:15px;font-weight:600">{SUMMARY}</summary>'
+)
+CLOSING = "</details>"
 PRE = '<pre style="white-space:pre-wrap">{}</pre>'
 
 committed: dict[str, object] = {}  #: what was predicted in this kernel, by key
@@ -60,27 +66,39 @@ def answer(line: str, cell: str) -> None:
         printed = [captured.stdout, captured.stderr]
         shown = [PRE.format(escape(text)) for text in printed if text]
         shown += [_html(output.data) for output in captured.outputs]
-        display(Folded("\n".join(shown), is_open=key in committed, key=key))
+        facts = tuple(out.data[BUNDLE] for out in captured.outputs if BUNDLE in out.data)
+        display(Folded("\n".join(shown), facts, is_open=key in committed, key=key))
 
 
 @dataclass(frozen=True, repr=False)
-class Folded:
-    """An output inside a ``<details>``."""
+class Folded(Stored):
+    """An output inside a ``<details>``, and the facts of what it shows."""
 
     html: str
+    shown: tuple[dict[str, object], ...]
     is_open: bool
     key: str
 
     def __repr__(self) -> str:
         return SUMMARY
 
-    def _repr_html_(self) -> str:
-        attributes = f'data-key="{escape(self.key)}"' + (" open" if self.is_open else "")
-        return (
-            f'<details class="attnlab-answer" {attributes}>'
-            f'<summary style="cursor:pointer;font-size:15px;font-weight:600">{SUMMARY}</summary>'
-            f"{self.html}</details>"
-        )
+    def facts(self) -> dict[str, object]:
+        """Return the key of the prediction and what is folded."""
+        return {"kind": "answer", "key": self.key, "shown": list(self.shown)}
+
+    def to_html(self) -> str:
+        """Return the output, folded; scripts find it by the key among its classes."""
+        return fold(self.key, self.html, is_open=self.is_open)
+
+
+def fold(key: str, html: str, *, is_open: bool = False) -> str:
+    """Return HTML inside a fold that opens once the prediction is answered."""
+    return OPENING.format(key=escape(key), state=" open" * is_open) + html + CLOSING
+
+
+def unfold(key: str, page: str) -> str:
+    """Return the HTML inside a closed fold."""
+    return page.removeprefix(OPENING.format(key=escape(key), state="")).removesuffix(CLOSING)
 
 
 def _run(cell: str, shell: InteractiveShell) -> None:

@@ -1,4 +1,4 @@
-"""Find and read the texts of the lessons that are not in the notebooks: captions, predictions."""
+"""Find and read the texts of the lessons that are not in the notebooks: questions, captions."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from attnlab.checks import check_text, short
 
 PACKAGE = Path(__file__).parent.parent
 # installed from a wheel; in a checkout
-CAPTIONS = (PACKAGE / "_captions.toml", PACKAGE.parent / "figures" / "captions.toml")
-PREDICTIONS = (PACKAGE / "_predictions", PACKAGE.parent / "notebooks" / "predictions")
+FOLDERS = (PACKAGE / "_texts", PACKAGE.parent / "notebooks" / "texts")
 
 
 def caption_of(number: str) -> dict[str, str]:
-    """Return the caption and the alternative text of a figure of the lessons.
+    """Return the caption, the alternative text and the title of a figure, such as ``"3.2"``.
 
     ValueError says that there is no such figure.
     """
     check_text("number", number)
-    path = next((one for one in CAPTIONS if one.is_file()), CAPTIONS[-1])
-    return _entry(path, number, "caption for Figure")
+    return _entry(number.partition(".")[0].zfill(2), "figure", number)
 
 
 def question_of(key: str) -> dict[str, object]:
@@ -31,19 +29,12 @@ def question_of(key: str) -> dict[str, object]:
     """
     check_text("key", key)
     lesson, _, name = key.partition("/")
-    files = prediction_files()
-    if lesson not in files:
-        known = ", ".join(files)
-        raise ValueError(
-            'key must be the number of a lesson and a name, such as "02/variance-of-a-product", '
-            f"got {short(key)}; the lessons with predictions are {known}."
-        )
-    return _entry(files[lesson], name, "prediction")
+    return _entry(lesson, "question", name)
 
 
-def prediction_files() -> dict[str, Path]:
-    """Return the files of predictions by the number of their lesson."""
-    paths = {path for folder in PREDICTIONS for path in folder.glob("[0-9][0-9]_*.toml")}
+def text_files() -> dict[str, Path]:
+    """Return the files of texts by the number of their lesson."""
+    paths = {path for folder in FOLDERS for path in folder.glob("[0-9][0-9]_*.toml")}
     return {path.name[:2]: path for path in sorted(paths)}
 
 
@@ -55,10 +46,19 @@ def read(path: Path) -> dict[str, dict]:
         raise ValueError(f"{path.name} cannot be read: {error}.") from None
 
 
-def _entry(path: Path, name: str, what: str) -> dict:
-    entries = read(path)
+def _entry(lesson: str, kind: str, name: str) -> dict:
+    """Return an entry of a lesson: one of its questions, or the texts of one of its figures."""
+    files = text_files()
+    if lesson not in files:
+        example = "02/variance-of-a-product" if kind == "question" else "3.2"
+        raise ValueError(
+            f'a {kind} is named by the number of its lesson, as in "{example}", '
+            f"got {short(f'{lesson}/{name}' if kind == 'question' else name)}; "
+            f"the lessons with texts are {', '.join(files)}."
+        )
+    entries = read(files[lesson]).get(kind, {})
     if name not in entries:
         close = difflib.get_close_matches(name, entries, n=3, cutoff=0.5)
         meant = f"; did you mean {' or '.join(close)}?" if close else "."
-        raise ValueError(f"{path.name} has no {what} {name!r}{meant}")
+        raise ValueError(f"{files[lesson].name} has no {kind} {name!r}{meant}")
     return entries[name]

@@ -13,14 +13,13 @@ from attnlab.exercises.lesson_01 import (
     check_zero_query,
 )
 from attnlab.exercises.lesson_02 import (
-    check_always_true,
-    check_good_factor,
-    check_hundred_dice,
+    check_divided_once,
     check_normed_scores,
+    check_small_start,
+    check_three_logs,
 )
 from attnlab.exercises.lesson_03 import (
     check_causal_test,
-    check_decoder_mask,
     check_padded_batch,
     check_safe_softmax,
 )

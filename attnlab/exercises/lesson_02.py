@@ -3,145 +3,292 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnlab.attention import attention_scores
 from attnlab.checks import shape
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import choice, numbers
-from attnlab.exercises.frame.forms import Compared, Either, Value, randoms
+from attnlab.exercises.frame.answers import Answer, Either, Right, Wrong, number
+from attnlab.exercises.frame.forms import Check, Compared, Value, randoms
 
-# --- always true ----------------------------------------------------------------------------------
-
-
-@Value(
-    read=partial(choice, options="ABCD"),
-    right="B",
-    slips={
-        "A is not always true. In head 2 of the trained layer, the variance is near 100 after the "
-        "division.": "A",
-        "C is not always true. For 64 features and 256 keys, most gradients became longer.": "C",
-        "D is not always true. A model can learn without the division, because training can change "
-        "the size of the scores.": "D",
-    },
-    verified="The lesson contains a counterexample to each of the other three sentences. This one "
-    "is always true.",
-)
-def check_always_true(_said: str) -> None:
-    """Check which of four sentences about the division is always true.
-
-    Verified: the letter. A wrong one is answered with its counterexample.
-
-    Parameters
-    ----------
-    answer
-        "A", "B", "C" or "D", or a function without arguments that returns the letter.
-
-    See Also
-    --------
-    attnlab.score_variance : measures what the sentences speak of.
-    """
+# --- one division ---------------------------------------------------------------------------------
 
 
-# --- a hundred dice -------------------------------------------------------------------------------
-
-MEAN, VARIANCE = 100 * 3.5, 100 * 35 / 12
+def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float) -> Tensor:
+    """Return attention whose scores are divided by some number."""
+    return (query @ key.transpose(-2, -1) / divisor).softmax(dim=-1) @ value
 
 
 @Compared(
-    read=lambda value: numbers(value, (2,), "two numbers, the mean and the variance"),
-    right=lambda c: (MEAN / c, VARIANCE / c**2),
+    right=lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.5),
     slips={
-        "The mean or the variance is that of a single die. Means add up, and so do variances of "
-        "independent terms.": Either(
-            lambda c: (3.5 / c, 35 / 12 / c**2), lambda c: (MEAN / c, 35 / 12 / c**2)
+        "Query and key are both divided by the square root of d_k, and a score is a product of the "
+        "two. So it is divided by d_k.": lambda query, key, value: attend(
+            query, key, value, query.shape[-1]
         ),
-        "Divide the mean by the divisor, and the variance by its square.": Either(
-            lambda c: (MEAN, VARIANCE), lambda c: (MEAN / c, VARIANCE / c)
+        "Now nothing is divided. The raw scores of a head with 256 features have a spread of 16. "
+        "Keep one of the two divisions.": lambda query, key, value: attend(query, key, value, 1),
+        "Query and key are both divided by the number of features, so the scores are divided by "
+        "its square.": lambda query, key, value: attend(query, key, value, query.shape[-1] ** 2),
+        "The divisor counts tokens. Take the number of features, which is the last dimension, "
+        "shape[-1].": Either(
+            *(
+                lambda query, key, value, count=count: attend(query, key, value, count(query, key))
+                for count in (
+                    lambda _, key: key.shape[-2] ** 0.5,
+                    lambda query, _: query.shape[-2] ** 0.5,
+                    lambda query, key: (query.shape[-2] * key.shape[-2]) ** 0.5,
+                    lambda _, key: len(key) ** 0.5,
+                )
+            )
         ),
-        "The second number is the standard deviation, which is the square root of the variance.": (
-            lambda c: (MEAN / c, VARIANCE**0.5 / c)
+        "The divisor is the same for every head. It must be the square root of the number of "
+        "features that the query has.": Either(
+            *(
+                lambda query, key, value, divisor=divisor: attend(query, key, value, divisor)
+                for divisor in (2, 4, 8, 16, 32)
+            )
         ),
-        "You divided the sum of the squared distances by 5. The six faces are not a sample but all "
-        "that the die has, so divide by 6 (correction=0).": lambda c: (MEAN / c, 350 / c**2),
+        "The scores are divided by the fourth root of d_k. If query and key share the division, "
+        "each needs the fourth root; if only one of them has it, it needs the square root.": (
+            lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.25)
+        ),
+        "The weights are divided, after the softmax, so a row no longer adds up to 1. Divide the "
+        "scores.": lambda query, key, value: attend(query, key, value, 1) / query.shape[-1] ** 0.5,
+        "The scores are multiplied by the square root of d_k. Divide them.": (
+            lambda query, key, value: attend(query, key, value, query.shape[-1] ** -0.5)
+        ),
     },
-    what="mean or the variance",
-    otherwise="Add up the means of the 100 dice and divide the sum by the divisor. Add up the "
-    "variances of the dice and divide the sum by the square of the divisor.",
-    verified="Mean and variance are correct for every divisor.",
-    columns=("mean", "variance"),
-    atol=0.0,
-    rtol=0.03,
+    errors={
+        "a (2) must match the size of tensor b (64)": "`.T` reverses all dimensions. Swap the last "
+        "two with key.mT or key.transpose(-2, -1)."
+    },
+    misshapen=voice.FROM_THE_END,
+    otherwise="The scores must be the dot products divided once by the square root of the number "
+    "of features, query.shape[-1].",
+    verified="The scores are divided once, by the square root of the number of features, in heads "
+    "of 11, 16, 64 and 256 features and in a batch.",
+    keeps_inputs=True,
 )
-def check_hundred_dice() -> Iterator[tuple[str, tuple]]:
-    """Check formulas for mean and variance of a sum of 100 dice, divided by a number.
+def check_divided_once() -> Iterator[tuple[str, tuple]]:
+    """Check attention whose scores were divided twice.
 
-    Verified: both, for the divisors 1, 10 and 100.
+    Verified: the output, for heads of four sizes, alone and in a batch.
 
     Parameters
     ----------
     answer
-        A function of the divisor that returns mean and variance.
+        A function of query (..., L, E), key (..., S, E) and value (..., S, Ev) that returns the
+        output (..., L, Ev).
 
     See Also
     --------
-    check_always_true : the same law in words.
+    attnlab.scaled_dot_product_attention : divides by sqrt(E) unless told otherwise.
     """
-    for divisor in (1, 10, 100):
-        yield f"the divisor {divisor}", (divisor,)
+    for lead, features in (((), 11), ((), 16), ((2,), 64), ((2,), 256)):
+        sizes = (*lead, 5, features), (*lead, 7, features), (*lead, 7, 3)
+        query, key, value = randoms(*sizes)
+        case = f"query {shape(query)}, key {shape(key)} and value {shape(value)}"
+        yield case, (query, key, value)
 
 
-# --- a good factor --------------------------------------------------------------------------------
+# --- a start without a division -------------------------------------------------------------------
 
-LOW, HIGH = 0.8, 1.25
-START = 1160  # the variance with the factor 10
+LOW, HIGH = 0.7, 1.4
+NAMES, WIDTH = 32, 64
 
 
-@cache
-def variance_with(factor: float) -> float:
-    """Return the variance of the scaled scores in the demonstration of the lesson."""
-    torch.manual_seed(42)  # as in the lesson: the layers come first
-    w_query, w_key = nn.Linear(8, 8), nn.Linear(8, 8)
-    x = torch.randn(10, 8) * factor
-    with torch.no_grad():
-        return attention_scores(w_query(x), w_key(x)).var().item()
+def matrices(value: object) -> Tensor:
+    """Return two matrices as one tensor of float64."""
+    if isinstance(value, tuple | list) and all(isinstance(one, Tensor) for one in value):
+        value = torch.stack(tuple(value))
+    if not isinstance(value, Tensor):
+        raise Wrong(voice.returned(voice.kind_of(value), "both matrices in one tensor, w"))
+    return value.detach().double()
+
+
+def spread_of(value: object, d_k: int) -> float:
+    """Return the spread of the scores that two matrices make of the names, not divided."""
+    w = matrices(value)
+    if w.shape != (2, WIDTH, d_k):
+        raise Wrong(voice.returned(voice.kind_of(value), f"a tensor of shape (2, {WIDTH}, {d_k})"))
+    if not w.isfinite().all():
+        raise Wrong(voice.returned("a tensor with NaN or infinity", "finite numbers"))
+    generator = torch.Generator().manual_seed(0)
+    names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=generator)
+    query, key = names @ w
+    return (query @ key.mT).std().item()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread(Check):
+    """A check of a function that draws two matrices for a head of some size."""
+
+    verified: str
+
+    def decide(self, body: Callable, answer: Answer) -> Right:
+        """Measure the spread of the scores at every size; a mistake has a spread of its own."""
+        for d_k in body():
+            case = f"d_k = {d_k}"
+            spread = answer.ask(d_k, read=lambda value, d_k=d_k: spread_of(value, d_k), case=case)
+            if LOW < spread < HIGH:
+                continue
+
+            def fits(slip: Callable, spread: float = spread, d_k: int = d_k) -> bool:
+                return 1 / HIGH < spread / spread_of(slip(d_k), d_k) < HIGH
+
+            why = (spread and answer.slip(fits)) or (
+                "A score is a product of a query and a key, so its spread is the product of the "
+                f"two factors, times √{d_k}."
+            )
+            raise Wrong(
+                f"With {case}, the scores have a spread of {spread:.2g}, which is not between "
+                f"{LOW} and {HIGH}. {why}"
+            )
+        return Right(self.verified)
+
+
+def drawn(first: Callable[[int], float], second: Callable[[int], float]) -> Callable:
+    """Return a function that draws two matrices, each divided by a number."""
+
+    def start(d_k: int) -> Tensor:
+        divisors = torch.tensor([float(first(d_k)), float(second(d_k))])
+        return torch.randn(2, WIDTH, d_k) / divisors[:, None, None]
+
+    return start
+
+
+@Spread(
+    slips={
+        "This is the start of the lesson. It is still followed by a division, so make one of the "
+        "matrices smaller by √d_k, or both by its square root.": drawn(lambda _: 8, lambda _: 8),
+        "Both matrices are smaller by √d_k, or one of them by d_k. A score is a product of the "
+        "two, so together they must be smaller by √d_k.": Either(
+            drawn(lambda d_k: 8 * d_k**0.5, lambda d_k: 8 * d_k**0.5),
+            drawn(lambda d_k: 8 * d_k, lambda _: 8),
+        ),
+        "That is half of what is needed. Only one of the matrices is smaller by the fourth root "
+        "of d_k.": drawn(lambda d_k: 8 * d_k**0.25, lambda _: 8),
+        "The division by 8 is missing, which makes up for the 64 features of a name.": Either(
+            drawn(lambda d_k: d_k**0.25, lambda d_k: d_k**0.25), drawn(lambda _: 1, lambda _: 1)
+        ),
+        "One of the two matrices lacks the division by 8, which makes up for the 64 features of a "
+        "name.": drawn(lambda d_k: d_k**0.5, lambda _: 8),
+    },
+    verified="Without a division, the scores begin with a spread near 1 in heads of 16, 64, 256 "
+    "and 1,024 features.",
+)
+def check_small_start() -> tuple[int, ...]:
+    """Check two matrices whose scores need no division at the start.
+
+    Verified: the spread of the scores of the lesson's 32 names lies between 0.7 and 1.4, for heads
+    of 16, 64, 256 and 1,024 features.
+
+    Parameters
+    ----------
+    answer
+        A function of d_k that returns a tensor (2, 64, d_k).
+
+    See Also
+    --------
+    torch.nn.init.normal_ : fills a matrix with random numbers of a given spread.
+    """
+    return 16, 64, 256, 1024
+
+
+# --- three logs -----------------------------------------------------------------------------------
+
+RATE = 512
+
+
+def reading(value: object) -> tuple[str, float]:
+    """Return three letters and a number."""
+    wanted = 'three letters and a number, such as ("ABC", 64)'
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Wrong(voice.returned(voice.kind_of(value), wanted))
+    letters, rate = value
+    if isinstance(letters, tuple | list):
+        letters = "".join(map(str, letters))
+    if not isinstance(letters, str):
+        raise Wrong(voice.returned(f"{voice.kind_of(letters)} first", wanted))
+    letters = "".join(one for one in letters.upper() if one.isalpha())
+    if sorted(letters) != ["A", "B", "C"]:
+        raise Wrong(voice.returned(f"“{value[0]}” first", f"each of A, B and C once: {wanted}"))
+    return letters, number(rate)
+
+
+def misread(said: tuple[str, float]) -> str:
+    """Return which log was taken for another, or how the rate went wrong."""
+    letters, rate = said
+    if letters != "BCA":
+        plain = letters[0]
+        if plain == "A":
+            return (
+                "A learns at a rate of 128, and without a division no rate does that at 256 "
+                "features. Its gradients are even, too."
+            )
+        if plain == "C":
+            return (
+                "C learns at a rate of 1/2. Without a division, the loudest tenth of the queries "
+                "makes up much more than 0.16 of the total: look for the uneven log."
+            )
+        return (
+            "B is the log without a division, but the other two are exchanged. The root needs no "
+            "rate of 128. Which divisor makes every gradient too short for a rate of 1/2?"
+        )
+    reasons = {
+        128: "At 1,024 features, a step at the same rate moves its scores a quarter as far as at "
+        "256. So the rate must be higher.",
+        256: "One step moves the scores in proportion to d_k / c², which is 1 / d_k for c = d_k. "
+        "Four times the features make it a quarter, not a half.",
+        32: "The rate must become higher, not lower: at 1,024 features, a step at the same rate "
+        "moves the scores a quarter as far as at 256.",
+        2048: "The step is a quarter as long, not a sixteenth: d_k / c² is 1 / d_k for c = d_k.",
+        2: "That is the best rate of the root. A is not divided by the root.",
+        0.5: "At this rate, A learns nothing even at 256 features.",
+    }
+    return reasons.get(
+        rate,
+        "The rate must make up for the step, which is proportional to 1 / d_k. By how much does "
+        "1 / d_k change from 256 to 1,024?",
+    )
 
 
 @Value(
-    right=lambda factor: LOW < variance_with(factor) < HIGH,
-    near=lambda factor, other: abs(factor - other) < 0.03 * other,
+    read=reading,
+    right=("BCA", RATE),
     slips={
-        "A score is a product of a query and a key, so it grows with the square of the factor, and "
-        "its variance with the fourth power.": Either(10 / START, 10 / START**0.5),
-        "Dividing the tokens by the square root of 8 divides the variance by 64, and dividing them "
-        "by 8 divides it by 4096. It has to be divided by 1160.": Either(10 / 8**0.5, 10 / 8),
+        misread(("ABC", RATE)): ("ABC", RATE),
+        misread(("CBA", RATE)): ("CBA", RATE),
+        misread(("BAC", RATE)): ("BAC", RATE),
+        misread(("BCA", 128.0)): ("BCA", 128.0),
+        misread(("BCA", 256.0)): ("BCA", 256.0),
     },
-    otherwise="If you double the factor, each score becomes four times as large, and the variance "
-    "sixteen times.",
-    verified=f"With the factor 10 it was {START}.",
+    otherwise=misread,
+    verified="B is uneven and cannot be rescued, C learns at a rate of 1/2, and A whispers. At "
+    "1,024 features a step of A moves the scores a quarter as far, so the rate must be four times "
+    "as high.",
 )
-def check_good_factor(factor: float) -> str:
-    """Check a factor on the tokens that brings the variance of the scaled scores near 1.
+def check_three_logs(said: tuple[str, float]) -> str:
+    """Check which log belongs to which divisor, and the rate that one of them needs.
 
-    Verified: the variance lies between 0.8 and 1.25, with the layers of the lesson.
+    Verified: the three letters and the rate.
 
     Parameters
     ----------
     answer
-        The factor, or a function without arguments that returns it.
+        Three letters for "not divided", the root and d_k, and a learning rate, such as
+        ("ABC", 64); or a function without arguments that returns them.
 
     See Also
     --------
-    attnlab.score_variance : measures the spread of scores.
+    attnlab.explorers.ScalingExplorer : shows accuracies at many rates.
     """
-    variance = variance_with(factor)
-    if LOW < variance < HIGH:
-        return f"The variance is {variance:.3g}, which lies between {LOW} and {HIGH}."
-    return f"The variance is {variance:.4g}, which is too {'small' if variance < 1 else 'large'}."
+    letters, rate = said
+    return f"Your answer is {letters} and {rate:g}."
 
 
 # --- scores that do not depend on lengths ---------------------------------------------------------
@@ -193,7 +340,7 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
         ),
     },
     what="scores",
-    axes=("sequence", "head", "query", "key"),
+    axes=("group", "sentence", "query", "key"),
     nan="They contain NaN, although every input is an ordinary number. Do you take the square "
     "root of a negative number?",
     errors=voice.TRANSPOSED | voice.KEEPDIM,
@@ -211,7 +358,7 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
 
     Verified: every query and key by itself is brought to root mean square 1, no mean is
     subtracted, and the dot products are divided by the square root of d_k; for one sequence, a
-    batch, and a batch with heads.
+    batch, and groups of batches.
 
     Parameters
     ----------

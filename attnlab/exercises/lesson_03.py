@@ -17,13 +17,14 @@ from attnlab.exercises.frame import voice
 from attnlab.exercises.frame.answers import Answer, Wrong, choice, first_difference, table, vector
 from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, randoms
 from attnlab.masks import causal_mask, sequence_mask, sliding_window_mask
+from attnlab.measures import influence_map
 
 # --- a test for leaks -----------------------------------------------------------------------------
 
 TOKENS = 6
 CAUSAL = causal_mask(TOKENS)
-MOVES = "Output i must move with tokens 0 to i, and with no others."
-LATER = "A token that comes later moves an earlier output."
+MOVES = "Output i depends on tokens 0 to i, and on no others."
+LATER = "Some output depends on a token that comes later."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
     "causal attention": ("correct", CAUSAL, MOVES),
     "causal attention, -inf added": (
@@ -45,13 +46,13 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
     "a mask without its diagonal": (
         "too tight",
         CAUSAL.tril(-1),
-        "With that mask, outputs 0 and 1 do not change when their own tokens do. Change every "
-        "token in turn.",
+        "With that mask, outputs 0 and 1 do not depend on their own tokens. Look at the diagonal, "
+        "too.",
     ),
     "a window of 4": (
         "too tight",
         CAUSAL & sliding_window_mask(TOKENS, window=4),
-        "With that mask, output 5 does not change when token 0 or 1 does, but it should.",
+        "With that mask, output 5 does not depend on token 0 or 1, but it should.",
     ),
 }
 
@@ -69,35 +70,85 @@ MASKS |= {
     f"that of output {i} and token {j}": (
         "leaks" if j > i else "too tight",
         flipped(i, j),
-        f"Only a change of token {j} reveals this mistake, so change every token in turn.",
+        f"Only the column of token {j} reveals this mistake, so look at every column.",
     )
     for i, j in permutations(range(TOKENS), 2)
 }
 
 
-def picture(case: Case, _said: dict[str, str | None]) -> Evidence:
+EMPTY = "a causal mask whose row 0 is empty, so that output 0 is NaN"
+
+
+def attention_with(mask: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return attention over exactly the tokens of the check, with a mask."""
+
+    def attend(x: Tensor) -> Tensor:
+        if x.shape[-2] != TOKENS:
+            raise ValueError(f"attend takes all {TOKENS} tokens of x at once, got {x.shape[-2]}.")
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+    return attend
+
+
+def attend_with_nan(x: Tensor) -> Tensor:
+    """Return causal attention by hand in which query 0 has no allowed key."""
+    allowed = CAUSAL.clone()
+    allowed[0] = False
+    scores = (x @ x.mT / x.shape[-1] ** 0.5).masked_fill(~allowed, -torch.inf)
+    return scores.softmax(dim=-1) @ x
+
+
+def picture(case: Case, _said: dict[str, str | None]) -> Evidence | None:
     """Return the mask of a case."""
+    if case.name not in MASKS:
+        return None
     rows = {f"output {i}": row for i, row in enumerate(MASKS[case.name][1].float())}
     return table("The mask there:", rows, [f"token {j}" for j in range(TOKENS)])
+
+
+def judged(depends: Tensor) -> str:
+    """Return what a table of dependences, outputs down and tokens across, means."""
+    if (depends & ~CAUSAL).any():
+        return "leaks"
+    return "correct" if torch.equal(depends, CAUSAL) else "too tight"
+
+
+def last_token_only(attend: Callable, x: Tensor) -> str:
+    """Judge as a test that changes the last token alone."""
+    depends = influence_map(attend, x) != 0
+    if depends[:-1, -1].any():
+        return "leaks"
+    return "correct" if depends[-1].all() else "too tight"
 
 
 @Opinion(
     read=partial(choice, options=("leaks", "too tight", "correct")),
     slips={
+        "It returns “leaks” for every function. Perhaps it counts the diagonal: an output may "
+        "depend on its own token.": lambda attend, x: "leaks",
         "It gives the same answer for every function.": Either(
-            lambda attend, x: "leaks", lambda attend, x: "too tight", lambda attend, x: "correct"
-        )
+            lambda attend, x: "too tight", lambda attend, x: "correct"
+        ),
+        "A leak may sit in any column, and your function looks at the last one only.": (
+            last_token_only
+        ),
+        "It reads the table the wrong way round: row i says what output i depends on.": (
+            lambda attend, x: judged((influence_map(attend, x) != 0).mT)
+        ),
+        "NaN > 0 is False, so your function takes NaN for “does not depend”. Compare with != 0.": (
+            lambda attend, x: judged(influence_map(attend, x) > 0)
+        ),
     },
     evidence=picture,
-    verified=f"Your function gives the correct answer for all {len(MASKS)} functions that were "
+    verified=f"Your function gives the correct answer for all {len(MASKS) + 1} functions that were "
     "tried.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
     """Check a function that says whether another one attends causally.
 
-    Verified: what it says of attention functions, two of them correct, and of the causal mask with
-    any one cell of the future allowed or any one of the past blocked.
+    Verified: what it says of attention functions, two of them correct, of the causal mask with
+    any one cell of the future allowed or any one of the past blocked, and of an output of NaN.
 
     Parameters
     ----------
@@ -106,97 +157,14 @@ def check_causal_test() -> Iterator[Case]:
 
     See Also
     --------
-    attnlab.causal_mask : the mask that is promised.
+    attnlab.influence_map : shows what each output depends on.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(TOKENS, 5, generator=generator, dtype=torch.float32)
     for name, (truth, mask, hint) in MASKS.items():
-
-        def attend(x: Tensor, mask: Tensor = mask) -> Tensor:
-            return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
-
-        yield Case(name, (attend, x), truth, f"It should return “{truth}”. {hint}")
-
-
-# --- a decoder's mask -----------------------------------------------------------------------------
-
-
-def words_of(lengths: Tensor) -> Tensor:
-    """Return which keys are words: (N, 1, 1, L)."""
-    return sequence_mask(lengths)[:, None, None, :]
-
-
-def causal_of(lengths: Tensor) -> Tensor:
-    """Return which keys are not in the future: (L, L)."""
-    return causal_mask(int(lengths.max()))
-
-
-def decoder_mask(lengths: Tensor) -> Tensor:
-    """Return the mask for padding and for the future: (N, 1, L, L)."""
-    return words_of(lengths) & causal_of(lengths)
-
-
-def missing_axis(mask: Tensor) -> str:
-    """Say what is wrong with the shape of a mask."""
-    if mask.ndim == 4 and mask.shape[2] == 1:
-        return "All queries share one row, so the causal part is missing."
-    return {
-        3: "Broadcasting would line up the axis of the sentences with that of the heads. Add an "
-        "axis of size 1 before the axis of the queries.",
-        2: "One table cannot serve sentences of different lengths.",
-    }.get(mask.ndim, "")
-
-
-ROWS_BLOCKED = (
-    "The rows of <pad> are blocked too. No word is affected here, but a plain softmax gives NaN in "
-    "a row without an allowed key, and the next layer spreads the NaN. A padding mask blocks "
-    "columns, not rows."
-)
-
-
-@Compared(
-    right=decoder_mask,
-    slips={
-        "The mask or one of its two parts is inverted. True must mean that a query may attend.": (
-            Either(
-                lambda n: ~decoder_mask(n),
-                lambda n: causal_of(n).mT & words_of(n),
-                lambda n: ~causal_of(n) & words_of(n),
-                lambda n: causal_of(n) & ~words_of(n),
-            )
-        ),
-        "The padding is still allowed. Here the padding comes last, so no word sees it. But <pad> "
-        "sees <pad>, and if the padding came first, words would see it too.": lambda n: causal_of(
-            n
-        ).expand(len(n), 1, -1, -1),
-        "The masks are combined with `or`, but a cell is allowed only if both masks allow it.": (
-            lambda n: causal_of(n) | words_of(n)
-        ),
-        ROWS_BLOCKED: lambda n: decoder_mask(n) & words_of(n).mT,
-    },
-    what="mask",
-    errors={"must match the size": "The longest sentence sets the size, so use lengths.max()."},
-    misshapen=missing_axis,
-    otherwise="Query i may attend to key j if j is a word and is not later than i.",
-    axes=("sentence", "head", "query", "key"),
-    verified="Every cell is correct for the lengths [5, 3], [4] and [2, 6, 1].",
-)
-def check_decoder_mask() -> Iterator[tuple[str, tuple]]:
-    """Check a mask for padding on the right and for the future.
-
-    Verified: bool, shape (N, 1, L, L), and every cell, for three batches.
-
-    Parameters
-    ----------
-    answer
-        A function of the lengths, shape (N,), that returns the mask.
-
-    See Also
-    --------
-    attnlab.combine_masks : joins masks.
-    """
-    for lengths in ([5, 3], [4], [2, 6, 1]):
-        yield f"the lengths {lengths}", (torch.tensor(lengths),)
+        yield Case(name, (attention_with(mask), x), truth, f"It should return “{truth}”. {hint}")
+    hint = "It should return “leaks”. An output that is NaN depends on everything."
+    yield Case(EMPTY, (attend_with_nan, x), "leaks", hint)
 
 
 # --- a safe softmax -------------------------------------------------------------------------------
@@ -214,6 +182,16 @@ def safe(scores: Tensor, allowed: Tensor) -> Tensor:
 def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a softmax over scores whose blocked ones are replaced by a number."""
     return lambda scores, allowed: scores.masked_fill(~allowed, fill).softmax(dim=-1)
+
+
+def erased(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Return a softmax over all scores whose blocked weights are set to 0."""
+    return scores.softmax(dim=-1) * allowed
+
+
+def divided(weights: Tensor, least: float = 0.0) -> Tensor:
+    """Return weights divided by what is left of each row."""
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=least)
 
 
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
@@ -287,13 +265,28 @@ def see_gradients(answer: Answer, body: Callable) -> None:
             lambda scores, allowed: safe(scores, ~allowed),
             lambda scores, allowed: scores.masked_fill(allowed, -torch.inf).softmax(dim=-1),
         ),
-        "Weights are changed after the softmax, so the rows do not sum to 1. Set blocked scores to "
-        "-inf before the softmax.": lambda scores, allowed: scores.softmax(dim=-1) * allowed,
+        "Weights are changed after the softmax, so the rows do not sum to 1, and blocked scores "
+        "still count. Set them to -inf before the softmax.": erased,
+        "Dividing by what is left gives 0/0 in a row without an allowed key, and also where a "
+        "blocked score is so large that all allowed weights round to 0.": Either(
+            lambda scores, allowed: divided(erased(scores, allowed)),
+            lambda scores, allowed: divided(erased(scores, allowed), least=1e-9),
+        ),
+        "-1e9 is not below every score, and then the allowed keys get no weight. -inf is below "
+        "every score.": Either(
+            lambda scores, allowed: filled(-1e9)(scores, allowed) * allowed,
+            lambda scores, allowed: filled(-1e9)(scores, allowed).masked_fill(~allowed, 0.0),
+        ),
         "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
         "Each key of row 0 gets 0.25, because all scores of this row were filled with the same "
         "number. All weights of row 0 must be 0.": filled(-1e9),
     },
     what="weights",
+    errors={
+        "The shape of the mask": (
+            "The mask may be smaller than the scores. allowed.expand_as(scores) makes it as large."
+        )
+    },
     read=vector,
     nan="",
     otherwise=unexplained,
@@ -330,6 +323,7 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     yield "scores from -111 to 101", (large, ALLOWED)
     # the weights stay, but a fill such as -150 is no longer lowest
     yield "scores from -100111 to -99899", (large - 1e5, ALLOWED)
+    yield "scores near -1e10", (large - 1e10, ALLOWED)
     yield "a mask whose row 0 allows no key", (scores, WITH_EMPTY)
     yield "a NaN among the allowed scores of row 2", (visible, WITH_EMPTY)
     yield "scores (2, 3, 3, 4) and a mask (2, 1, 1, 4)", (*randoms((2, 3, 3, 4)), for_all_heads)
@@ -340,6 +334,11 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
 
 S, E, EV = 5, 4, 6
 WORDS = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])  # 1 = a word: padding right and left
+ROWS_BLOCKED = (
+    "The rows of <pad> are blocked too. No word is affected here, but a plain softmax gives NaN in "
+    "a row without an allowed key, and the next layer spreads the NaN. A padding mask blocks "
+    "columns, not rows."
+)
 LARGE = 20.0  # makes scores of 30 and more: what blocks must lie below them
 
 

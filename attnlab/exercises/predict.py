@@ -7,20 +7,25 @@ import re
 from pathlib import Path
 
 from attnlab.checks import check_flag, lessons_extra
-from attnlab.display import Storable, browser, folds, texts
+from attnlab.display import browser, folds, texts
+from attnlab.display.stored import Storable
 
 with lessons_extra():
     import anywidget
     import traitlets
 
 FORMATTED = re.compile(r"(`[^`]+`|\$[^$]+\$)")
+SCRIPT = Path(__file__).with_name("predict.mjs")
+STYLE = SCRIPT.with_suffix(".css")
+DETAILS = "<details{}><summary>{}</summary>{}</details>"
+NOTE = '<p style="font-size:14px">Run this cell to answer {}.</p>'
 SIMPLE_TAGS = re.compile(r"&lt;(/?(?:b|i|em|strong|code|sub|sup))&gt;")
 
 
 def predict(key: str, *, ask: bool = True) -> Prediction:
     """Return a question whose answer is shown once the learner has answered.
 
-    Question, options, feedback and explanation are in ``notebooks/predictions/``, a file for each
+    Question, options, feedback and explanation are in ``notebooks/texts/``, a file for each
     lesson. The texts may hold `` `code` ``, ``**bold**``, ``$formulas$`` and tags such as
     ``<sup>``; everything else is shown as it is written.
 
@@ -47,14 +52,14 @@ def predict(key: str, *, ask: bool = True) -> Prediction:
 
     See Also
     --------
-    attnlab.explorers.live.live : controls around a drawing.
+    attnlab.explorers.live : controls around a drawing.
     """
     check_flag("ask", ask)
     return Prediction(key, ask)
 
 
 class Prediction(Storable, anywidget.AnyWidget):
-    """A question, buttons or a box, and an answer that is folded away; made by ``predict``.
+    """A question, buttons, and an answer that is folded away; made by ``predict``.
 
     The browser judges the answer, so that a question can be answered while the kernel is busy, and
     in a notebook that was stored and opened again.
@@ -63,14 +68,14 @@ class Prediction(Storable, anywidget.AnyWidget):
     ----------
     key : str
         Lesson and name of the question.
-    answer : str, float or None
-        The learner's answer: an option, or a number; None before.
+    answer : str or None
+        The learner's answer, an option; None before.
     said : dict or None
-        The same as the browser tells it: the place of the option, or the number as written.
+        The same as the browser tells it: the place of the option.
     """
 
-    _esm = browser.script(Path(__file__).with_name("predict.mjs"))
-    _css = browser.style_sheet(Path(__file__).with_name("predict.css"), ".attnlab-predict")
+    _esm = browser.script(SCRIPT)
+    _css = browser.style_sheet(STYLE, ".attnlab-predict")
     asked = traitlets.Dict().tag(sync=True)
     said = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
 
@@ -86,16 +91,16 @@ class Prediction(Storable, anywidget.AnyWidget):
             folds.committed[self.key] = self.answer
 
     @property
-    def answer(self) -> str | float | None:
-        """The learner's answer: an option, or a number; None before."""
-        if self.said is None:
-            return None
-        if "options" in self._question:
-            return self._question["options"][self.said["option"]]["text"]
-        return self.said["value"]
+    def answer(self) -> str | None:
+        """The learner's answer, an option; None before."""
+        return self.said and self._question["options"][self.said["option"]]["text"]
 
     def __repr__(self) -> str:
         return f"predict({self.key!r})"
+
+    def facts(self) -> dict[str, object]:
+        """Return the question, and the page as it is once ``{said}`` has been answered."""
+        return {"kind": "prediction", **self.asked, "answered": self._page(said="{said}")}
 
     def to_html(self) -> str:
         """Return the question, and the answer folded, for pages without Python.
@@ -105,26 +110,22 @@ class Prediction(Storable, anywidget.AnyWidget):
         str
             HTML that needs no script.
         """
+        return self._page()
+
+    def _page(self, said: str = "") -> str:
         asked = self.asked
-        question = f"<p><b>Predict.</b> {asked['question']}</p>"
-        if "options" in asked:
-            items = "".join(_item(option) for option in asked["options"])
-            question += f"<ul>{items}</ul>"
-            reasons = "".join(map(_reason, asked["options"]))
-        else:
-            number = asked["number"]
-            question += f"<p>Your number: {number['unit']}.</p>"
-            reasons = f"<p>✓ <b>{number['value']:g}</b> {number['feedback']}</p>"
+        items = "".join(f"<li>{option['text']}</li>" for option in asked["options"])
+        question = f"<p><b>Predict.</b> {asked['question']}</p><ul>{items}</ul>"
+        reasons = "".join(map(_reason, asked["options"]))
         answer = f"{reasons}<p>{asked['explanation']}</p>"
-        if asked["ask"]:
-            answer = f"<details><summary>Show the answer</summary>{answer}</details>"
-            answer += '<p style="font-size:14px">Run this cell to answer here.</p>'
-        key = html.escape(self.key)
-        return f'<div class="attnlab-predict-stored" data-key="{key}">{question}{answer}</div>'
-
-
-def _item(option: dict) -> str:
-    return f"<li{' data-correct' if option['correct'] else ''}>{option['text']}</li>"
+        if said:
+            answer = (
+                f"<p>You said <b>{said}</b>.</p>{DETAILS.format(' open', 'The answer', answer)}"
+            )
+            answer += NOTE.format("again")
+        elif asked["ask"]:
+            answer = DETAILS.format("", "Show the answer", answer) + NOTE.format("here")
+        return f'<div class="attnlab-predict-stored">{question}{answer}</div>'
 
 
 def _reason(option: dict) -> str:
@@ -136,24 +137,16 @@ def _reason(option: dict) -> str:
 
 def _formatted_texts(question: dict) -> dict[str, object]:
     """Return a question for the browser: all texts as HTML, what may be left out as empty."""
-    texts = {name: _formatted(question[name]) for name in ("question", "explanation")}
-    if "options" in question:
-        options = [
-            {
-                "text": _formatted(option["text"]),
-                "feedback": _formatted(option.get("feedback", "")),
-                "correct": option.get("correct", False),
-            }
-            for option in question["options"]
-        ]
-        return {**texts, "options": options}
-    number = question["number"]
-    told = {name: _formatted(number.get(name, "")) for name in ("unit", "feedback", "low", "high")}
-    slips = [
-        {"tolerance": number["tolerance"], **slip, "feedback": _formatted(slip["feedback"])}
-        for slip in number.get("slips", [])
+    options = [
+        {
+            "text": _formatted(option["text"]),
+            "feedback": _formatted(option.get("feedback", "")),
+            "correct": option.get("correct", False),
+        }
+        for option in question["options"]
     ]
-    return {**texts, "number": {**number, **told, "slips": slips}}
+    texts = {name: _formatted(question[name]) for name in ("question", "explanation")}
+    return {**texts, "options": options}
 
 
 def _formatted(text: str) -> str:
@@ -167,3 +160,10 @@ def _formatted(text: str) -> str:
             safe = f"<code>{safe[1:-1]}</code>"
         parts.append(safe)
     return "".join(parts)
+
+
+def page_parts() -> tuple[str, str]:
+    """Return script and style of predictions for a page: ``askHere(model, element)`` shows one."""
+    script = browser.script(SCRIPT).replace("export default", "return")
+    ask = f"const askHere = (() => {{\n{script}}})().render;"
+    return ask, browser.read(STYLE)

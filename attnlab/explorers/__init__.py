@@ -3,8 +3,8 @@
 Each explorer is a widget in Jupyter and a moving figure in a page without a kernel. Its state can
 be given at the start, set from Python and read back::
 
-    scaling = ScalingExplorer(d_k=512)
-    scaling.result.raw_sweep  # the numbers behind the picture, from torch
+    scaling = ScalingExplorer(d_k=256)
+    scaling.result.best_rates  # the numbers behind the picture
 """
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
@@ -17,15 +17,16 @@ from attnlab.explorers.deal import DealExplorer
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
 from attnlab.explorers.layers import LayersExplorer
+from attnlab.explorers.live import Live, live
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
 from attnlab.explorers.order import OrderExplorer
-from attnlab.explorers.peek import PeekExplorer
 from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
 
-__all__ = sorted(name for name in globals() if name.endswith(("Explorer", "View")))
+__all__ = ["Live", "live"]
+__all__ += sorted(name for name in globals() if name.endswith(("Explorer", "View")))

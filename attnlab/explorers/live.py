@@ -17,6 +17,7 @@ import contextlib
 import html
 import inspect
 import io
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
@@ -30,11 +31,12 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from attnlab.checks import short
-from attnlab.display import STYLE_FILE, picture_html
-from attnlab.display.figure import CSS_PIXELS_PER_INCH
-from attnlab.display.ipython import cells_run
+from attnlab.display import ipython
+from attnlab.display.figure import CSS_PIXELS_PER_INCH, picture_html
+from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.learner import name_of
 from attnlab.explorers.frame.panels import Picture
 from attnlab.palette import BLUE, INK, SOFT
 
@@ -142,7 +144,7 @@ class Live(Explorer):
         self.panels = (Picture("picture", alt=self.alt, width=width),)
         self._layouts: dict[tuple, list[Bbox]] = {}
         self._frames: dict[tuple[int, ...], dict[str, object]] = {}
-        self._frames_from = cells_run()
+        self._frames_from = ipython.cells_run()
         super().__init__(draw, **places)
         if self.last_error:  # an error in draw shows at once, as the error of the cell
             raise self.last_error
@@ -170,9 +172,9 @@ class Live(Explorer):
 
     def run_function(self, function: Draw) -> dict[str, object]:
         """Return what is seen, drawn once for as long as no cell is run."""
-        if self._frames_from != cells_run():  # what draw depends on may have changed
+        if self._frames_from != ipython.cells_run():  # what draw depends on may have changed
             self._frames.clear()
-            self._frames_from = cells_run()
+            self._frames_from = ipython.cells_run()
         return self._kept(self._places())
 
     def frame(self, **places: int) -> dict[str, object]:
@@ -269,6 +271,11 @@ class Live(Explorer):
 
     def _html_to_store(self) -> str:
         return self.to_html()
+
+    def facts(self) -> dict[str, object]:
+        """Return the key by which a tool finds the pictures of all stops: what was asked for."""
+        asked = [name_of(self._function), self.stops, self.value, self.figsize, self.alt]
+        return {"kind": "live", "key": json.dumps(asked, default=str)}
 
 
 class Knob:

@@ -2,228 +2,247 @@
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from matplotlib.axes import Axes
+from torch import Generator, Tensor
 
-from attnlab.attention import attention_scores, attention_weights
+from attnlab import palette
+from attnlab.display.table import data_path
 from attnlab.explorers.frame.base import Explorer
-from attnlab.explorers.frame.controls import Choice, Cycle, Slider
-from attnlab.explorers.frame.panels import Axis, Curves, Heatmap, Line, Panel
-from attnlab.measures import effective_keys
+from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.panels import Axis, Curves, Line, Panel
+from attnlab.explorers.frame.words import listed
 
-D_MODEL = 1024  # the width of the layer, shared out to 1024 / d_k heads
-STOPS = tuple(2**power for power in range(11))  # 1 ... 1024, which is one head
-TICKS = (1, 8, 64, 512)  # further apart than the words under the axis are wide
-DRAWS = 4  # what "new draw" goes through
-NUMBERS = ("1", "2", "3", "4", "5", "6")  # the random tokens that are drawn as heatmaps
-SWEEP_SEED, QUERIES, KEYS = 7, 400, 16
-DEAD = 1 / 1000  # of the mean: a gradient shorter than this is counted
-NEAR = 1.5  # a variance between 1 / 1.5 and 1.5 is called near 1
-DIVISORS = {"1": "1", "sqrt(d_k)": "√d_k", "d_k": "d_k", "sqrt(d_model)": "√d_model"}
-NAMES = {name: f"divided by {text}" for name, text in DIVISORS.items()} | {"1": "not divided"}
+RACE = "scaling_race.csv"
+STOPS = (4, 16, 64, 256, 1024)
+RATES = {2.0**power: f"1/{2**-power}" if power < 0 else f"{2**power}" for power in range(-5, 10, 2)}
+ENTRIES = (4, 8, 32)  # of a phone book: as many keys
+NAMES = {"1": "not divided", "sqrt(d_k)": "divided by √d_k", "d_k": "divided by d_k"}
+BY = {"1": "not divided", "sqrt(d_k)": "√d_k", "d_k": "d_k"}
 LOOKS = {  # as in the figures of the lesson
     "1": ("raw", "dashed", "square"),
     "sqrt(d_k)": ("scaled", "solid", "circle"),
     "d_k": ("good", "dashdot", "triangle"),
-    "sqrt(d_model)": ("other", "dotted", "diamond"),
 }
-
-
-class Sweep(NamedTuple):
-    """Measured on 400 random queries with 16 keys each, at one d_k and with one divisor.
-
-    The gradient is that of the sum of all outputs, with respect to a query.
-    """
-
-    variance: float  # of the scores
-    keys: float  # effective keys of a query, on average
-    median: float  # of the lengths of the gradients
-    mean: float  # of the same lengths
-    dead: float  # share of the gradients that are shorter than a thousandth of the mean
+LEARNED = 0.9  # of the answers are right
+QUERIES, ACROSS = 100, 25  # that are drawn, and how many beside each other
+LOUD = 0.3  # the length of a gradient whose dot has a radius of 3
 
 
 class ScalingResult(NamedTuple):
-    """Attention of six random tokens, not divided and divided, and what many queries get."""
+    """What three divisors make of one phone book: not divided, by the root, by d_k itself."""
 
-    raw: Tensor  # (6, 6): weights
-    divided: Tensor  # (6, 6): weights
-    raw_sweep: Sweep
-    divided_sweep: Sweep
+    accuracy: tuple[float, float, float]  # share of right answers after ten steps
+    best_rates: tuple[float, float, float]  # of those on the slider
+    best: tuple[float, float, float]  # the accuracy at these rates
+    lengths: Tensor  # (3, 100): how long the gradients of 100 queries are before training
 
 
 def number_of(divisor: str, d_k: int) -> float:
     """Return the number that a divisor stands for."""
-    numbers = {"1": 1.0, "sqrt(d_k)": math.sqrt(d_k), "d_k": float(d_k)}
-    return numbers.get(divisor, math.sqrt(D_MODEL))
+    return {"1": 1.0, "sqrt(d_k)": math.sqrt(d_k), "d_k": float(d_k)}[divisor]
 
 
 @cache
-def sweep(d_k: int) -> dict[str, Sweep]:
-    """Return what many random queries get at one d_k, by the divisor."""
-    generator = torch.Generator().manual_seed(SWEEP_SEED)
-    query = torch.randn(QUERIES, d_k, 1, generator=generator)
-    key = torch.randn(QUERIES, KEYS, d_k, generator=generator)
-    value = torch.randn(QUERIES, KEYS, 1, generator=generator).double()
-    products = (key @ query).double()  # (queries, keys, 1)
-    return {name: _measure(products, key, value, number_of(name, d_k)) for name in DIVISORS}
+def race() -> dict[tuple[int, int, str], tuple[float, ...]]:
+    """Return the accuracies at all rates, by entries, d_k and divisor."""
+    with data_path(RACE).open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["optimizer"] == "SGD"]
+    found: dict[tuple[int, int, str], dict[float, float]] = {}
+    for row in rows:
+        kind = int(row["entries"]), int(row["d_k"]), row["divisor"]
+        found.setdefault(kind, {})[float(row["learning_rate"])] = float(row["accuracy"])
+    return {kind: tuple(rates[rate] for rate in RATES) for kind, rates in found.items()}
 
 
-def _measure(products: Tensor, key: Tensor, value: Tensor, divisor: float) -> Sweep:
-    scores = products / divisor
-    weights = scores.softmax(dim=1)
-    mean_value = (weights * value).sum(dim=1, keepdim=True)
-    slope = weights * (value - mean_value) / divisor  # d output / d product, by the chain rule
-    lengths = (key.transpose(1, 2) @ slope.float()).norm(dim=1).flatten().double()  # per query
-    used, mean = effective_keys(weights.transpose(1, 2)).mean(), lengths.mean()
-    dead = (lengths < mean * DEAD).double().mean()
-    return Sweep(*(one.item() for one in (scores.var(), used, lengths.median(), mean, dead)))
+@cache
+def voices(d_k: int, entries: int) -> Tensor:
+    """Return the lengths of the gradients of 100 queries before training, (3, 100).
+
+    Each query asks one phone book for the number of the first name.
+    """
+    names = torch.randn(32, 64, dtype=torch.float64, generator=Generator().manual_seed(0))
+    generator = Generator().manual_seed(0)
+    query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8)
+    who = torch.rand(QUERIES, 32, generator=generator).argsort(dim=-1)[:, :entries]
+    number = torch.randint(16, (QUERIES, entries), generator=generator)
+    value = torch.eye(16).double()[number]
+    lengths = []
+    for divisor in NAMES:
+        asking = query[who[:, :1]].requires_grad_()  # (100, 1, d_k)
+        scores = asking @ key[who].mT / number_of(divisor, d_k)
+        error = scores.softmax(dim=-1) @ value - value[:, :1]
+        (slope,) = torch.autograd.grad(error.square().sum(), asking)
+        lengths.append(slope.norm(dim=-1).flatten())
+    return torch.stack(lengths)
 
 
-def draw_weights(d_k: int, divisor: str, seed: int) -> Tensor:
-    """Return the weights of six random tokens."""
-    generator = torch.Generator().manual_seed(seed)
-    query, key = torch.randn(2, len(NUMBERS), max(STOPS), generator=generator)
-    query, key = query[:, :d_k], key[:, :d_k]  # the same tokens, only longer
-    return attention_weights(attention_scores(query, key, scale=1 / number_of(divisor, d_k)))
+def measure(d_k: int, rate: float, entries: int) -> ScalingResult:
+    """Return what three divisors make of one phone book."""
+    curves = [race()[entries, d_k, divisor] for divisor in NAMES]
+    best = [max(range(len(RATES)), key=curve.__getitem__) for curve in curves]  # the first
+    return ScalingResult(
+        tuple(curve[[*RATES].index(rate)] for curve in curves),
+        tuple([*RATES][place] for place in best),
+        tuple(curve[place] for curve, place in zip(curves, best, strict=True)),
+        voices(d_k, entries),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowds(Panel):
+    """A dot for each of many queries, for each divisor: its area is how loudly the query asks.
+
+    Values of a frame: ``lengths`` (for each line a list) and ``told`` (a text for each).
+    """
+
+    kind: str = "crowds"
+    lines: Sequence[Line]
+    across: int  # dots beside each other
+    loud: float  # the length whose dot has a radius of 3 tenths of the distance of dots
+
+    def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
+        """Draw the crowds below each other."""
+        down = len(values["lengths"][0]) // self.across
+        for i, (line, lengths) in enumerate(zip(self.lines, values["lengths"], strict=True)):
+            top, colour = i * (down + 2), palette.ROLES[line.role].light
+            places = [(n % self.across, top + n // self.across) for n in range(len(lengths))]
+            areas = [12 * float(length) / self.loud for length in lengths]
+            look = {"color": colour, "alpha": 0.75, "linewidth": 0, "clip_on": True}
+            ax.scatter(*zip(*places, strict=True), areas, **look)
+            ax.text(-0.5, top - 0.8, line.name, color=colour, fontsize=9, va="bottom")
+        ax.set(xlim=(-1, self.across), ylim=(3 * (down + 2) - 1.5, -2), title=self.title)
+        ax.set_axis_off()
 
 
 class ScalingExplorer(Explorer):
-    """Weights without a division and with one: too sharp, right or too flat, and the gradients.
+    """Three divisors at every learning rate: who learns, and who asks for a change at the start.
 
     Parameters
     ----------
     **state
-        ``d_k``: length of queries and keys, a power of two up to 1024. ``divisor``: "1",
-        "sqrt(d_k)", "d_k" or "sqrt(d_model)", where d_model is 1024 throughout. ``seed``: which of
-        the four random draws, 0 to 3. ``ask`` and ``large``, as in ``Explorer``.
+        ``d_k``: features of queries and keys, 4 to 1024. ``rate``: learning rate, 1/32 to 512.
+        ``entries``: of a phone book, and so keys of a query, 4, 8 or 32. ``ask`` and ``large``, as
+        in ``Explorer``.
 
     See Also
     --------
     attnlab.attention_scores : divides by sqrt(d_k) unless told otherwise.
     """
 
-    figsize = (10.4, 3.4)
-    d_k = Slider(
-        4,
-        STOPS,
-        label="d_k",
-        spoken="length of queries and keys, d_k",
-        presets=(1024,),
-        width=130,
-    )
-    divisor = Choice("sqrt(d_k)", DIVISORS, label="divide by")
-    seed = Cycle(0, range(DRAWS), text="New draw")
+    figsize = (11.0, 3.5)
+    d_k = Slider(16, STOPS, label="d_k", spoken="features of queries and keys, d_k", width=110)
+    rate = Slider(0.5, RATES, label="learning rate", spoken="learning rate", width=150)
+    entries = Choice(8, ENTRIES, label="entries")
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """Both matrices of weights, and the curves of all divisors."""
-        labels = {"rows": NUMBERS, "columns": NUMBERS}
-        ticks = [f"{d_k}" if d_k in TICKS else "" for d_k in STOPS]
-        over = {"over": "d_k", "stops": STOPS, "labels": ticks, "xlabel": "d_k"}
+        """The crowds, and the curves over the rates and over the sizes of heads."""
+        lines = [Line(name, (), *LOOKS[divisor]) for divisor, name in NAMES.items()]
+        parts = {"lines": lines, "y": Axis(0, 1.02, {0: "0", 0.5: ".5", 1: "1"}), "keyed": False}
+        rates = {"over": "rate", "stops": [*RATES], "labels": [*RATES.values()]}
+        sizes = {"over": "d_k", "stops": STOPS, "labels": [f"{stop:,}" for stop in STOPS]}
         return (
-            Heatmap("raw", "not divided", role="raw", grow=1.2, **labels),
-            Heatmap("divided", grow=1.2, **labels),
-            Curves(
-                "keys",
-                f"effective keys of {KEYS}",
-                under=f"of {QUERIES} queries; 1: a single winner",
-                lines=_lines("keys"),
-                y=Axis(0, KEYS, range(0, KEYS + 1, 4)),
-                **over,
+            Crowds(
+                "crowds",
+                "before training: how loudly 100 queries ask for a change",
+                lines=lines,
+                across=ACROSS,
+                loud=LOUD,
+                grow=1.2,
             ),
-            Curves(
-                "gradients",
-                "gradient of a query",
-                under="its median length; point to look",
-                lines=_lines("median"),
-                y=Axis(1e-4, 1, [10.0**power for power in range(-4, 1)], log=True),
-                **over,
-            ),
+            Curves("rates", xlabel="learning rate", **rates, **parts),
+            Curves("sizes", xlabel="d_k", **sizes, **parts),
         )
 
     @property
     def result(self) -> ScalingResult:
-        """Weights and measurements at this d_k and with this divisor, by torch."""
-        raw, divided = (draw_weights(self.d_k, one, self.seed) for one in ("1", self.divisor))
-        measured = sweep(self.d_k)
-        return ScalingResult(raw, divided, measured["1"], measured[self.divisor])
+        """Accuracies of trained models, and gradients before training, by torch."""
+        return measure(self.d_k, self.rate, self.entries)
 
-    def frame(self, d_k: int, divisor: str, seed: int) -> dict[str, object]:
-        """Return both matrices, and which line of the curves belongs to the divisor."""
-        raw, divided = (draw_weights(d_k, one, seed) for one in ("1", divisor))
-        current = {"current": list(DIVISORS).index(divisor)}
-        end, number = verdict(d_k, divisor), _short(number_of(divisor, d_k))
+    def frame(self, d_k: int, rate: float, entries: int) -> dict[str, object]:
+        """Return the crowds, the curves at this size and rate, and what they say."""
+        result = measure(d_k, rate, entries)
+        by_rate = [race()[entries, d_k, divisor] for divisor in NAMES]
+        place = [*RATES].index(rate)
+        by_size = [[race()[entries, one, divisor][place] for one in STOPS] for divisor in NAMES]
         return {
-            "say": sentence(d_k, divisor),
-            "bad": end != "near 1",
-            "code": code(d_k, divisor),
-            "raw": {"cells": raw, "under": f"softmax(QKᵀ): {_used(raw)}"},
-            "divided": {
-                "cells": divided,
-                "title": NAMES[divisor],
-                "under": f"softmax(QKᵀ / {number}): {_used(divided)}",
-                "role": LOOKS[divisor][0],
+            "say": sentence(d_k, rate, entries),
+            "bad": not any(map(_has_learned, result.accuracy)),
+            "code": code(d_k),
+            "crowds": {
+                "lengths": [[float(f"{x:.3g}") for x in one] for one in result.lengths.tolist()],
+                "told": [told(lengths) for lengths in result.lengths],
             },
-            "keys": current,
-            "gradients": current,
+            "rates": {"title": f"right answers at d_k = {d_k:,}", "values": by_rate},
+            "sizes": {"title": f"right answers at a rate of {RATES[rate]}", "values": by_size},
         }
-
-
-def verdict(d_k: int, divisor: str) -> str:
-    """Return in a word what became of the spread of the scores, whose aim is variance 1."""
-    variance = sweep(d_k)[divisor].variance
-    if variance > NEAR:
-        return "sharp"
-    return "flat" if variance < 1 / NEAR else "near 1"
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _lines(what: str) -> list[Line]:
-    return [
-        Line(name, [getattr(sweep(d_k)[divisor], what) for d_k in STOPS], *LOOKS[divisor])
-        for divisor, name in NAMES.items()
-    ]
+def told(lengths: Tensor) -> str:
+    """Return how long a typical gradient is, and how few of them make half of the total."""
+    loudest = lengths.sort(descending=True).values.cumsum(dim=0)
+    half = int((loudest < loudest[-1] / 2).sum()) + 1
+    return f"typical length {_short(lengths.median().item())}; {half} of {QUERIES} make half"
 
 
-def _used(weights: Tensor) -> str:
-    return f"uses {effective_keys(weights).mean():.1f} of {len(NUMBERS)} keys"
-
-
-def code(d_k: int, divisor: str) -> str:
-    """Return the lines of PyTorch; the queries and keys there are 1024 long."""
-    number = {"1": "1", "sqrt(d_k)": f"{d_k} ** 0.5", "d_k": str(d_k)}
+def code(d_k: int) -> str:
+    """Return the lines of PyTorch."""
     return (
-        f"query, key = query[:, :{d_k}], key[:, :{d_k}]\n"
-        "raw = (query @ key.T).softmax(dim=-1)\n"
-        f"divided = (query @ key.T / {number.get(divisor, f'{D_MODEL} ** 0.5')}).softmax(dim=-1)"
+        f"query, key = names @ w  # (32, {d_k}) each\n"
+        f"scores = query @ key.mT / {d_k} ** 0.5  # or not divided, or by {d_k}\n"
+        "weights = scores[who[:, :1], who].softmax(dim=-1)"
     )
 
 
-def sentence(d_k: int, divisor: str) -> str:
-    """Return what one divisor does at one d_k."""
-    measured, number = sweep(d_k)[divisor], _short(number_of(divisor, d_k))
-    name = f"{NAMES[divisor]} = {number}" if "√" in NAMES[divisor] else NAMES[divisor]
-    ends = {
-        "sharp": "sharp" if measured.keys > 1.5 else "sharp, and one key takes nearly all",
-        "flat": "flat" if measured.keys < 15 else "flat, and the output is nearly a plain average",
-        "near 1": "neither sharp nor flat",
-    }
-    start = (
-        f"**d_k = {d_k}, {name}**: the scores have variance {_short(measured.variance)}. A "
-        f"query uses {measured.keys:.1f} of {KEYS} keys, so the weights are "
-        f"{ends[verdict(d_k, divisor)]}. The gradient has a median length of "
-        f"{_short(measured.median)} and a mean of {_short(measured.mean)}"
+def sentence(d_k: int, rate: float, entries: int) -> str:
+    """Return what each divisor reaches here, which need another rate, and what each can reach."""
+    result, names = measure(d_k, rate, entries), BY.values()
+    here = [f"{name} {_share(one)}" for name, one in zip(names, result.accuracy, strict=True)]
+    best = [
+        f"{name} {_share(most)} (at {RATES[one]})"
+        for name, most, one in zip(names, result.best, result.best_rates, strict=True)
+    ]
+    return (
+        f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
+        f"ten steps: {', '.join(here)}. {verdict(result)} At the best rates: {', '.join(best)}."
     )
-    if measured.dead < 0.05:
-        return f"{start}."
-    return f"{start}: {measured.dead:.0%} of the queries get less than a thousandth of the mean."
+
+
+def verdict(result: ScalingResult) -> str:
+    """Return who reaches 0.9 at this rate, who does at another one, and who does at none."""
+    now, later, never = [], [], []
+    for name, here, best in zip(BY.values(), result.accuracy, result.best, strict=True):
+        (now if _has_learned(here) else later if _has_learned(best) else never).append(name)
+    if len(never) == len(BY):
+        return f"Nobody reaches {LEARNED} at any rate."
+    parts = [
+        f"{listed(now)} {'reaches' if len(now) == 1 else 'reach'} {LEARNED}" if now else "",
+        f"{listed(later)} {'needs' if len(later) == 1 else 'need'} another rate" if later else "",
+        f"{listed(never)} would not get there at any rate of the slider" if never else "",
+    ]
+    told = "; ".join(part for part in parts if part)
+    return f"Here {told}." if now else f"Here nobody reaches {LEARNED}: {told}."
+
+
+def _has_learned(share: float) -> bool:
+    """Return whether a share of right answers reaches the mark, as it is written."""
+    return round(share, 2) >= LEARNED
+
+
+def _share(value: float) -> str:
+    return f"{value:.2f}"
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+    return f"{value:.2g}" if value >= 0.001 else "below 0.001"

@@ -1,4 +1,4 @@
-"""Models and tensors that are stored in ``data/``."""
+"""Models and tensors that are stored in the folder of data."""
 
 from __future__ import annotations
 

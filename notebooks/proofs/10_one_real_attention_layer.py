@@ -147,6 +147,8 @@ assert abs(sum(of_each) / 20 - 1.65) < 1e-6 and max(of_each) <= 5
 
 # %% after: what-arrives  numbers: 15, 32, 384
 
+# %% after: what-reaches-the-output  numbers: 32, 384
+
 # %% after: contributions
 assert u.shape == (12, 10, 384)
 for one in readings[:5]:

@@ -218,7 +218,7 @@ for tested in (model, two_layers, train(2, 64, 1), train(2, 64, 1)):
         assert right[many.known & near].float().mean() > 0.97
         assert right[many.known & ~near].float().mean() < 0.3
 
-# %% after: what-two-add  numbers: 2022
+# %% after: what-a-second-layer-adds  numbers: 2022
 
 # %% after: oldest
 assert share_of_rule(make_texts(200, jump=0.0)) == 1

@@ -23,9 +23,11 @@
 #
 # **Time:** 50 minutes in class, or 70 on your own with the exercises.
 # “Further” takes another five.
+# Links lead to the [glossary](glossary.ipynb), which explains the terms.
+
+# %% how-to-run [markdown]
 # Run the cells one after another, with **Shift + Enter**.
 # If the first one fails, read [If a package is missing](#If-a-package-is-missing).
-# Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %%
 import torch
@@ -81,8 +83,7 @@ on, mat = x[3], x[5]
 # (Lesson 2 explains the division.)
 #
 # Before you see the scores, predict one thing about them.
-# Run the next cell and choose an answer.
-# The output of the cell after it stays folded until then.
+# The output that answers the question stays folded until you have chosen an answer.
 
 # %%
 predict("00/best-match-for-cat")
@@ -92,14 +93,15 @@ predict("00/best-match-for-cat")
 scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
-# %% after-the-scores [markdown] above="Apart from itself, `cat`"
+# %% after-the-scores [markdown] above="Apart from itself, `cat`" answers="00/best-match-for-cat"
 # Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want;
 # that word is called the [query](glossary.ipynb#query).
 # Each column belongs to a word that the query is compared with,
 # called the [key](glossary.ipynb#key).
-#
+
+# %% from-scores-to-weights [markdown]
 # ## From scores to weights
 #
 # Scores can be any numbers, so they are not yet shares of anything.
@@ -151,7 +153,7 @@ output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
 three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
 Table(["before", "after", "plain average"], features, three)
 
-# %% after-new-vector [markdown] above="The `place` of `cat`"
+# %% after-new-vector [markdown] above="The `place` of `cat`" answers="00/place-of-cat"
 # The `place` of `cat` has risen from 0 to 0.37.
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
@@ -160,7 +162,8 @@ Table(["before", "after", "plain average"], features, three)
 # It has even more `place`, 0.47, but a higher number is not better in itself:
 # a plain average gives every word the same mixture,
 # whereas the weights suit the mixture to the word.
-#
+
+# %% which-word-gave-what [markdown]
 # ## Which word gave what?
 #
 # A weighted average is a sum, so we can see where each of its numbers comes from.
@@ -230,7 +233,7 @@ swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
 both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word now
 Table(["cat before the swap", "cat after the swap"], features, both)
 
-# %% after-swapped [markdown] above="The new vector of" below="At scale 0 all"
+# %% after-swapped [markdown] above="The new vector of" answers="00/swapped-words"
 # The new vector of `cat` has not changed.
 # Its weights come from dot products with the same six rows as before,
 # and the parts of a sum may come in any order.
@@ -240,7 +243,8 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 # If you apply any *permutation* to the rows of `x`, that is, put them in another order,
 # the new vectors come out in that order too, and are otherwise the same.
 # A model has to be given the positions in some other way; lesson 11 shows how.
-#
+
+# %% try-it-yourself [markdown] below="At scale 0 all"
 # ## Try it yourself
 #
 # You have now seen the whole mechanism.
@@ -256,7 +260,7 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 #
 # A line next to the picture says how many words `cat` spreads its attention over:
 # 6 if all six have the same weight, 1 if a single word has all of it.
-# (Lesson 2 gives the formula.)
+# (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
 #
 # With `causal` on, all the weight of the first row is in one cell.
 # Why?
@@ -265,7 +269,7 @@ Table(["cat before the swap", "cat after the swap"], features, both)
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def draw(fig, scale, causal):
@@ -352,7 +356,7 @@ for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
     frame.plot.bar(ax=bottom, rot=30, color=["gray", "C0"], legend=bottom is axes[1, 0])
 show_figure(axes[0, 0], "0.3")
 
-# %% after-two-bats [markdown] above="In the cave both"
+# %% after-two-bats [markdown] above="In the cave both" answers="00/two-bats"
 # In the cave both numbers of `bat` fall, and `sport` falls further; with the ball,
 # `animal` falls further.
 # In the cave 0.48 of `animal` and 0.27 of `sport` are left; with the ball, 0.25 and 0.69.
@@ -374,7 +378,7 @@ show_figure(axes[0, 0], "0.3")
 # because `cave` and `hung` get about a seventh of the weight each, as in a plain average.
 # With the ball, the lead of `sport` grows by about 0.1.
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] answers="00/two-bats"
 # So how can *bat* mean one thing here and another thing there?
 # The table gives it the same vector in both sentences.
 # Then attention mixes some of *cave* and *hung* into this vector in the first sentence,
@@ -547,18 +551,20 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017:
 #   attention as on this page, and the Transformer.
 #   There each norm comes after the plus.
-# - Xiong et al., [On Layer Normalization in the Transformer
-#   Architecture](https://arxiv.org/abs/2002.04745), 2020: the norm before the step,
-#   as in Figure 0.4.
-# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position
-#   Embedding](https://arxiv.org/abs/2104.09864), 2021: positions built into the scores.
-# - Touvron et al., [LLaMA: Open and Efficient Foundation Language
-#   Models](https://arxiv.org/abs/2302.13971), 2023:
+# - Xiong et al.,
+#   [On Layer Normalization in the Transformer Architecture](https://arxiv.org/abs/2002.04745),
+#   2020: the norm before the step, as in Figure 0.4.
+# - Su et al.,
+#   [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864),
+#   2021: positions built into the scores.
+# - Touvron et al.,
+#   [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023:
 #   a model that builds the positions into the scores,
 #   and whose norm rescales each vector without shifting its mean to 0.
-# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional
-#   Information](https://arxiv.org/abs/2203.16634), 2022: with a causal mask,
-#   a language model can learn the positions of the words even if they are not given to it.
+# - Haviv et al.,
+#   [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+#   2022: with a causal mask, a language model can learn the positions of the words even if they are
+#   not given to it.
 # - The numbers in both tables of words were made up for this series.
 
 # %% the-lessons [markdown]
@@ -575,8 +581,8 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # |---|---|---|---|
 # | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 70 |
 # | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
-# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why does everybody divide by that number? | 50 / 75 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model learn to predict the next word at every position at once, without seeing the answers? | 50 / 90 |
+# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why divide, and why by that number? | 54 / 80 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model be trained on every next word at once without being shown the answers? | 51 / 80 |
 # | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 90 |
 # | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 50 / 90 |
@@ -602,12 +608,11 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   Where a mistake is common, the lesson runs the faulty code beside the correct code,
 #   so that you can see what it does to the numbers.
 # - **Exercises.**
-#   Most have an empty function for you to fill in, a check that says what went wrong,
-#   a folded hint, and a folded solution, whose code you can copy into a cell.
+#   Most have an empty function for you to fill in, a check that says what went wrong, and a hint.
 # - **Numbers you can trust.**
 #   Every result in the text is either shown by a cell or checked by a test that is not on the page.
-#   `make test` runs all of them.
-#
+
+# %% ways-to-use [markdown]
 # There are three ways to use the series.
 # Type the `make` commands into a terminal, in the project folder.
 #
@@ -625,7 +630,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   Run all cells and go from one picture with controls to the next.
 #   A sentence beside each of them says what it shows.
 
-# %% [markdown]
+# %% if-missing [markdown]
 # ### If a package is missing
 #
 # If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below,
@@ -721,7 +726,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # | a padding mask must hide the rows of the padding tokens | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | padding with zeros needs no mask | [3](03_masks_who_may_look_at_whom.ipynb) |
 # | a mask that does not crash has the correct shape | [3](03_masks_who_may_look_at_whom.ipynb) |
-# | `is_causal` also works with a cache | [3](03_masks_who_may_look_at_whom.ipynb), [13](13_word_by_word_the_cache.ipynb) |
+# | `is_causal` also works with a cache | [13](13_word_by_word_the_cache.ipynb) |
 # | whether the batch comes first is a matter of taste | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | rows still sum to 1 after dropout | [7](07_multi_head_reshaping_without_scrambling.ipynb) |
 # | a head sees a slice of the input | [7](07_multi_head_reshaping_without_scrambling.ipynb) |

@@ -84,7 +84,7 @@ powers = torch.exp(keys @ between)
 shares = powers / powers.sum()
 shares, shares @ legs
 
-# %% after-between [markdown] above="*Cat* and *bird* get"
+# %% after-between [markdown] above="*Cat* and *bird* get" answers="01/between-two-keys"
 # The answer is 3.54 legs, more than 3.
 # *Cat* and *bird* get 0.446 of the weight each.
 # *Spider* points away from the query and still gets 0.108,
@@ -105,14 +105,15 @@ def soft_lookup(query, values=legs, temperature=1.0):
 
 soft_lookup(kitten)
 
-# %% after-soft [markdown] above="The kitten gets 3.64" below="How do you bring"
+# %% after-soft [markdown] above="The kitten gets 3.64" answers="01/between-two-keys"
 # The kitten gets 3.64 legs.
 # The knob is the [temperature](glossary.ipynb#temperature):
 # the raw scores are divided by it before the softmax, and the results are called the scores.
 # A low temperature makes the differences between the scores larger,
 # so the best-matching key gets a larger share of the weight; a high one makes them smaller,
 # so the weights become more even.
-#
+
+# %% drag-the-question [markdown] below="How do you bring"
 # ### Drag the question
 #
 # Each blue arrow is a key, and the number of legs is its value.
@@ -218,7 +219,7 @@ print(f"The answer after learning: {soft_lookup(path[-1]):.2f} legs")
 weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last query
 Table(["before learning", "after learning"], animals, weights)
 
-# %% after-learned [markdown] above="The query has learned"
+# %% after-learned [markdown] above="The query has learned" answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
 # *Spider* has gained weight; *bird* and *cat* have both lost some.
 #
@@ -276,7 +277,7 @@ axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
 axes[1].set(title="legs and wings: all find “cat”")
 show_figure(axes[0].figure, "1.2")
 
-# %% after-twelve [markdown] above="When the queries learn from legs"
+# %% after-twelve [markdown] above="When the queries learn from legs" answers="01/who-has-most-weight"
 # When the queries learn from the legs alone, all twelve arrive at four legs,
 # but *cat* ends with anything from 0.15 to 0.78 of the weight,
 # depending on where the query started.
@@ -294,7 +295,8 @@ show_figure(axes[0].figure, "1.2")
 # A query ten times as long that points at *spider* gives it nearly all the weight.
 # The slope has all but vanished, and in 1,000 steps *cat* gains almost nothing.
 # Lesson 2 is about such scores.
-#
+
+# %% a-sentence-looks-up-its-own-words [markdown]
 # ## A sentence looks up its own words
 #
 # In lesson 0, each word put its question to every word of its own sentence.
@@ -370,7 +372,7 @@ predict("01/ten-zeros")
 one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
-# %% after-zeros [markdown] above="The ten zeros together"
+# %% after-zeros [markdown] above="The ten zeros together" answers="01/ten-zeros"
 # The ten zeros together get 0.786 of the weight.
 # Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about 2.7,
 # so the ten have 10 of the 12.7 parts.
@@ -386,7 +388,7 @@ row = raw[1] / math.sqrt(5)  # the scores of "cat"
 changes = ["as it is", "plus 1000", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 
-# %% after-differences [markdown] above="Adding 1000 changes neither"
+# %% after-differences [markdown] above="Adding 1000 changes neither" answers="01/ten-zeros"
 # Adding 1000 changes neither the differences nor the weights, up to rounding.
 # In exact arithmetic, the factor $e^{1000}$ appears in both the numerator and the denominator of
 # every weight, and cancels.
@@ -395,7 +397,8 @@ Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
 # and `cat` takes almost all of the weight.
 # You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it
 # was.
-#
+
+# %% which-axis [markdown]
 # ## Which axis?
 #
 # The softmax runs over the keys, which lie along the last dimension, `dim=-1`.
@@ -453,14 +456,15 @@ for temperature in (1.0, 0.2, 0.05, 0.02):
     soft_lookup(query, temperature=temperature).backward()  # fills query.grad
     print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
 
-# %% after-slope [markdown]
+# %% after-slope [markdown] answers="01/slope-at-a-low-temperature"
 # The slope becomes larger at first, and then it vanishes.
 # At temperature 0.02 the soft lookup has all but turned into a hard one:
 # *bird* has nearly all the weight and keeps it when the query moves a little,
 # so there is almost nothing to follow.
 # What counts is how far apart the raw scores are, compared with the temperature.
 # Most of lesson 2 is about this.
-#
+
+# %% three-words-on-paper [markdown]
 # ### Three words on paper
 #
 # This example is small enough for paper and pencil: three tokens with four made-up features each.
@@ -502,7 +506,8 @@ RowExplorer(step=5)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below a task, run it, and then run the check that follows.
+# In a running notebook, write your answer in the cell below a task, run it,
+# and then run the check that follows.
 # The last two tasks have no check.
 # The first two exercises use three words with four made-up features each.
 # In the docstrings the dots stand for any number of batch dimensions.
@@ -612,8 +617,8 @@ check_mended(mended_solution)
 # and infinity divided by infinity is NaN.)
 #
 # <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it,
-# without changing its weights? <code>scores.amax(dim=-1,
-# keepdim=True)</code> gives one number for each row,
+# without changing its weights?
+# <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row,
 # in a shape that lets you subtract it from the scores.</details>
 
 
@@ -655,9 +660,8 @@ check_attention_from_exp(attention_from_exp_solution)
 # Write down your guess, and then let them learn.
 #
 # <details><summary>An answer</summary>All twelve agree to within 0.003.
-# They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of
-# <em>bird</em>: that is the only average
-# with six legs and no wings.
+# They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of <em>bird</em>:
+# that is the only average with six legs and no wings.
 # Use <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
 # and take the softmax of the last queries times <code>keys.T</code>.</details>
 
@@ -676,26 +680,27 @@ check_attention_from_exp(attention_from_exp_solution)
 # %% sources [markdown]
 # ## Sources
 #
-# - Bahdanau, Cho and Bengio, [Neural Machine Translation by Jointly Learning to Align and
-#   Translate](https://arxiv.org/abs/1409.0473), September 2014: a soft lookup in a sentence,
-#   trained by gradient descent.
+# - Bahdanau, Cho and Bengio,
+#   [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473),
+#   September 2014: a soft lookup in a sentence, trained by gradient descent.
 # - Graves, Wayne and Danihelka, [Neural Turing Machines](https://arxiv.org/abs/1410.5401),
 #   October 2014, section 3.3.1: content-based lookup with a “key strength”,
 #   by which the scores are multiplied.
 #   It corresponds to the reciprocal of the temperature.
-# - Luong, Pham and Manning, [Effective Approaches to Attention-based Neural Machine
-#   Translation](https://arxiv.org/abs/1508.04025), 2015: dot products as scores.
+# - Luong, Pham and Manning,
+#   [Effective Approaches to Attention-based Neural Machine Translation](https://arxiv.org/abs/1508.04025),
+#   2015: dot products as scores.
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.2.1: the formula.
-# - Zhang et al., [Dive into Deep
-#   Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html),
+# - Zhang et al.,
+#   [Dive into Deep Learning](https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html),
 #   section 11.1: attention as a lookup in a database of keys and values; section 11.2:
 #   the kernel regression of Nadaraya and Watson (both 1964) as attention.
 # - Karpathy, [Let's build GPT](https://www.youtube.com/watch?v=kCc8FmEb1nY), 2023:
 #   the comparison between the softmax of a row and the softmax of the same row times 8.
-# - Raschka, [Build a Large Language Model
-#   (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3,
-#   “Your journey starts with one step”: one score, one row, then the whole table.
+# - Raschka,
+#   [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024,
+#   chapter 3, “Your journey starts with one step”: one score, one row, then the whole table.
 #
 # ## Next
 #

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="The dot products say"
+# %% opening [markdown] above="Why divide the dot products"
 # # 2 · Why divide by the square root of d_k
 #
 # Open almost any implementation of attention and you will find a line like this one:
@@ -7,671 +7,648 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# The dot products say how well each query matches each key, so why divide them by anything?
-# And why by the square root of the number of features, rather than by that number itself?
-# The paper that introduced the formula explains the root in a footnote.
-# Its authors could only suspect why large dot products do harm:
-# they may push the softmax into regions where its gradients are extremely small.
+# Here `d_k` is the number of features of a query and of a key,
+# which lesson 1 called E. Why divide the dot products by anything?
+# And why by the square root of this number, rather than by the number itself?
+# To find out, we let small models learn to look something up, each with another divisor.
 #
-# **You need:** lesson 1 (scores, weights, output, and the softmax along a row),
-# and the ideas of a loss, a gradient, the chain rule and a learning rate.
+# **You need:** lesson 1 (scores, weights, output, and a soft lookup that learns),
+# and the ideas of a loss, a gradient and a learning rate.
 #
 # **You will be able to**
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
-# - predict how sharp the weights become with the division and without it,
-# - say what the division does for the gradients, and what it cannot do in a trained layer.
+# - say what happens to the gradients of the queries without the division,
+# - say what the root does that other divisors do not, and what it does not do in a trained layer.
 #
-# **Time:** 50 minutes in class, or 75 on your own with the exercises.
-# “Further” takes another 15.
+# **Time:** 54 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another 10.
 
 # %% setup
 import pandas as pd
 import torch
-from attnlab import data_path, effective_keys
+from attnlab import Table, data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import ScalingExplorer
-from attnlab.plotting import plot_heads, plot_sweep
+from attnlab.plotting import plot_attention, plot_heads
 
 lesson_setup()
 
-# %% ten-queries [markdown]
-# ## Ten queries, ten keys
+# %% phone-book [markdown] above="The first name of" below="Each of our phone books"
+# ## A phone book that learns
 #
-# Let us leave the division out.
-# Here are ten queries and ten keys with 512 features each.
-# All features are random numbers, so no key has anything to do with any query.
+# Each of our phone books has eight entries, a name and a number each.
+# There are 32 names, and a vector of 64 random features stands for each of them.
+# As lesson 0 said, a model makes queries and keys from such vectors with two matrices.
+# Here, these two matrices are all that a model learns.
+# The first name of a book asks for its own number, so its query must find the key of the same name.
 
-# %% two-maps
+# %% look-up
 generator = torch.Generator().manual_seed(0)
-query, key = torch.randn(2, 10, 512, generator=generator)  # (L, d_k) and (S, d_k)
-dot_products = query @ key.T  # (L, S)
-undivided = dot_products.softmax(dim=-1)
-divided = (dot_products / 512**0.5).softmax(dim=-1)
-titles = ["not divided", "divided by √512"]
-show_figure(plot_heads(torch.stack([undivided, divided]), titles=titles), "2.1")
+names = torch.randn(32, 64, dtype=torch.float64, generator=generator)
 
-# %% so-sure [markdown] above="Without the division, a" below="The **raw score** of"
-# Without the division, a single key takes more than 99% of the weight in nine of the ten rows.
-# (On average over many draws, it happens in seven of the ten rows.)
-# Attention is supposed to compute a weighted *average*, but here it has turned into a choice,
-# and an arbitrary one.
-# The map on the right comes from the same dot products,
-# but in it every query still averages over several keys.
+
+def phone_books(n, generator):
+    who = torch.rand(n, 32, generator=generator).argsort(dim=-1)[:, :8]  # no name twice
+    number = torch.randint(16, (n, 8), generator=generator)
+    return who, torch.eye(16).double()[number]  # (n, 8) and (n, 8, 16)
+
+
+def look_up(w, divisor, who, number):
+    query, key = names @ w  # two matrices (64, d_k) make (32, d_k) each
+    scores = query @ key.mT / divisor  # (32, 32): every name with every name
+    weights = scores[who[:, :1], who].softmax(dim=-1)  # (n, 8): the first name asks
+    return (weights[:, :, None] * number).sum(dim=1)  # (n, 16)
+
+
+# %% training [markdown] below="`train` draws both matrices"
+# A number from 0 to 15 is stored as 16 features, a single 1 among zeros.
+# (We compute in float64, so that your computer prints the same digits as ours.)
 #
-# ## A dot product is a sum
+# At first both matrices are random,
+# so the query of a name is a stranger to the key of the same name.
+# `train` draws both matrices and takes ten steps of gradient descent, each on 32 new books.
+# As in lesson 1, the loss is the squared error.
+
+
+# %% train
+def train(d_k, divisor, generator, rate=0.5, books=32, steps=10):
+    w = torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8
+    optimizer = torch.optim.SGD([w.requires_grad_()], lr=rate)
+    for _ in range(steps):
+        who, number = phone_books(books, generator)
+        error = look_up(w, divisor, who, number) - number[:, 0]
+        loss = error.square().sum(dim=-1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return w.detach()
+
+
+# %% counting [markdown] below="It trains five models"
+# Dividing by 8 gives the features of queries and keys a mean of 0 and a variance of about 1.
 #
-# The **raw score** of a query $q$ and a key $k$ is their dot product,
-# with one term for each feature.
+# `accuracy` counts right answers.
+# It trains five models from different random matrices and asks each about 500 new books.
+
+
+# %% accuracy
+def accuracy(d_k, divisor, **training):
+    right = []
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        w = train(d_k, divisor, generator, **training)
+        who, number = phone_books(500, generator)
+        answer = look_up(w, divisor, who, number).argmax(dim=-1)
+        right.append(answer == number[:, 0].argmax(dim=-1))
+    return torch.cat(right).double().mean().item()
+
+
+# %% ask-larger
+predict("02/larger-heads")
+
+# %% see-larger
+# %%answer 02/larger-heads
+three = [16, 64, 256]
+table = [
+    [accuracy(d_k, divisor=1, steps=0) for d_k in three],
+    [accuracy(d_k, divisor=1) for d_k in three],
+    [accuracy(d_k, divisor=d_k**0.5) for d_k in three],
+]
+kinds = ["untrained", "not divided", "divided by √d_k"]
+Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
+
+# %% larger [markdown] above="More features make the models" answers="02/larger-heads"
+# More features make the models learn worse: .80 of the answers are right at $d_k = 16$,
+# and .57 at $d_k = 256$.
+# A single division cures it.
+#
+# The paper that introduced the formula divides for this reason.
+# It reports that without the division, dot products fall behind “for larger values of $d_k$”,
+# and suspects that large dot products push the softmax to where its gradients are extremely small.
+# We will see how far that is right.
+
+# %% other-divisors [markdown]
+# ## Let training choose the divisor
+#
+# Perhaps any large divisor would have helped.
+# We try nine divisors at five sizes, which makes 225 models.
+
+# %% vote
+sizes, divisors = [4, 16, 64, 256, 1024], [1, 2, 4, 8, 16, 32, 64, 128, 256]
+votes = torch.tensor([[accuracy(d_k, c) for c in divisors] for d_k in sizes])
+
+# %% vote-figure jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+from attnlab.palette import ORANGE
+
+_, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+plot_attention(
+    votes, ax=ax, queries=list(map(str, sizes)), keys=list(map(str, divisors))
+)
+for row in range(5):
+    frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 3}
+    ax.add_patch(plt.Rectangle((row + 1.02, row + 0.02), 0.96, 0.96, **frame))
+ax.set(xlabel="divided by", ylabel="features, d_k")
+ax.set_title("Four times the features, twice the divisor (frames: √d_k)")
+show_figure(ax, "2.1")
+
+# %% diagonal [markdown] above="The best divisors lie"
+# The best divisors lie on a diagonal: four times the features ask for twice the divisor.
+# From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
+# A divisor can also be too large.
+# To the right of the frames, each row from $d_k = 16$ on is nearly the row above,
+# moved on by one column.
+#
+# So something must grow as the square root of $d_k$ does.
+# What is it?
+
+# %% strangers [markdown] below="The sum wanders like"
+# ## A sum of strangers
+#
+# The raw score of a query $q$ and a key $k$ is a sum of $d_k$ products.
 #
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
-# How spread out are such sums?
-# The usual measure is the [**variance**](glossary.ipynb#variance),
-# the mean squared distance from the mean.
-# Its square root, the [**standard deviation**](glossary.ipynb#standard-deviation),
-# is a typical distance from the mean.
-#
-# For now we make three assumptions about the features.
-# They have mean 0, they have variance 1,
-# and they are [**independent**](glossary.ipynb#independent):
-# knowing one of them tells you nothing about the others.
-# We draw 20,000 queries with 64 features each, and one key for each query.
+# If the two are strangers, each product is as likely to be negative as positive.
+# The sum wanders like somebody who takes one random step after another, forwards or backwards:
+# it is a *random walk*.
+# We let 1,000 queries meet eight keys each, and add up one feature at a time.
 
-# %% one-product
-generator = torch.Generator().manual_seed(0)
-queries, keys = torch.randn(2, 20_000, 64, generator=generator)
-products = queries * keys  # (20000, 64): a row holds q_1 k_1, q_2 k_2, ...
-raw_scores = products.sum(dim=-1)  # (20000,)
-print(f"variance: products {products.var():.2f}, raw scores {raw_scores.var():.1f}")
+# %% walks
+generator = torch.Generator().manual_seed(1)
+query = torch.randn(1000, 1, 1024, generator=generator)
+key = torch.randn(1000, 8, 1024, generator=generator)
+walks = (query * key).cumsum(dim=-1)  # (1000, 8, 1024): raw scores after each feature
 
-# %% variances-add [markdown] above="A single product has" below=["The variance of $a", "There are $d_k$ terms"]
-# ## Where the root comes from
-#
-# A single product has variance 1, and a sum of 64 products has a variance of about 64.
-# To see why, take two of the products, $a = q_1 k_1$ and $b = q_2 k_2$.
-# Since $q_1$ and $k_1$ are independent,
-# the mean of $a$ is the mean of $q_1$ times the mean of $k_1$, which is 0.
-# The mean of $b$ is 0 as well, and so is the mean of $a + b$.
-# The variance of $a + b$ is therefore the mean of its square.
-#
-# $$(a + b)^2 = a^2 + 2ab + b^2.$$
-#
-# The two products are independent of each other, so the mean of $ab$ is 0.
-# What remains is the mean of $a^2$ plus the mean of $b^2$, which are the two variances.
-# The same holds for more terms: **the variance of a sum of independent terms is the sum of their
-# variances.**
-#
-# A single term $q_1 k_1$ has the variance of $q_1$ times the variance of $k_1$,
-# because $q_1^2$ and $k_1^2$ are independent too.
-# There are $d_k$ terms, so the variance of a raw score is $d_k$ times that of one term.
-#
-# $$\mathrm{Var}(q \cdot k) = d_k \cdot \mathrm{Var}(q_i) \cdot \mathrm{Var}(k_i).$$
-#
-# Here, both factors on the right are 1.
-# So the variance of a raw score is $d_k$, and its standard deviation is $\sqrt{d_k}$.
-# If we divide all raw scores by $\sqrt{d_k}$, the standard deviation becomes 1.
-#
-# (A token that is compared with itself, as in lesson 0, breaks the third assumption.
-# Its raw score is a sum of squares, near $d_k$, or near $\sqrt{d_k}$ after the division.)
+# %% walks-figure jupyter={"source_hidden": true}
+from attnlab.palette import RAMP, to_hex
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
 
-# %% ask-larger
-predict("02/features-of-variance-4")
+blues = LinearSegmentedColormap.from_list("weights", [to_hex(c) for c in RAMP])
+features = torch.arange(1, 1025)
+titles = {
+    "not divided: the luckiest key takes all": torch.ones(1024),
+    "divided by √d_k: nobody has won": features**0.5,
+}
+_, axes = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
+for ax, (title, number) in zip(axes, titles.items(), strict=True):
+    lines = walks[0] / number  # the first query
+    band = features**0.5 / number
+    ax.plot(features, torch.stack([band, -band], dim=-1), "--", color=ORANGE)
+    for line, weight in zip(lines, lines.softmax(dim=0), strict=True):
+        points = torch.stack([features, line], dim=-1)[:, None]
+        pieces = torch.cat([points[:-1], points[1:]], dim=1).numpy()
+        look = {"colors": blues(0.22 + 0.78 * weight), "linewidths": 1 + 4 * weight}
+        ax.add_collection(LineCollection(pieces, **look))
+    top = 1.1 * max(lines.abs().max().item(), 2)
+    ax.set(xlim=(0, 1024), ylim=(-top, top), xlabel="features added up, d_k")
+    ax.set_xticks([16, 256, 512, 1024], ["16", "256", "512", "1,024"])
+    ax.set_title(title)
+axes[0].set_ylabel("score")
+show_figure(axes[0], "2.2")
 
-# %% see-larger
-# %%answer 02/features-of-variance-4
-scores_of_larger = ((2 * queries) * (2 * keys)).sum(dim=-1) / 64**0.5
-print(f"variance {scores_of_larger.var():.1f}")
-
-# %% other-sizes [markdown] above="The division makes up"
-# The variance is about 16, because queries and keys each contribute a factor of 4.
-# The division makes up for the number of features, not for their size.
+# %% lucky [markdown] above="The luckiest key has" below="Here are all 1,000"
+# Figure 2.2 shows the eight keys of the first query.
+# On the left, the walks drift apart, along with the dashed lines at $\pm\sqrt{d_k}$.
+# The softmax turns a lead into a ratio: a key that is ahead by 8 gets $e^8$, or about 3,000,
+# times the weight.
+# The luckiest key has soon taken all of it, although nothing has been learned.
+# On the right are the same walks, divided by $\sqrt{d_k}$.
 #
-# Does it do so for any $d_k$?
-# We try six sizes, on 40 random sequences with 25 queries and 16 keys each.
+# Here are all 1,000 queries.
+# The *spread* is the [standard deviation](glossary.ipynb#standard-deviation) of the scores,
+# a typical distance from their mean, which is about 0.
+
+# %% spread
+counts = torch.tensor([16, 64, 256, 1024])
+labels = [f"d_k = {d_k}" for d_k in counts]
+raw = walks[:, :, counts - 1]  # (1000, 8, 4)
+divided = raw / counts**0.5
+measured = {}
+for name, scores in {"not divided": raw, "divided by √d_k": divided}.items():
+    measured[f"{name}: spread"] = scores.std(dim=(0, 1))
+    won = scores.softmax(dim=1).amax(dim=1) > 0.99  # (1000, 4)
+    measured[f"{name}: one weight above 0.99"] = won.double().mean(dim=0)
+Table(list(measured), labels, torch.stack(list(measured.values())))
+
+# %% variances-add [markdown] above="The spread of a raw score" below="Without it, one key"
+# The spread of a raw score is close to $\sqrt{d_k}$.
+# To see why, square the sum of two products, $a$ and $b$.
+#
+# $$(a + b)^2 = a^2 + 2ab + b^2$$
+#
+# If $a$ and $b$ are [independent](glossary.ipynb#independent) and have mean 0,
+# the mean of $ab$ is 0, so the mean squares add up.
+# Each product has mean square 1 if the features are independent,
+# with mean 0 and [variance](glossary.ipynb#variance) 1.
+# A raw score is a sum of $d_k$ such products.
+# So its mean square, which is its variance, is $d_k$, and its spread is $\sqrt{d_k}$.
+# The division brings the spread back to 1 at every size.
+#
+# Without it, one key has more than 0.99 of the weight in about two rows of three at 256 features.
+# The softmax takes luck for certainty: it is *clipped*, or [saturated](glossary.ipynb#saturated).
+
+# %% voices [markdown] below="The gradient of a query"
+# ## Who asks for a change?
+#
+# What does this do to learning?
+# The gradient of a query says how the query should change,
+# and its length says how loudly the query asks.
+# We listen to the first names of 1,000 books before any training.
+# We also measure the gradient of the query matrix,
+# in which the gradients of all the queries are added up.
 
 
-# %% random-sequences
-def random_raw_scores(d_k, n_keys=16):
+# %% gradients
+def gradients(d_k, divisor):
     generator = torch.Generator().manual_seed(0)
-    query = torch.randn(40, 25, d_k, generator=generator)
-    key = torch.randn(40, n_keys, d_k, generator=generator)
-    return query @ key.mT  # (40, 25, n_keys); .mT swaps the last two axes
-
-
-sizes = torch.tensor([1, 4, 16, 64, 256, 1024])
-spread = torch.stack([random_raw_scores(d_k).std() for d_k in sizes])
-
-# %% spread-figure jupyter={"source_hidden": true}
-curves = {"not divided": spread, "divided by √d_k": spread / sizes**0.5}
-ax = plot_sweep(sizes, curves, xscale="log", yscale="log", xlabel="d_k")
-ax.set(title="Raw scores grow like √d_k", ylabel="standard deviation")
-ax.set_xticks(sizes, sizes.tolist())
-roots = [1, 2, 4, 8, 16, 32]
-ax.set_yticks(roots, roots)
-show_figure(ax, "2.2")
-
-# %% spread-and-weights [markdown] above="After the division by"
-# After the division by $\sqrt{d_k}$, the standard deviation is close to 1 at every size.
-#
-# ## What the spread does to the weights
-#
-# The spread of the scores matters because the softmax turns *differences* between scores into
-# *ratios* between weights.
-# If one score is 1 above another, its weight is $e \approx 2.7$ times as large.
-# If it is 8 above, its weight is $e^8 \approx 2{,}981$ times as large.
-#
-# How sharp is a row of weights?
-# We count its [**effective keys**](glossary.ipynb#effective-keys).
-# If five keys share the weight equally, the count is 5, and if one key has all of it,
-# the count is 1.
-# In general it is $e$ to the power of the entropy,
-# which is the sum of $-p \ln p$ over the weights $p$ of the row.
-# Here is the count for the ten rows of both maps in Figure 2.1.
-
-# %% effective-by-hand
-entropy = -(divided * divided.log()).sum(dim=-1)  # (L,)
-print("divided, by hand:", entropy.exp())
-print("divided:         ", effective_keys(divided))
-print("not divided:     ", effective_keys(undivided))
-
-# %% many-keys [markdown] above="With the division, most"
-# With the division, most of these queries use about half of the ten keys or more.
-# Without it, nine of them use little more than one.
-# But how many keys does a query use in a text of thousands of words?
-
-# %% ask-many
-predict("02/four-thousand-keys")
-
-# %% see-many
-# %%answer 02/four-thousand-keys
-counts = [16, 64, 256, 1024, 4096]
-table = pd.DataFrame(index=pd.Index(counts, name="keys"))
-for n_keys in counts:
-    raw = random_raw_scores(64, n_keys)
-    for name, divisor in (("not divided", 1), ("divided by √64", 8)):
-        weights = (raw / divisor).softmax(dim=-1)
-        table.loc[n_keys, name] = effective_keys(weights).mean().item()
-table["share of all keys"] = table["divided by √64"] / table.index
-table.round(2)
-
-# %% grows-with-n [markdown] above="With the division, a"
-# With the division, a query uses about 0.6 of its keys as soon as there are a few dozen of them.
-# To see why it is a *share* of the keys, imagine that every key is there twice:
-# each weight is halved, and the number of effective keys doubles.
-# For normally distributed scores of variance $\sigma^2$ and many keys,
-# the share is $e^{-\sigma^2/2}$, which is 0.61 if the variance is 1.
-#
-# In a long text, an untrained query averages over most of the words,
-# and training has to make the scores larger before the query can single out one of them.
-#
-# ## What the spread does to learning
-#
-# Now we turn to what the authors suspected.
-# A model can learn from a score only if changing the score changes the weights.
-# We take three keys with the weights 0.5, 0.3 and 0.2, raise the score of the first by 0.01,
-# and divide the change of each weight by 0.01.
-
-# %% nine-derivatives
-p = torch.tensor([0.5, 0.3, 0.2])
-scores = p.log()  # three scores that have these weights
-raised = scores + torch.tensor([0.01, 0.0, 0.0])
-print((raised.softmax(dim=-1) - p) / 0.01)
-print(p.diag() - p.outer(p))  # the same for all three scores, by a formula
-
-# %% two-forces [markdown] above="The weight of a"
-# The weight of a key rises with its own score, and the other keys lose what it gains.
-# The table, called the [**Jacobian**](glossary.ipynb#Jacobian) of the softmax,
-# says the same for every score: its entry in row $i$ and column $j$ is how fast weight $i$ moves
-# when score $j$ rises.
-# The quotient rule gives $p_i (1 - p_i)$ on the diagonal and $-p_i p_j$ everywhere else.
-#
-# If one key has a weight of 0.998, its entry on the diagonal is $0.998 \cdot 0.002$,
-# or about 0.002.
-# Hardly anything moves: the softmax is *saturated*.
-#
-# ## Back to the query, in three steps
-#
-# The division changes more than these derivatives.
-# Take the three keys from above, and let the loss be the first weight.
-#
-# 1. **The softmax.**
-#    The first row of the table says how fast the first weight, and with it the loss,
-#    moves with each *score*: $(0.25, -0.15, -0.1)$.
-# 2. **The division.**
-#    A score is a raw score divided by some number $c$.
-#    So the derivatives with respect to the *raw scores* are those of step 1, divided by $c$.
-#    If $d_k$ is 4, then $c$ is 2, and we get $(0.125, -0.075, -0.05)$.
-# 3. **The dot products.**
-#    The derivative of $q \cdot k$ with respect to $q$ is the key $k$.
-#    So the gradient of the *query* is a sum of the keys: 0.125 times the first key,
-#    minus 0.075 times the second, minus 0.05 times the third.
-#
-# Without the division, step 2 no longer divides by $\sqrt{d_k}$, which makes the gradient longer.
-# But in step 1 the derivatives become small if one key has won.
-# What is the effect of both together?
-# We let PyTorch compute the gradients of 1,000 random queries.
-# Each key has one random number as its value, and the loss is the sum of all outputs.
-
-
-# %% query-gradients
-def query_gradients(d_k, n_keys, divisor):
-    """Return the largest weight of each query, and the length of its gradient."""
-    generator = torch.Generator().manual_seed(0)
-    query = torch.randn(40, 25, d_k, generator=generator).requires_grad_()
-    key = torch.randn(40, n_keys, d_k, generator=generator)
-    value = torch.randn(40, n_keys, 1, generator=generator)
-    weights = (query @ key.mT / divisor).softmax(dim=-1)
-    (weights @ value).sum().backward()
-    largest = weights.detach().amax(dim=-1)
-    return largest.flatten(), query.grad.norm(dim=-1).flatten()  # (1000,) each
-
-
-# %% ask-gradient
-predict("02/gradient-of-a-query")
-
-# %% see-gradient
-# %%answer 02/gradient-of-a-query
-cases = [(64, 256), (64, 2048), (128, 2048), (128, 16), (1024, 16)]
-without = [query_gradients(d_k, n_keys, divisor=1) for d_k, n_keys in cases]
-divided_by_root = [query_gradients(d_k, n_keys, d_k**0.5) for d_k, n_keys in cases]
-medians = pd.DataFrame(cases, columns=["d_k", "keys"])
-medians["largest weight, not divided"] = [w.median().item() for w, _ in without]
-medians["gradient, not divided"] = [g.median().item() for _, g in without]
-medians["gradient, divided"] = [g.median().item() for _, g in divided_by_root]
-medians["ratio"] = medians["gradient, not divided"] / medians["gradient, divided"]
-medians.set_index(["d_k", "keys"]).map("{:.3g}".format)
-
-# %% half-true [markdown] above="With 64 features and"
-# With 64 features and 256 keys, the median gradient is about twelve times as long without the
-# division.
-# So the gradients do not simply vanish:
-#
-# - **In heads of the usual size, most gradients become longer.**
-#   With 64 or 128 features and hundreds or thousands of keys, the median is 12 to 36 times as long.
-#   A factor of $\sqrt{d_k}$, here 8 or 11, comes from step 2.
-#   The rest comes from step 1.
-#   Without the division, the largest weight is typically near 0.8,
-#   and its derivative near $0.8 \cdot 0.2 = 0.16$.
-#   With it, the weights are small, and so are the derivatives.
-# - **With many features and few keys, most gradients vanish.**
-#   With 1,024 features and 16 keys, one key has won in most rows,
-#   and the median is about a thousandth of what it is with the division.
-#
-# With 128 features and 16 keys, the two effects nearly cancel.
-
-# %% gradient-figure jupyter={"source_hidden": true}
-# %%answer 02/gradient-of-a-query
-import matplotlib.pyplot as plt
-import seaborn as sns
-
-measured = {"not divided": without, "divided by √d_k": divided_by_root}
-long = pd.concat(
-    pd.DataFrame(
-        {"case": f"{d_k:,} features\n{n:,} keys", "scores": name, "length": length}
+    w_query, w_key = (
+        torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8
     )
-    for name, results in measured.items()
-    for (d_k, n), (_, length) in zip(cases, results, strict=True)
-)
-_, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-colors = {"not divided": "#c8500a", "divided by √d_k": "#0b61a4"}
-sns.boxplot(
-    long,
-    x="length",
-    y="case",
-    hue="scores",
-    palette=colors,
-    whis=(10, 90),
-    showfliers=False,
-    ax=ax,
-)
-ax.set(xscale="log", xlabel="length of the gradient of a query", ylabel="")
-ticks = [0.0001, 0.001, 0.01, 0.1, 1, 10]
-ax.set_xticks(ticks, ["0.0001", "0.001", "0.01", "0.1", "1", "10"])
-ax.set_xlim(ticks[0], ticks[-1])
-ax.set_title("Without the division, gradients are uneven")
-sns.move_legend(ax, "upper left", title=None)
-show_figure(ax, "2.3")
+    who, number = phone_books(1000, generator)
+    w_query.requires_grad_()
+    query = (names @ w_query)[who[:, :1]]  # (1000, 1, d_k): one for each book
+    query.retain_grad()
+    key = (names @ w_key)[who]  # (1000, 8, d_k)
+    output = (query @ key.mT / divisor).softmax(dim=-1) @ number
+    (output - number[:, :1]).square().sum().backward()
+    return query.grad.norm(dim=-1).flatten(), w_query.grad.norm() / 1000
 
-# %% uneven [markdown] above="Without the division, the"
-# Without the division, the gradients of different queries are uneven.
-# With it, most of them have similar lengths.
+
+# %% loudness
+rows = {}
+for name, power in {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}.items():
+    found = [gradients(d_k, d_k**power) for d_k in counts.tolist()]
+    rows[f"{name}: a typical query"] = [lengths.median() for lengths, _ in found]
+    rows[f"{name}: the matrix"] = [length for _, length in found]
+Table(list(rows), labels, torch.tensor(list(rows.values())))
+
+# %% crowd-figure jupyter={"source_hidden": true}
+names_of_columns = ["not divided", "divided by √d_k", "divided by d_k"]
+below = ["few shout, most are silent", "all speak, at every size", "all whisper"]
+_, axes = plt.subplots(3, 3, figsize=(10, 5.6), layout="constrained")
+for i, d_k in enumerate([4, 64, 1024]):
+    for j, power in enumerate([0, 0.5, 1]):
+        ax = axes[i, j]
+        loud = gradients(d_k, d_k**power)[0][:160]
+        across, down = torch.arange(160) % 20, torch.arange(160) // 20
+        shade = 0.52 + 0.26 * (loud.clamp(min=1e-6) / 0.28).log10()
+        dots = {"edgecolor": "white", "linewidth": 0.3}
+        ax.scatter(across, down, loud / 0.28 * 40, blues(shade.clamp(0.25, 1)), **dots)
+        ax.set(xlim=(-0.9, 19.9), ylim=(-0.9, 7.9), xticks=[], yticks=[])
+        ax.spines[:].set_visible(True)
+    axes[i, 0].set_ylabel(f"d_k = {d_k:,}")
+for j in range(3):
+    axes[0, j].set_title(names_of_columns[j])
+    axes[2, j].set_xlabel(below[j])
+show_figure(axes[0, 0], "2.3")
+
+# %% half-true [markdown] above="**A few queries shout"
+# The suspicion was right about the typical query: in a book of eight entries,
+# its gradient becomes almost nothing in a large head.
+# But the gradients do not vanish as a whole.
+# The gradient of the matrix is two to five times as long as with the root.
+# **A few queries shout, and most are silent.**
+# Divided by $d_k$, all of them whisper, and ever more softly.
+# Only with the root are the voices nearly the same at every size.
 #
-# So the suspicion, which is about step 1 alone, is only half the truth.
-# A smaller learning rate makes up for gradients when every one of them is too long,
-# but not when they are *uneven*.
-# All queries of a layer are made by the same parameters (lesson 6),
-# whose gradient is a sum over the queries.
-# In the last case of Figure 2.3, the longest tenth is over 1,000 times as long as the median,
-# so a few queries dominate this sum.
+# Is it bad if a few shout?
+# A step of training then follows the few and ignores the rest.
+# If that is what hurts, it must help to invite a larger crowd: more books for each step.
+
+# %% crowd
+books = [32, 320, 3200]
+learned = torch.tensor([[accuracy(256, divisor=1, books=n) for n in books]])
+Table(["d_k = 256, not divided"], [f"{n:,} books" for n in books], learned)
+
+# %% crowd-helps [markdown] above="But even a hundred"
+# It does help.
+# But even a hundred times as many books a step do not replace the one division,
+# which took the models to .96 with 32 books.
+
+# %% sound-check [markdown]
+# ## The sound check
 #
-# ## Why not divide by something else?
+# A concert begins with a sound check.
+# Many tracks are mixed into one signal, and the level is set.
+# A signal that is too soft can be turned up.
+# One that is too loud is clipped, and no volume knob restores what is cut off.
 #
-# Perhaps dividing by $d_k$ itself is better, or by $\sqrt{d_{model}}$,
-# where $d_{model}$ is the number of features of a token in the whole layer.
-# A layer of width 512 is often split into 8 [heads](glossary.ipynb#head),
-# small attention computations of their own whose queries have $d_k = 64$ features (lesson 7).
-#
-# In the explorer, $d_{model}$ is always 1,024.
-# Try the four divisors with a small and with a large $d_k$.
-# Which of them keeps both the number of effective keys and the length of the gradient nearly the
-# same?
+# Our volume knob is the learning rate, by which every gradient is multiplied.
+# So far it was ½.
+
+# %% ask-rates
+predict("02/another-learning-rate")
 
 # %% explore-scaling
-ScalingExplorer(d_k=256, divisor="d_k", ask=False)
+# %%answer 02/another-learning-rate
+ScalingExplorer(ask=False)
 
-# %% only-the-root [markdown] above="Divided by $d_k$, the"
-# From $d_k = 4$ on, only $\sqrt{d_k}$ keeps both nearly the same.
-# If we divide by $d_k$, the variance drops to $d_k/d_k^2 = 1/d_k$.
-# Divided by $d_k$, the scores of random keys are nearly equal in a large head.
-# The output is then nearly a plain average.
-# If we divide by $\sqrt{d_{model}}$,
-# we ignore the fact that the sum has only as many terms as the *query* has features.
-# In a layer of width 512 with 8 heads, this leaves a variance of $64/512 = 1/8$.
-#
-# ## Do trained scores still have a variance of 1?
-#
-# Let us look at the first attention layer of all-MiniLM-L6-v2,
-# a small model that turns English sentences into vectors.
-# The layer has twelve heads with $d_k = 32$.
-# We let it read 35 sentences; the model adds two tokens to each.
-#
-# The layer returns weights.
-# The logarithm of a weight is its score, up to a number that is the same in the whole row,
-# so the logarithms of the weights vary exactly as the scores do.
+# %% try-it [markdown] answers="02/another-learning-rate"
+# The dots are the queries of Figure 2.3, and the curves are models that we trained in advance.
+# (The script is `data/make_scaling_race.py`.)
+# Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
+# Which divisor can keep its rate?
+# And what changes if a book has 4 or 32 entries?
 
-# %% ask-trained
-predict("02/a-sharp-trained-head")
+# %% rescued [markdown] above="A whisper can be" answers="02/another-learning-rate"
+# A whisper can be turned up.
+# At a rate of 128, dividing by $d_k$ does as well at $d_k = 256$ as the root does at 2.
+# Without a division no rate on the slider brings more than .57 in ten steps there.
+#
+# So the root is not the only number that works.
+# But with $d_k$ the best rate of the slider is 8, 32, 128 and 512 as $d_k$ grows from 16 to 1,024.
+# With the root, a rate of 2 brings at least .98 each time.
+
+# %% twice [markdown]
+# ## Why the root keeps its rate
+#
+# How far does one step of training move the scores?
+
+# %% one-step
+moved = torch.zeros(3, 4)
+for i, power in enumerate([0, 0.5, 1]):
+    for j, d_k in enumerate(counts.tolist()):
+        for seed in range(5):
+            scores = []
+            for steps in (0, 1):
+                generator = torch.Generator().manual_seed(seed)
+                query, key = names @ train(d_k, d_k**power, generator, steps=steps)
+                scores.append(query @ key.mT / d_k**power)
+            moved[i, j] += (scores[1] - scores[0]).std() / 5
+pd.DataFrame(moved.numpy(), ["not divided", "by √d_k", "by d_k"], labels).map(
+    "{:.2g}".format
+)
+
+# %% both-ends [markdown] above="The divisor $c$ acts"
+# With the root, the scores move about equally far at every size.
+# With $d_k$, they move about a quarter as far each time.
+#
+# The divisor $c$ acts twice.
+# The gradient of a query is a sum of keys, each divided by $c$,
+# and in the new score the change is divided by $c$ once more.
+# In between, a key meets itself: the change contains the key,
+# and its dot product with the key is about $d_k$.
+# So a step moves the scores in proportion to $d_k / c^2$, as long as nothing is clipped.
+# That is 1 for $c = \sqrt{d_k}$, and $1/d_k$ for $c = d_k$.
+# The root sets the start and the step at once.
+
+# %% concert [markdown] below="We take the first"
+# ## The concert
+#
+# A sound check is made before the concert.
+# How loud is the music, once it plays?
+# We take the first attention layer of all-MiniLM-L6-v2,
+# a small trained model that turns English sentences into vectors.
+# It has twelve [heads](glossary.ipynb#head): small attention computations side by side.
+# Here, $d_k$ belongs to a single head, and is 32; the whole layer is 384 wide.
+# The logarithm of a weight is its score, up to a number that its whole row shares.
 
 # %% see-trained
-# %%answer 02/a-sharp-trained-head
 from attnlab.models.pretrained import load_layer
 
 layer = load_layer()
 sentences = pd.read_csv(data_path("bank_sentences.csv")).sentence
 readings = [layer.read(sentence) for sentence in sentences]  # weights (H, L, S) each
-variances = [reading.weights.log().var(dim=-1) for reading in readings]  # (H, L) each
-of_heads = torch.cat(variances, dim=-1).mean(dim=-1)  # (H,)
-print("mean variance in each head:", of_heads)
-words = readings[0].tokens
-titles = [f"head {head}: variance {of_heads[head]:.1f}" for head in (1, 2)]
-maps = readings[0].weights[[1, 2]]
-figure = plot_heads(maps, queries=words, keys=words, titles=titles)
+variance = torch.cat([one.weights.log().var(dim=-1) for one in readings], dim=-1)
+of_heads = variance.mean(dim=-1).sqrt()  # (H,): the spread within a row
+print(of_heads)
+words, pair = readings[0].tokens, [1, 2]
+titles = [f"head {head}: spread {of_heads[head]:.1f}" for head in pair]
+figure = plot_heads(readings[0].weights[pair], queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
-# %% after-trained [markdown] above="Head 2 looks almost"
-# Head 2 looks almost only at the preceding token, and the variance of its scores is near 100.
-# So the division does not keep the scores small: in this head, training has made them large.
-# Nine of the other heads have a mean variance between 1/2 and 2 in these short sentences,
-# but nothing keeps it there.
+# %% after-trained [markdown] above="Training has turned head"
+# Eleven heads have a spread between 0.8 and 1.8 in these 35 sentences.
+# Training has turned head 2 up to 10: it gives nearly all its weight to the token before.
+# So the division does not limit the scores.
+# It sets where they start.
 
 # %% the-answer [markdown]
-# ## So why that number?
+# ## Why divide, and why by this number?
 #
-# A raw score is a sum of $d_k$ products.
-# If the features are independent, with mean 0 and variance 1, its typical size is $\sqrt{d_k}$.
-# Dividing by this number gives small and large heads the same sharpness before any training.
-# Each query then averages over several keys, and most queries get gradients of similar length.
-# If we divided by $d_k$ instead, a larger head would begin closer to a plain average.
+# Why divide the dot products by anything?
+# Before training, a query and a key are strangers,
+# and their raw score is a random walk of $d_k$ steps.
+# In a large head, the softmax takes the lucky ones for certain: a few queries shout,
+# most are silent, and the model learns worse.
 #
-# A model can also learn without the division, because training can change the size of the scores.
-# Under “Further” we train a small model, which does so, but more slowly,
-# and only within a narrower range of learning rates.
+# And why by the square root?
+# Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start.
+# Other divisors can work: with $d_k$ and a higher learning rate, our phone book learns as well.
+# The root is the one divisor that gives every size of head the same start,
+# and the same step at the same rate.
+# All this was measured on one small model, trained with plain gradient descent.
 
 # %% further [markdown]
 # ## Further
 #
-# ### Trained heads without the division
+# ### Twins, and Adam
 #
-# The heads of all-MiniLM-L6-v2 were trained with the division.
-# What would their weights look like without it?
-# To undo it, we multiply the logarithms of the weights by $\sqrt{32}$.
-# (This multiplies the number that they all share as well, but the softmax ignores it.)
+# The root suits strangers.
+# But training makes a query resemble the key that it looks for.
 
-# %% without-it
-undone = [(reading.weights.log() * 32**0.5).softmax(dim=-1) for reading in readings]
-largest = torch.cat([weights.amax(dim=-1) for weights in undone], dim=-1)  # (H, rows)
-(largest > 0.99).float().mean(dim=-1)  # the share of rows that choose a single key
+# %% ask-twins
+predict("02/twins")
 
-# %% training-race [markdown]
-# Even with the division, head 2 gives nearly all of its weight to one key.
-# Without the division, the other eleven heads would give more than 99% of the weight to a single
-# key in 6% to 56% of their rows.
-# With the division, ten of the eleven never do.
-# (A model trained without the division would of course have learned different features.)
-#
-# ### A training race
-#
-# One attention layer with $d_k = 256$ sees eight pairs such as (a, 3), and then the question “a”.
-# The correct answer is 3, one of 16 numbers.
-# We trained it with Adam, once for each combination of three divisors,
-# five learning rates and four seeds, and stored the accuracy on new examples.
-# (The script is `data/make_scaling_race.py`.)
-# At the start, queries and keys have variance 1.
+# %% see-twins
+# %%answer 02/twins
+query = torch.randn(1000, 256, generator=torch.Generator().manual_seed(0))
+for d_k in (64, 256):
+    same = query[:, :d_k]  # the query is also the key
+    print(f"d_k = {d_k}: {(same * same).sum(dim=-1).mean() / d_k**0.5:.1f}")
 
-# %% see-race
+# %% twins [markdown] answers="02/twins"
+# Squares have no minus signs.
+# For twins a raw score is about $d_k$, and divided by the root it still grows, from 8 to 16.
+# Only dividing by $d_k$ would keep it the same.
+
+# %% adam [markdown] answers="02/twins"
+# Many models are trained with Adam.
+# It moves every parameter by about the learning rate, however long the gradient is.
+# A change of the query then contains no divisor, and only the new score is divided by $c$,
+# so a step moves the scores in proportion to $d_k / c$.
+# Which divisor would keep its rate then?
+# Here are the best of eleven rates for ten steps of Adam.
+
+# %% see-adam
 race = pd.read_csv(data_path("scaling_race.csv"))
-names = {"raw": "not divided", "sqrt(d_k)": "divided by √d_k", "d_k": "divided by d_k"}
-race["divisor"] = race.divisor.map(names)
+adam = race[race.optimizer == "Adam"].set_index(["divisor", "d_k", "learning_rate"])
+by_rate = adam.accuracy.unstack("learning_rate")
+best_rate = (1 / by_rate.idxmax(axis=1)).map("1/{:.0f}".format)
+columns = {
+    "best rate": best_rate,
+    "its accuracy": by_rate.max(axis=1),
+    "at 1/64": by_rate[1 / 64],
+}
+pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
-# %% race-figure jupyter={"source_hidden": true}
-_, ax = plt.subplots(layout="constrained")
-sns.lineplot(
-    race[(race.learning_rate == 0.001) & (race.step <= 400)],
-    x="step",
-    y="accuracy",
-    hue="divisor",
-    style="divisor",
-    palette=dict(zip(names.values(), ("#c8500a", "#0b61a4", "#3d7a35"), strict=True)),
-    dashes=dict(zip(names.values(), ((4, 2), "", (1, 1)), strict=True)),
-    errorbar=("pi", 100),
-    ax=ax,
-)
-ax.set(ylim=(0, 1.02), title="Learning rate 0.001: √d_k learns fastest")
-show_figure(ax, "2.5")
-
-# %% five-rates [markdown]
-# The other two versions are slower at this rate, but their accuracy comes close to 1 as well.
-# Here is the accuracy for all five rates, after 400 steps and after 1,600.
-
-# %% race-table
-compared = race[race.step.isin([400, 1600])]
-final = compared.groupby(["step", "divisor", "learning_rate"]).accuracy.mean()
-final.unstack("learning_rate").round(3)
-
-# %% race-reading [markdown]
-# At the lowest rate, $\sqrt{d_k}$ learns fastest again,
-# and the other two versions only need more time.
-# At the rate of 0.01, more time does not help the version without the division.
-# At 0.03 no version is above 0.95 at either step, and dividing by $d_k$ does better than the root.
-#
-# This is one task at one size, so it does not prove a general law.
-# Here, the model learned faster with $\sqrt{d_k}$ than without a division,
-# and over a wider range of learning rates.
-# Compared with $d_k$ the result is mixed: the root was faster at the low rates,
-# and $d_k$ did better at the two highest.
-#
-# ### Is the division needed at all?
-#
-# A layer can *compute* the same things without the division,
-# because the factor can be absorbed into the parameters that make the queries.
-# The scores then stay the same.
-
-# %% moved-factor
-generator = torch.Generator().manual_seed(0)
-x = torch.randn(9, 64, generator=generator)
-weight_query, weight_key = torch.randn(2, 64, 256, generator=generator)
-with_division = (x @ weight_query) @ (x @ weight_key).T / 256**0.5
-factor_moved = (x @ (weight_query / 256**0.5)) @ (x @ weight_key).T
-assert torch.allclose(with_division, factor_moved, rtol=1e-4, atol=1e-3)
+# %% adam-reads [markdown] answers="02/twins"
+# With $d_k$ the best rate hardly changes; with the root it falls from 1/64 to 1/128.
+# So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
+# In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.
+# Without a division, no rate brings more than .57 from 64 features on.
 
 # %% t5 [markdown]
-# The T5 models do this: their code does not divide,
-# but initialises the parameters that make the queries with smaller values,
-# so that the initial scores are as small as they would be with the division.
+# ### A model that does not divide
 #
-# The training steps differ, however,
-# because the parameters that make the queries are now smaller by a factor of $\sqrt{d_k}$.
-# The optimiser Adam takes steps of the same length whether the parameters are small or large,
-# so relative to their size it changes the small ones more.
-# We tried this with $d_k = 64$ and the same learning rate for both versions.
-# Without the division, the first step moved the scores about 5 times as far.
+# The T5 models do not divide at all.
+# Their code draws the matrix of the queries with smaller numbers instead,
+# so that the scores begin as small as they would after the division.
+# That mends the start.
+# But in what follows nothing is divided, so a step moves the scores further.
+# Exercise 2 shows what this means for our phone book.
 
 # %% remember [markdown]
 # ## What to remember
 #
 # - A raw score is a sum of $d_k$ products.
-#   If the features have mean 0 and variance 1 and are independent,
-#   its variance is $d_k$ and its standard deviation is $\sqrt{d_k}$.
-# - Dividing by $\sqrt{d_k}$ makes the standard deviation of such scores 1, whatever $d_k$ is.
-#   Here $d_k$ stands for the number of features in a query of one head,
-#   not for the width of the layer.
-# - If the scores of a query are normally distributed with variance 1,
-#   it uses about 0.6 of its keys, once there are a few dozen of them.
-#   Without the division, a query with many features and few keys usually puts nearly all of its
-#   weight on one key.
-# - “The gradients vanish” is only half the truth.
-#   Without the division they are uneven: in heads of the usual size most are longer,
-#   but with many more features and few keys most are close to 0.
-# - The root makes the spread of the scores before training independent of $d_k$.
-#   Training may change the spread, and a model can learn without the root.
+#   If the features are independent, with mean 0 and variance 1, its spread is $\sqrt{d_k}$.
+# - Here $d_k$ belongs to a single head, not to the whole layer.
+# - Not divided, the softmax of a large head is saturated before training:
+#   most queries have almost no gradient, a few have a long one,
+#   and the gradient of the matrix is longer rather than shorter.
+# - A learning rate makes up for gradients that are all too short, not for uneven ones.
+# - With plain gradient descent, only the root gave the same start and the same step at every size.
+#   Dividing by $d_k$ worked too, at a rate that grows with $d_k$.
+# - The division sets the start; training may make the scores as large as it likes.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
-# ### 1 · Explain ★ (3 minutes)
+# ### 1 · Find the bug ★★ (8 minutes)
 #
-# Which of these sentences is always true?
-#
-# - A: After the division by $\sqrt{d_k}$, the scores have variance 1.
-# - B: The division by $\sqrt{d_k}$ divides the variance of the scores by $d_k$.
-# - C: Without the division, all gradients vanish.
-# - D: Without the division, a model cannot learn.
+# “Our heads of 16 features learn.
+# Our heads of 256 learn only if we raise the learning rate to 128.”
+# Find the mistake, and write a version without it.
 #
 # <details><summary>Hint</summary>
 #
-# For three of them, you can find a counterexample in this lesson.
+# By what number is a score divided here, in all?
 # </details>
-
-# %%
-from attnlab.exercises import check_always_true, check_good_factor, check_hundred_dice
-from attnlab.exercises import check_normed_scores
 
 
 # %% tags=["exercise"]
-def always_true():
-    """Return "A", "B", "C" or "D"."""
+def slow_heads(query, key, value):
+    query = query / query.shape[-1] ** 0.5
+    key = key / key.shape[-1] ** 0.5
+    return (query @ key.mT).softmax(dim=-1) @ value
+
+
+def mended_heads(query, key, value):
+    """(..., L, E), (..., S, E), (..., S, Ev) -> output (..., L, Ev)."""
 
 
 # %%
-check_always_true(always_true)
+from attnlab.exercises import check_divided_once, check_normed_scores
+from attnlab.exercises import check_small_start, check_three_logs
+
+check_divided_once(mended_heads)
 
 
 # %% tags=["solution"]
-def always_true_solution():
-    return "B"  # it holds for any numbers; A only if the variance was d_k before
+def mended_heads_solution(query, key, value):
+    query = query / query.shape[-1] ** 0.5  # once is enough
+    return (query @ key.mT).softmax(dim=-1) @ value
 
 
-check_always_true(always_true_solution)
+check_divided_once(mended_heads_solution)
 
 # %% exercise-2 [markdown]
-# ### 2 · Compute ★ (6 minutes): a hundred dice
+# ### 2 · Modify ★★ (10 minutes): a start without a division
 #
-# Each term of a dot product is like a die: it adds its own randomness to the sum.
-# A single die has mean 3.5 and variance 2.917.
-# Add up 100 dice, and divide the sum by 1, by 10 (the root of 100), or by 100
-# (which gives the average).
-# In which of the three cases do you get the variance of a single die, and what is the mean then?
-# Write the mean and the variance in terms of the divisor.
-# The check throws the dice.
-#
-# <details><summary>Hint</summary>
-#
-# Means add up, and so do the variances of independent terms.
-# Dividing by $c$ divides a mean by $c$ and a variance by $c^2$.
-# </details>
-
-
-# %% hundred-dice tags=["exercise"]
-def hundred_dice(divisor):
-    """Return mean and variance of (sum of 100 dice) / divisor, as two numbers."""
-
-
-# %%
-check_hundred_dice(hundred_dice)
-
-
-# %% dice-solution tags=["solution"]
-def hundred_dice_solution(divisor):
-    die = torch.arange(1.0, 7.0)  # six faces, all equally likely
-    mean, variance = die.mean().item(), die.var(correction=0).item()
-    return 100 * mean / divisor, 100 * variance / divisor**2
-
-
-check_hundred_dice(hundred_dice_solution)
-
-# %% dice-reading [markdown]
-# <details><summary>An answer</summary>
-#
-# The root keeps the variance of a single die, 2.917.
-# The average has a variance of only 0.029:
-# averages of a hundred dice are all nearly the same number,
-# as the scores are after dividing by $d_k$.
-# But dividing by the root does nothing about a *mean* that is not 0: the mean,
-# 3.5 for a single die, has become 35.
-# </details>
-
-# %% exercise-3 [markdown]
-# ### 3 · Modify ★★ (6 minutes)
-#
-# Here ten random tokens are multiplied by 10,
-# and untrained linear layers make queries and keys with $d_k = 8$ from them.
-# Even after the division the scores have a large variance.
-# By what factor should the tokens be multiplied instead,
-# so that the variance ends up between 0.8 and 1.25?
+# In this lesson, `train` began with `torch.randn(2, 64, d_k) / 8` and divided the scores.
+# Write a function that draws the two matrices so that nothing needs to be divided at the start:
+# the raw scores of the 32 names get a spread between 0.7 and 1.4, at every $d_k$.
 #
 # <details><summary>Hint</summary>
 #
 # A score is a product of a query and a key.
-# If the factor doubles, what happens to a score, and what happens to its variance?
-# (You can ignore the bias of the layers.)
+# If both become smaller by some factor, what happens to the score?
 # </details>
-
-# %% ten-tokens
-torch.manual_seed(42)
-w_query, w_key = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
-tokens = torch.randn(10, 8) * 10.0
-scores = w_query(tokens) @ w_key(tokens).T / 8**0.5
-print(f"variance of the scores {scores.var():.0f}")
 
 
 # %% tags=["exercise"]
-def good_factor():
-    """Return a number."""
+def small_start(d_k):
+    """Return w, a tensor of shape (2, 64, d_k)."""
 
 
 # %%
-check_good_factor(good_factor)
+check_small_start(small_start)
 
 
 # %% tags=["solution"]
-def good_factor_solution():
-    return 10 / 1160**0.25  # the variance grows with the fourth power of the factor
+def small_start_solution(d_k):
+    return torch.randn(2, 64, d_k) / 8 / d_k**0.25  # query and key share the root
 
 
-check_good_factor(good_factor_solution)
+check_small_start(small_start_solution)
+
+# %% small-start-goes-on [markdown]
+# <details><summary>What happens if such a model is trained without a division?</summary>
+#
+# After ten steps at a rate of ½, more than nine answers in ten are right at $d_k = 64$ and 256.
+# At a rate of 2, which is the best of the slider with the division, it is fewer than seven in ten.
+# The start is mended, but the step is not: where nothing is divided, it is longer.
+# </details>
+
+# %% exercise-3 [markdown]
+# ### 3 · Explain ★★ (8 minutes): three logs
+#
+# Somebody trained phone books with $d_k = 256$, but forgot to note the divisors.
+# One log is without a division, one with $\sqrt{d_k}$, and one with $d_k$.
+# The *loudest tenth* is the part of the total length of all gradients, before training,
+# that comes from the loudest tenth of the queries.
+#
+# | log | loudest tenth | right answers at rate ½ | at rate 128 |
+# |---|---|---|---|
+# | A | 0.12 | .28 | 1.00 |
+# | B | 0.63 | .57 | .22 |
+# | C | 0.16 | .96 | .24 |
+#
+# Which log belongs to “not divided”, which to $\sqrt{d_k}$, and which to $d_k$?
+# And which rate does the divisor of log A need at $d_k = 1{,}024$,
+# so that a step moves the scores as far as here at rate 128?
+# Return the three letters in this order, and the rate.
+#
+# <details><summary>Hint</summary>
+#
+# If all voices were equally loud, the loudest tenth would make up 0.10.
+# For the rate, look at $d_k / c^2$.
+# </details>
+
+
+# %% tags=["exercise"]
+def three_logs():
+    """Return letters and a rate, such as ("ABC", 64)."""
+
+
+# %%
+check_three_logs(three_logs)
+
+
+# %% tags=["solution"]
+def three_logs_solution():
+    return "BCA", 512  # c = d_k makes a step 1 / d_k as long: a quarter of it
+
+
+check_three_logs(three_logs_solution)
 
 # %% exercise-4 [markdown]
-# ### 4 · Implement ★★★ (10 minutes)
+# ### 4 · Implement ★★★ (10 minutes): a limiter
 #
-# Some models first rescale each query and each key so that its **root mean square** is 1.
+# The division does not limit the scores, but some models do.
+# They first rescale each query and each key so that its **root mean square** is 1.
 # (This is the square root of the mean of its squared features.
 # We leave out the learned factors that such models multiply by afterwards.)
 # Then they divide the dot products by $\sqrt{d_k}$.
+# No score can exceed $\sqrt{d_k}$ then.
 # Write a function that does both.
 # Making queries and keys ten times as large must not change the scores.
 #
@@ -696,7 +673,7 @@ check_normed_scores(normed_scores)
 # %% tags=["solution"]
 def normed_scores_solution(query, key):
     def rescaled(x):
-        return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt()
+        return x / x.square().mean(dim=-1, keepdim=True).sqrt()
 
     return rescaled(query) @ rescaled(key).mT / query.shape[-1] ** 0.5
 
@@ -716,50 +693,41 @@ check_normed_scores(normed_scores_solution)
 # %% torch-scale
 import torch.nn.functional as F
 
-generator = torch.Generator().manual_seed(0)
-x = torch.randn(1, 6, 64, generator=generator)  # (N, L, E): query, key and value
+x = torch.randn(1, 6, 64, generator=torch.Generator().manual_seed(0))  # (N, L, E)
 default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
 
 # %% start [markdown]
-# What variance do the scores have before training, after the division?
-# For tokens of variance 1 it depends on how the layer draws its parameters.
-# Two layers made by `nn.Linear` begin with queries and keys of variance 1/3,
-# and so with scores of variance 1/9.
-# `nn.MultiheadAttention` begins with a variance of 1/2, and so with scores of variance 1/4.
-# By the formula $e^{-\sigma^2/2}$, a query then uses 0.95 or 0.88 of its keys: before training,
-# the output is close to a plain average.
+# After the division by the root, the spread at the start depends on how a layer draws its matrices.
+# For tokens of variance 1, `nn.Linear` starts queries and keys at variance 1/3,
+# so the scores have a spread of only 1/3.
 
 # %% torch-start
 torch.manual_seed(0)
 x = torch.randn(600, 512)
 w_query, w_key = torch.nn.Linear(512, 64), torch.nn.Linear(512, 64)
-from_linear = w_query(x) @ w_key(x).T / 64**0.5
-layer = torch.nn.MultiheadAttention(512, num_heads=8)
-query, key, value = (x @ layer.in_proj_weight.T).chunk(3, dim=-1)
-first_head = query[:, :64] @ key[:, :64].T / 64**0.5
-print(
-    f"nn.Linear {from_linear.var():.2f}, nn.MultiheadAttention {first_head.var():.2f}"
-)
+scores = w_query(x) @ w_key(x).T / 64**0.5
+print(f"spread {scores.std():.2f}")
 
 # %% sources [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.2.1 and footnote 4.
-#   The footnote states the variance,
-#   and the suspicion is voiced in the sentence that begins "We suspect".
-# - The trained layer is the first attention layer of
-#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
-# - Henry et al., [Query-Key Normalization for
-#   Transformers](https://arxiv.org/abs/2010.04245), 2020.
-#   Its method resembles that of exercise 4,
-#   but it rescales each vector to length 1 and multiplies the scores by a learned factor.
-# - T5 without the division: `_init_weights` in
-#   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
+#   The footnote states the variance, and the suspicion begins with “We suspect”.
+#   That large heads fall behind without the division was observed by Britz et al.,
+#   [Massive Exploration of Neural Machine Translation Architectures](https://arxiv.org/abs/1703.03906), 2017.
 # - Yang et al., [Tensor Programs V](https://arxiv.org/abs/2203.03466), 2022.
 #   In this paper the dot products are divided by $d_k$,
 #   because queries and keys align during training.
+# - T5 without the division: `_init_weights` in
+#   [modeling_t5.py](https://github.com/huggingface/transformers/blob/main/src/transformers/models/t5/modeling_t5.py).
+# - Henry et al.,
+#   [Query-Key Normalization for Transformers](https://arxiv.org/abs/2010.04245), 2020.
+#   Its method resembles that of exercise 4,
+#   but it rescales each vector to length 1 and multiplies the scores by a learned factor.
+# - The trained layer is the first attention layer of
+#   [all-MiniLM-L6-v2](https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2) (Apache-2.0).
 
 # %% next [markdown]
 # ## Next
@@ -767,22 +735,28 @@ print(
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# Ten queries and the sum: 13.
-# The weights and the number of keys: 11.
-# Learning: 12.
-# The divisor, with the explorer: 6.
-# The trained layer and the answer: 8.
+# **46 minutes.**
+# The phone book and the first race: 11.
+# Nine divisors: 4.
+# Random walks: 8.
+# Who asks for a change: 8.
+# The sound check, with the explorer: 9.
+# The step, the concert and the answer: 6.
 #
 # **Where a class stalls.**
-# *Root or no root?*
-# Have them divide a list of numbers by 8 and compute the variance again.
-# *The nine derivatives:* fill in one row together on the board.
-# *The three steps back to the query:* follow the example with numbers on the board.
-# *“The gradients vanish”:* ask them to name a model that they know,
-# and to find its row in the table.
+# *The phone book:* draw one book with three entries on the board,
+# and mark the name that asks and the number that it must find.
+# *Variance or spread?*
+# Only the lines on adding need the variance; everything else is told in spreads.
+# *“A long gradient is good.”*
+# Ask who is not heard when a few shout.
+# Two batches of 32 books agree less on the direction of the step without the division than with the
+# root.
+# *Why four times the rate?*
+# Write $c$ twice and $d_k$ once on the board.
+# *Figure 2.2:* the colour is the weight at that many features, so a walk can turn pale again.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -790,17 +764,17 @@ print(
 #
 # **1.**
 # $d_k = 64$, and the features have mean 0 and variance 1 and are independent.
-# What is the standard deviation of a raw score?
+# What is the spread of a raw score?
 # **8.**
 # *64* is the variance.
 # *1* is what we get after the division.
 #
 # **2.**
-# The features of the queries have variance 9, and those of the keys have variance 1.
-# What is the standard deviation of the scores after dividing by the root?
-# **3.**
-# *1* forgets the assumption.
-# *9* is the variance.
+# The features of queries and keys have variance 4 instead of 1.
+# What is the variance of the scores after dividing by the root?
+# **16.**
+# *1* forgets the assumption: the division makes up for the number of features, not for their size.
+# *4* counts only one of the two vectors.
 #
 # **3.**
 # A layer has width 512 and 8 heads.
@@ -817,10 +791,9 @@ print(
 # *Its weight comes closer to 1:* that happens when the scores are multiplied.
 #
 # **5.**
-# The scores are not divided, $d_k$ is 64, and there are 256 keys.
-# What happens to the gradients of the queries?
-# **They become uneven, and most become longer.**
-# *All vanish:* this answer considers only the softmax, and only rows in which one key has won.
-# *All become longer by a factor of 8:* this answer considers only the missing factor $1/c$,
-# not the softmax.
+# The scores are not divided, $d_k$ is 1,024, and there are 8 keys.
+# What happens to the gradients?
+# **Most queries have almost none, and the gradient of the matrix is longer than with the root.**
+# *All vanish:* this forgets the few queries for which two keys are nearly level.
+# *All become longer:* this forgets the many for which one key has all the weight.
 # </details>

@@ -1,4 +1,4 @@
-# %% opening [markdown] below="Which of the two" above="What does a dark"
+# %% opening [markdown] above="What does a dark" below="Which of the two"
 # # 4 · Reading heatmaps honestly
 #
 # Below are two heatmaps for one sentence.
@@ -132,7 +132,7 @@ for ax, (title, cells, low, high) in zip(axes, panels, strict=True):
     bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 show_figure(axes[0], "4.3")
 
-# %% house-rule [markdown] above="The first two pictures"
+# %% house-rule [markdown] above="The first two pictures" answers="04/darkest-cell"
 # With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else.
 # The first two pictures look alike,
 # yet in the middle one every weight is between 0.2497 and 0.2504.
@@ -144,7 +144,8 @@ show_figure(axes[0], "4.3")
 # one divided by the number of keys that the query may attend to.
 # With 4 keys, a weight of 0.25 means “no preference”.
 # With 100 keys, a weight of 0.25 is a strong one.
-#
+
+# %% could-it-be-chance [markdown]
 # ## Could it be chance?
 #
 # The table on the left of Figure 4.3 comes from four random queries and four random keys.
@@ -208,7 +209,7 @@ axes[2].set(xticks=[0.25, 0.5, 0.75, 1], ylabel="share of the tables")
 axes[0].figure.suptitle("Nothing about our table (orange) is unusual", weight="bold")
 show_figure(axes[0], "4.4")
 
-# %% choose-after [markdown] above="Figure 4.4 counts three" below="Move the slider to"
+# %% choose-after [markdown] above="Figure 4.4 counts three" below="Move the slider to" answers="04/chance-of-agreement"
 # Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them.
 # The trap is that we chose the story *after* we had seen the table.
 # Figure 4.4 counts three kinds of pattern, and our table is unusual in none of them.
@@ -218,7 +219,7 @@ show_figure(axes[0], "4.4")
 # How long does your sentence survive in the next table?
 
 # %% draw-again
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def draw(fig, table):
@@ -228,7 +229,7 @@ def draw(fig, table):
 
 live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random queries.")
 
-# %% causal-chance [markdown]
+# %% causal-chance [markdown] answers="04/chance-of-agreement"
 # A mask makes patterns too.
 # Here are 2,000 random tables of eight tokens under a causal mask,
 # which lets no token attend to a later one.
@@ -242,14 +243,15 @@ lines = ["largest weight in the row", "sum of the column"]
 means = torch.stack([causal.amax(dim=-1).mean(dim=0), causal.sum(dim=-2).mean(dim=0)])
 Table(lines, [f"token {i}" for i in range(8)], means)
 
-# %% evidence [markdown] above="Token 0 gets the" below="We take 200 sentences"
+# %% evidence [markdown] above="Token 0 gets the" answers="04/chance-of-agreement"
 # The first row always holds a 1.00, because token 0 has only itself to attend to,
 # and the next rows are dark because they have few keys.
 # Token 0 gets the most attention, 2.72 on average.
 # All eight queries may attend to it, but only one may attend to token 7.
 # So before you say that a model concentrates on the first word,
 # compare it with random tables under the same mask.
-#
+
+# %% what-would-be-evidence [markdown] below="We take 200 sentences"
 # ## What would be evidence?
 #
 # A pattern is evidence if you name it **before** you look, find it in **many inputs**,
@@ -452,7 +454,7 @@ for sentence in pd.read_csv(data_path("bank_sentences.csv")).sentence:
     counts += torch.stack([rows, rows & by_zeroing, rows & by_hiding]).sum(dim=-1)
 pd.Series(counts, ["all rows", "longest term: [CLS]", "moves most if hidden: [CLS]"])
 
-# %% carried-read [markdown] above="The term of `[CLS]`"
+# %% carried-read [markdown] above="The term of `[CLS]`" answers="04/longest-term"
 # The largest weight does not make the longest term.
 # The term of `[CLS]` is the longest in only 6 of the 241 rows.
 # Its value is so short that even a large share of it adds little.
@@ -522,12 +524,10 @@ Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 # ### Turning the questions round
 #
 # Let us return to the sentence from lesson 0, “The cat sat on the mat”, and ask it three questions:
-# “who?”, “doing what?”
-# and “where?”.
+# “who?”, “doing what?” and “where?”.
 # We typed in the features of its words by hand; one of them is `animal`.
 # Each question has a 4 in the feature that it looks for, and a 0 in all the others.
-# “who?”
-# gives 0.66 of its attention to “cat”.
+# “who?” gives 0.66 of its attention to “cat”.
 # Now we let the *words* ask.
 
 # %% ask-turned
@@ -540,7 +540,7 @@ questions = 4 * torch.eye(5)[[0, 2, 3]]  # (3, 5): animal, action, place
 scores = attention_scores(questions, x)  # (3, 6): one row for each question
 attention_weights(scores)[0, 1], attention_weights(scores.T)[1, 0]  # “who?” and “cat”
 
-# %% turned-read [markdown]
+# %% turned-read [markdown] answers="04/weight-of-a-row"
 # The score of a pair is the same in both directions, but its weight is not: 0.66 and 0.817.
 # A weight is a share of its row, and the row of “cat” has fewer and weaker rivals.
 #
@@ -553,14 +553,15 @@ from attnlab.explorers import CrossExplorer
 
 CrossExplorer(ask=False)
 
-# %% explored [markdown]
+# %% explored [markdown] answers="04/weight-of-a-row"
 # <details><summary>Answer</summary>
 #
 # They are “The” and “the”.
 # They share no feature with any question, so all their scores are 0,
 # and equal scores give equal weights.
 # </details>
-#
+
+# %% a-dark-diagonal [markdown]
 # ### A dark diagonal
 #
 # In self-attention a dark diagonal means that every token attends most to itself.
@@ -664,7 +665,7 @@ Table(["the same word elsewhere"], stages, torch.stack(same_word).mean(dim=0)[No
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -856,8 +857,9 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 # %% sources [markdown]
 # ## Sources
 #
-# - Bahdanau et al., [Neural Machine Translation by Jointly Learning to Align and
-#   Translate](https://arxiv.org/abs/1409.0473), 2015: the translation map.
+# - Bahdanau et al.,
+#   [Neural Machine Translation by Jointly Learning to Align and Translate](https://arxiv.org/abs/1409.0473),
+#   2015: the translation map.
 #   Its figure 3 shows adjectives and nouns that change places,
 #   and an article that looks at its noun.
 #   Our toy translator follows that model, in a much simpler form.

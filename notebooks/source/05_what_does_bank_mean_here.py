@@ -85,7 +85,7 @@ for factor in (0, 1, 8):
     alike.append(cosine(output[2], output[3]))
 Table(["cosine of the banks"], stages, torch.stack(alike)[None])
 
-# %% fair-test [markdown] above="Attention has mixed the" below="We therefore give “bank”"
+# %% fair-test [markdown] above="Attention has mixed the" below="We therefore give \u201cbank\u201d"
 # Attention has mixed the two banks: with the factor 1, their cosine rises from 0.06 to 0.74.
 # Each output is an average of the same four vectors, so each bank now contains a part of the other.
 # With the factor 0 all weights are equal, both outputs are the same **plain average**,
@@ -181,14 +181,15 @@ ax.set_title("The plain average ends up where attention does")
 ax.legend(loc="upper right")
 show_figure(ax, "5.2")
 
-# %% disagree [markdown] above="The plain average does" below="The fifth column is"
+# %% disagree [markdown] above="The plain average does" answers="05/the-plain-average"
 # The plain average does as well as attention: to two decimals,
 # its cosines with the correct bank are the same.
 # Larger scores do not help, because “bank”, too,
 # has its largest score with itself and stays closer to where it was.
 # So here the words next to “bank” decide where it goes, and the weights add nothing.
 # This experiment shows mixing and no selection.
-#
+
+# %% when-the-words-disagree [markdown] below="The fifth column is"
 # ## When the words disagree
 #
 # In these two examples all the words point the same way.
@@ -223,7 +224,7 @@ asked = torch.stack([ask_for_clue(thief, "sailed", strength) for strength in (0,
 columns = ["weight of “sailed”", "cosine with the money bank", "with the river bank"]
 Table(["strength 0", "strength 4", "strength 8"], columns, asked)
 
-# %% selecting [markdown] above="Here the weights do" below="Drag “river” back up"
+# %% selecting [markdown] above="Here the weights do" below="Drag \u201criver\u201d back up"
 # With strength 0 all weights are equal, so the first row is the control.
 # Its output is slightly closer to the *wrong* bank.
 # The more strongly the query asks, the more weight the clue gets,
@@ -324,7 +325,7 @@ lines = ["mean over the sentences", "fraction of the sentences with less than 1"
 both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
 Table(lines, [f"head {head}" for head in range(12)], both)
 
-# %% many-askers [markdown] above="On average, “bank” in" below="We rank the query"
+# %% many-askers [markdown] above="On average, \u201cbank\u201d in" below="We rank the query"
 # On average, “bank” in head 4 gives the clue 3.3 uniform shares, more than in any other head.
 # But in more than a quarter of the sentences, it gives the clue less than one.
 #
@@ -405,7 +406,7 @@ print(f"uniform shares from “bank”: {torch.stack(own_shares).mean():.1f} on 
 print(f"“bank” in the first ten: {(ranks <= 10).float().mean():.0%}")
 print(f"“bank” first: {(ranks == 1).float().mean():.0%}")
 
-# %% groups [markdown] above="“Bank” is in the" below="Does “bank” find the"
+# %% groups [markdown] above="\u201cBank\u201d is in the" below="Does \u201cbank\u201d find the"
 # The choice costs little: head 4 is chosen nearly every time,
 # and on sentences that took no part in the choice, the clue gets 3.2 uniform shares instead of 3.3.
 # “Bank” is in the first ten in 92% of the cases,
@@ -423,7 +424,7 @@ for meaning, of_meaning in (("river", is_river), ("money", ~is_river)):
     rank = 1 + (mean_share > mean_share[at_bank]).sum()
     print(f"{meaning} sentences: “bank” ranks number {rank}")
 
-# %% why-first [markdown] above="“Bank” finds the clues" below="As a control, the"
+# %% why-first [markdown] above="\u201cBank\u201d finds the clues" below="As a control, the"
 # “Bank” finds the clues of both meanings.
 # Of 5,000 words, it is number 8 in the river sentences and number 3 in the money sentences.
 # A few words beat it on one meaning, but none on both.
@@ -452,7 +453,7 @@ for asker in ["bank", "river", "money", "chair"]:
     favourites = scores.argsort(descending=True)[:15]
     print(f"{asker}:", ", ".join(query_words[i] for i in favourites))
 
-# %% which-meaning [markdown] above="Among the favourites of" below="Here is what “bank”"
+# %% which-meaning [markdown] above="Among the favourites of" below="Here is what \u201cbank\u201d"
 # Among the favourites of “bank”,
 # “lakes” and “harbor” stand side by side with “account” and “commerce”.
 # Others, such as “grade” and “restaurants”, have little to do with either meaning.
@@ -507,7 +508,7 @@ lines += ["weight of saw", "weight of robbed"]
 heads = [f"head {head}" for head in range(12)]
 Table(lines, heads, torch.stack([*differences, *of_river, *of_verb]))
 
-# %% the-answer [markdown] above="In each of the"
+# %% the-answer [markdown] above="In each of the" answers="05/robbed-for-saw"
 # In each of the twelve heads, the difference of the scores is the same for both sentences.
 # A score of a first layer is computed from the vectors of two words at their positions,
 # and neither “bank” nor “river” has changed.
@@ -679,7 +680,7 @@ by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -889,8 +890,9 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # %% sources [markdown]
 # ## Sources
 #
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control
-#   Tasks](https://arxiv.org/abs/1909.03368), 2019: why a result about a model needs a control.
+# - Hewitt and Liang,
+#   [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
+#   why a result about a model needs a control.
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019:
 #   what single heads of a whole model attend to, and how much weight goes to `[SEP]`.
 # - Reif et al., [Visualizing and Measuring the Geometry of BERT](https://arxiv.org/abs/1906.02715),

@@ -10,8 +10,8 @@
 # For a small task, you will fill in three matrices by hand, let training find its own,
 # and look at what it has found.
 #
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb),
-# the training of a layer in PyTorch (loss, gradients, optimizer), and the inverse of a matrix.
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch
+# (loss, gradients, optimizer), and the inverse of a matrix.
 #
 # **You will be able to:** say what each of the three matrices is for,
 # write self-attention as a class that can be trained,
@@ -175,13 +175,14 @@ print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
 print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
 
-# %% learned [markdown] above="The scores no longer"
+# %% learned [markdown] above="The scores no longer" answers="06/tuesday-asks-monday"
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`,
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
 # Each row of the output has one entry for each number, and the largest is the answer for that day.
 # All seven answers are correct.
-#
+
+# %% let-training-find-the-matrices [markdown]
 # ## Let training find the matrices
 #
 # We could fill in the matrices because we had named the features.
@@ -219,7 +220,7 @@ for length in (7, 700):
     _, table = untrained(torch.rand(length, 12))
     print(length, "tokens:", parameters, "parameters,", table.numel(), "weights")
 
-# %% the-loop [markdown] above="For 700 tokens there"
+# %% the-loop [markdown] above="For 700 tokens there" answers="06/seven-hundred-tokens"
 # For 700 tokens there are still 108 parameters, but 10,000 times as many weights.
 # All tokens share the same three matrices, which have one row for each feature of a token.
 # The weights are not parameters: each pair of tokens has one,
@@ -260,10 +261,11 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every"
+# %% which-matrices [markdown] above="After 300 steps, every" answers="06/seven-hundred-tokens"
 # A guess is correct in a fifth of the cases, and the untrained layer does slightly worse than that.
 # After 300 steps, every answer is correct.
-#
+
+# %% do-queries-and-keys-need-different-matri [markdown]
 # ## Do queries and keys need different matrices?
 #
 # Now one trained matrix makes both the query and the key, so $W_Q = W_K$.
@@ -289,12 +291,13 @@ equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
 layers["equal weights"] = train(equal)
 Table([*layers], days, torch.stack([accuracy(layer) for layer in layers.values()]))
 
-# %% the-chain [markdown] above="With one matrix for"
+# %% the-chain [markdown] above="With one matrix for" answers="06/one-matrix-for-both"
 # With one matrix for both, at most six days find the answer.
 # In each of the four runs, at least one day does no better than guessing,
 # while a plain average is right in about 41% of the cases.
 # (It finds the number that occurs most often in the week.)
-#
+
+# %% a-chain-of-scores [markdown]
 # ### A chain of scores
 #
 # Longer training cannot help, because the reason is symmetry.
@@ -323,15 +326,15 @@ with torch.no_grad():
 pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
 Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
 
-# %% chain-breaks [markdown] above="The scores grow from"
+# %% chain-breaks [markdown] above="The scores grow from" answers="06/one-matrix-for-both"
 # The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks.
 # `Sat` has a far larger score for `Fri` than for `Sun`.
-#
+
+# %% what-the-matrices-have-learned [markdown]
 # ## What the matrices have learned
 #
 # With $d_k = 2$ we can draw what `two` has learned, as we drew the circle.
-# To watch it learn, we train it again from the same start and stop after 0, 20, 40, ...
-# steps.
+# To watch it learn, we train it again from the same start and stop after 0, 20, 40, ... steps.
 # We also train a layer from a different random start.
 
 # %% stages
@@ -353,7 +356,7 @@ another = train(SelfAttention(12, 2, 5))
 # What still changes once every answer is correct?
 
 # %% explore-training jupyter={"source_hidden": true}
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 
 def rows_of(layer):
@@ -397,12 +400,13 @@ for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=
     side.set_title(f"{run} run: {accuracy(trained).mean():.0%} correct")
 show_figure(figure, "6.5")
 
-# %% only-the-product [markdown] above="In both runs, each" below=["Even if the table", "We can multiply $W_Q$"]
+# %% only-the-product [markdown] above="In both runs, each" answers="06/another-initialisation"
 # In both runs, each arrow points more closely to the dot of the next day than to any other.
 # But neither the places of the days nor their order round the ring agree,
 # and in neither run do the days follow the order of the week.
 # The task fixes which arrow points to which dot, but not where that dot lies.
-#
+
+# %% what-the-numbers-of-a-matrix-mean [markdown] below=["Even if the table", "We can multiply $W_Q$"]
 # ## What the numbers of a matrix mean
 #
 # Even if the table of scores is fixed, the numbers in $W_Q$ are not.
@@ -566,7 +570,7 @@ agreeing(0, 1), agreeing(-limit, limit)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 # The last task has no check; write your answer in a new cell.
 
@@ -781,17 +785,17 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.2.2.
-# - Raschka, [Build a Large Language Model
-#   (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024, chapter 3: the two classes,
-#   with `nn.Parameter` and with `nn.Linear`.
+# - Raschka,
+#   [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024,
+#   chapter 3: the two classes, with `nn.Parameter` and with `nn.Linear`.
 #   The table of five words with eight features is an extended version of one of his.
 # - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020:
 #   a language model in which one matrix makes queries and keys (the keys are scaled to length 1),
 #   and which does no worse for it.
 #   Our argument is about one layer and days in a circle.
-# - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021:
-#   our $W_Q W_K^\top$ is their $W_Q^\top W_K$, because their vectors are columns.
+# - Elhage et al.,
+#   [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html),
+#   2021: our $W_Q W_K^\top$ is their $W_Q^\top W_K$, because their vectors are columns.
 
 # %% next [markdown]
 # ## Next

@@ -128,9 +128,10 @@ predict("07/one-head-and-two-animals")
 numbers = ["first correct", "second correct", "both correct"]
 torch.manual_seed(0)
 one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=800)
-Table(["1 head"], numbers, share_correct(one_head)[None])
+# (another processor changes the second decimal)
+Table(["1 head"], numbers, share_correct(one_head)[None].round(decimals=1))
 
-# %% more-heads [markdown] above="The single head gets"
+# %% more-heads [markdown] above="The single head gets" answers="07/one-head-and-two-animals"
 # The single head gets both numbers right in only about a fifth of the questions.
 # It finds the first number nine times out of ten, and the second far less often.
 # (In one question out of eight, the two numbers are equal, and finding one of them is enough.)
@@ -156,9 +157,9 @@ shares = {
     "2 heads": share_correct(two_heads),
     "4 heads": share_correct(four_heads),
 }
-Table([*shares], numbers, torch.stack([*shares.values()]))
+Table([*shares], numbers, torch.stack([*shares.values()]).round(decimals=1))
 
-# %% more-heads-read [markdown] above="A head with more"
+# %% more-heads-read [markdown] above="A head with more" answers="07/one-head-and-two-animals"
 # A head with more features does no better, but a second head solves the task.
 # Other random starts agree.
 #
@@ -185,7 +186,7 @@ ax = plot_attention(looks, queries=heads, keys=columns)
 ax.set(xlabel="", ylabel="", aspect="auto")
 show_figure(ax, "7.1")
 
-# %% what-for [markdown] above="With two heads, one" below="Here is the whole"
+# %% what-for [markdown] above="With two heads, one" answers="07/one-head-and-two-animals"
 # The single head looks at both animals and returns a mixture of their two numbers.
 # It looks more at the first, so the first number usually wins in both readings.
 #
@@ -194,7 +195,8 @@ show_figure(ax, "7.1")
 # This is what several heads are for:
 # **one layer computes several weighted averages and keeps them apart.**
 # (A single head with an MLP behind it can learn the task too, in one more step.)
-#
+
+# %% the-layer [markdown] below="Here is the whole"
 # ## The layer
 #
 # Here is the whole layer, drawn with three heads.
@@ -487,9 +489,10 @@ for pair in pairs.values():
     found_by_eight = learns(pair, two_animals, at_the_question, H=8)
     rows.append(torch.stack([copied, found, found_by_eight]))
 trained = torch.stack(rows)
-Table([*pairs], ["copies 8 digits", "two animals", "two animals, 8 heads"], trained)
+columns = ["copies 8 digits", "two animals", "two animals, 8 heads"]
+Table([*pairs], columns, trained.round(decimals=1))
 
-# %% two-tests [markdown] above="All five layers learn"
+# %% two-tests [markdown] above="All five layers learn" answers="07/learn-to-copy"
 # All five layers learn to copy.
 # With “both reshaped” and “heads never moved”, each output still depends on its own token,
 # and copying needs no other.
@@ -504,7 +507,8 @@ Table([*pairs], ["copies 8 digits", "two animals", "two animals, 8 heads"], trai
 # found for the question.
 # With two heads, that row holds what only one has found.
 # So a task may catch a broken layer at one size and not at another.
-#
+
+# %% two-tests-without-training [markdown]
 # ### Two tests without training
 #
 # **The causal map.**
@@ -719,7 +723,7 @@ for mode in (True, False):
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the empty function below the task and run that cell.
+# In a running notebook, write your answer in the empty function below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -924,8 +928,8 @@ check_pair_test(is_correct_solution)
 # The weights are averaged over the heads unless you pass `average_attn_weights=False`,
 # and with `need_weights=False` you get None in their place.
 # True in its Boolean masks means *blocked*.
-# `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours,
-# which always expects (N, L, E).
+# `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours, which always expects
+# (N, L, E).
 #
 # `F.scaled_dot_product_attention` attends over the last two axes and accepts any number of axes in
 # front of them.
@@ -938,24 +942,25 @@ check_pair_test(is_correct_solution)
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.2.2: multi-head attention, and what is lost in a single average.
-# - Baan, [transformer-from-scratch,
-#   pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6):
+# - Baan,
+#   [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6):
 #   a merge without a transpose, in a model that had nevertheless learned to copy.
 #   As the pull request says, this is probably because copying demands too little.
-# - Gemma Team, [Gemma: Open Models Based on Gemini Research and
-#   Technology](https://arxiv.org/abs/2403.08295), 2024, table 1: a head_dim that is not $E / H$.
+# - Gemma Team,
+#   [Gemma: Open Models Based on Gemini Research and Technology](https://arxiv.org/abs/2403.08295),
+#   2024, table 1: a head_dim that is not $E / H$.
 # - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650),
 #   2019: in trained models many heads can be removed.
 # - The step from one small matrix for each head to a single large one follows chapter 3 of
-#   Sebastian Raschka’s [Build a Large Language Model
-#   (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
+#   Sebastian Raschka’s
+#   [Build a Large Language Model (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
 # - Weights after dropout: [PyTorch, issue 42929](https://github.com/pytorch/pytorch/issues/42929).
 
 # %% next [markdown]
 # ## Next
 #
-# Lesson 8, [What attention costs,
-# and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
+# Lesson 8,
+# [What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>

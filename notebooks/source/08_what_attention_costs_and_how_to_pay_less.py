@@ -62,13 +62,14 @@ lengths = [512, 2048, 16_384]
 sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32)]
 pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
-# %% not-only-weights [markdown] above="With 32 times as"
+# %% not-only-weights [markdown] above="With 32 times as" answers="08/memory-of-the-weights"
 # With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB,
 # which is 8 GiB.
 # There are 32 times as many queries, and each of them has 32 times as many keys.
 # (In bfloat16, in which most large models are run, a number takes 2 bytes,
 # and all these sizes are halved.)
-#
+
+# %% does-everything-grow-with-the-square [markdown]
 # ## Does everything grow with the square?
 #
 # A layer does more than compare tokens.
@@ -88,7 +89,7 @@ projections = 4 * (2 * n * d * d)  # four matrices, (n, d) @ (d, d) each
 attention = 2 * (2 * n * n * d)  # scores, and averages of the values
 pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
-# %% formula [markdown] above="For a sentence of" below="So “attention costs $n^2$”"
+# %% formula [markdown] above="For a sentence of" below="So \u201cattention costs $n^2$\u201d" answers="08/projections-or-scores"
 # For a sentence of 128 tokens, the projections take eight times as many FLOPs.
 # So “attention costs $n^2$” is only half the story.
 # With $d$ features, the matrix products of a layer take
@@ -96,7 +97,8 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
 # and the second part overtakes the first at $n = 2d$.
-#
+
+# %% where-the-memory-goes [markdown]
 # ## Where the memory goes
 #
 # How much memory does attention hold at its peak?
@@ -248,7 +250,7 @@ for piece in row.split(2):
     top = new_top
     print(f"top {top:.3f}   factor {factor:.3f}   total {total:.3f}")
 
-# %% online-softmax [markdown] above=["At the end, top", "All old terms therefore"]
+# %% online-softmax [markdown] above=["At the end, top", "All old terms therefore"] answers="08/the-top-rises"
 # At the end, top and total are those of the whole row.
 # The total of the first piece has shrunk by the factor 0.731.
 # (The first factor is 0, because the top begins at $-\infty$, and nothing has been added up yet.)
@@ -292,9 +294,10 @@ for keys, values in zip(x.split(2), x.split(2), strict=True):
     print(f"total {total.item():.3f}   output {output}")
 print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
 
-# %% cut-a-row [markdown] above="The pieces give the" below="At which cuts would"
+# %% cut-a-row [markdown] above="The pieces give the" answers="08/the-top-rises"
 # The pieces give the same output as PyTorch.
-#
+
+# %% your-experiment-cut-a-row [markdown] below="At which cuts would"
 # ### Your experiment: cut a row
 #
 # The explorer cuts a row of eight scores, each with a value, in two.
@@ -564,7 +567,7 @@ blocked = row.masked_fill(torch.arange(6) < 2, -torch.inf)
 print(attend_in_pieces(blocked, -torch.inf))
 print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 
-# %% further-empty [markdown]
+# %% further-empty [markdown] answers="08/a-blocked-piece"
 # If the top begins at $-\infty$, the factor is $e^{-\infty - (-\infty)}$, which is NaN.
 # With the lowest finite number, everything works as long as there is at least one key that the
 # query may attend to.
@@ -573,7 +576,8 @@ print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
 # has to replace the total by 1 before it divides.
 # (With bfloat16 inputs, keep top, total and output in float32;
 # otherwise digits are lost with every piece.)
-#
+
+# %% the-backward-pass [markdown]
 # ### The backward pass
 #
 # Training needs gradients.
@@ -597,7 +601,7 @@ both = [[peak(f, *short), peak(forward_and_backward, f, *leaves)] for f in funct
 names = [function.__name__ for function in functions]
 Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both))
 
-# %% further-recompute [markdown]
+# %% further-recompute [markdown] answers="08/forward-and-backward"
 # With `tiled`, training takes about as much as with `plain`,
 # because autograd keeps the scores and exponentials of every tile,
 # and all tiles together are two whole tables again.
@@ -636,7 +640,7 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -835,12 +839,12 @@ check_joined_pieces(joined_solution)
 # %% sources [markdown]
 # ## Sources
 #
-# - Milakov and Gimelshein, [Online normalizer calculation for
-#   softmax](https://arxiv.org/abs/1805.02867), 2018.
-# - Rabe and Staats, [Self-attention Does Not Need O(n²) Memory](https://arxiv.org/abs/2112.05682),
-#   2021.
-# - Dao et al., [FlashAttention: Fast and Memory-Efficient Exact Attention with
-#   IO-Awareness](https://arxiv.org/abs/2205.14135), 2022.
+# - Milakov and Gimelshein,
+#   [Online normalizer calculation for softmax](https://arxiv.org/abs/1805.02867), 2018.
+# - Rabe and Staats,
+#   [Self-attention Does Not Need O(n²) Memory](https://arxiv.org/abs/2112.05682), 2021.
+# - Dao et al.,
+#   [FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness](https://arxiv.org/abs/2205.14135), 2022.
 #   The bytes and times on a GPU are those of its figure 2,
 #   and the size of the fast memory and the bandwidth are those of its section 2.1.
 #   NVIDIA’s data sheet of the A100 gives the 312 TFLOPs in a second.

@@ -215,7 +215,7 @@ for attend in (attention, patient_a, patient_b, patient_c):
     output = attend(course_query, course_key, course_value)
     print(f"{attend.__name__:10} passes: {torch.equal(output, stored)}")
 
-# %% probe-3 [markdown] above="The test catches patient"
+# %% probe-3 [markdown] above="The test catches patient" answers="09/large-whole-numbers"
 # The test catches patient A, but B and C return exactly the stored numbers.
 # In each row the best score leads by thousands.
 # Even after a division its key gets a weight that rounds to 1,
@@ -224,7 +224,8 @@ for attend in (attention, patient_a, patient_b, patient_c):
 # So test with random numbers of about size 1, as we did above.
 # Much smaller ones are no better: if all scores are close to 0,
 # the weights are nearly equal with any divisor.
-#
+
+# %% probe-3-the-leak-test-draws-the-mask [markdown]
 # ## Probe 3: the leak test draws the mask
 #
 # Recall the leak test: replace a token and look at which outputs move.
@@ -275,7 +276,7 @@ for output, token in seen.triu(1).nonzero().tolist():
     axes[1].text(token + 0.5, output + 0.5, "leak", ha="center", va="center", color="w")
 show_figure(axes[0], "9.2")
 
-# %% patient-d-text [markdown] above="`leaky` has three open"
+# %% patient-d-text [markdown] above="`leaky` has three open" answers="09/two-tokens"
 # Her layer may still leak.
 # `leaky` has three open cells above the diagonal, and it passes both of her tests.
 # These cover only the first and the last column of Figure 9.2.
@@ -310,14 +311,15 @@ for ax, (title, switch) in zip(axes, modes.items(), strict=True):
     ax.set(xlabel="replaced token", ylabel="output")
 show_figure(axes[0], "9.3")
 
-# %% probe-4 [markdown] above="In evaluation mode every"
+# %% probe-4 [markdown] above="In evaluation mode every" answers="09/two-tokens"
 # In training mode patient D is causal.
 # In evaluation mode every token of patient D sees the future.
 # So the layer computes something that it was not trained to compute.
 # The layer in one of PyTorch’s own tutorials switches off causality in this way (see Sources).
 # So run the leak test once in each mode.
 # For training mode, set dropout to 0 first, since otherwise the outputs move at random.
-#
+
+# %% probe-4-change-what-is-blocked [markdown]
 # ## Probe 4: change what is blocked
 #
 # The last two of the seven keys are padding.
@@ -347,20 +349,21 @@ print((patient_e(query, key_99, value, real) - plain).abs().max())
 sums = weights_of(lambda q, k, v: patient_e(q, k, v, real), query, key).sum(dim=-1)
 print(sums[0])  # of the weights of each query
 
-# %% lost-weight [markdown] above="Only the keys of"
+# %% lost-weight [markdown] above="Only the keys of" answers="09/ninety-nine-in-the-padding"
 # Only the keys of the padding move the output of patient E. A weight of 0 hides the value.
 # But the score of the padding is still part of the sum by which the softmax divides,
 # and it takes weight from the real keys: the sums in the last line are below 1.
 # So always change both the values and the keys.
 # The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
-#
+
+# %% your-experiment-the-weight-that-is-lost [markdown]
 # ### Your experiment: the weight that is lost
 #
 # The mask editor of lesson 3 can draw the weights that a function computes.
-# Here it draws those of patient E, with “cat” as padding.
+# Here it draws those of patient E, with one `<pad>` in front of the words.
 # Beside each row is its sum.
-# Whatever is missing from 1 is the weight that “cat” has taken.
-# Which row would lose the most if “sat” were padding instead?
+# Whatever is missing from 1 is the weight that `<pad>` has taken.
+# Which word would lose the most with two or three of them?
 # Try it.
 
 
@@ -372,12 +375,13 @@ def patient_e_weights(scores, mask):
     return patient_e(undivided, unit, unit, mask[None])[0]
 
 
-MaskExplorer(function=patient_e_weights, mask="none", padding=[1], ask=False)
+MaskExplorer(function=patient_e_weights, mask="padding", padding=1)
 
 # %% two-more [markdown]
 # <details><summary>The answer</summary>
 #
-# The row of “mat” would lose the most: half of its weight is on “sat”.
+# “The” would lose the most, because its scores are the smallest.
+# A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 #
 # ## Two more probes, and a table
@@ -490,8 +494,7 @@ diagnose(mine)
 #
 # ## Your own function, your own layer
 #
-# Paste your `masked_attention` of lesson 3,
-# your layer of lesson 7 or any other attention code that you have written into the next cell.
+# Paste your layer of lesson 7 or any other attention code that you have written into the next cell.
 # If you have none at hand, take the function that is there.
 # The layer takes its attention function as an argument, so that you can swap in another one.
 
@@ -539,7 +542,7 @@ def patient_long(query, key, value):
 
 print(diagnose(patient_long).summary)
 long_key = torch.randn(N, 16, E, dtype=torch.float64)
-print(divisor_of(patient_long, query, long_key)[0])
+print(divisor_of(patient_long, query, long_key)[0].round(decimals=3))
 
 # %% closing [markdown] above=["The clinic finds nothing", "You use random numbers"]
 # The clinic finds nothing wrong, because it tries at most 8 keys.
@@ -683,7 +686,7 @@ counts.set_axis(list(rows.values()))
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %%
@@ -735,8 +738,8 @@ check_hiding_sizes(sizes_that_hide_it_solution)
 #
 # <details><summary>Hint</summary>
 #
-# For probe 2, turn it into a function of three arguments that blocks nothing: <code>lambda q, k, v:
-# two_bugs(q, k, v, torch.ones(L, S).bool())</code>.
+# For probe 2, turn it into a function of three arguments that blocks nothing:
+# <code>lambda q, k, v: two_bugs(q, k, v, torch.ones(L, S).bool())</code>.
 # For probe 4, pass <code>real</code> as the mask, as we did for patient E.
 # </details>
 
@@ -889,12 +892,11 @@ check_disguise(disguised_solution)
 # %% sources [markdown]
 # ## Sources
 #
-# - Neuromatch Academy, [Deep Learning, W2D5,
-#   tutorial
-#   1](https://github.com/NeuromatchAcademy/course-content-dl/blob/main/tutorials/W2D5_AttentionAndTransformers/W2D5_Tutorial1.ipynb),
+# - Neuromatch Academy,
+#   [Deep Learning, W2D5, tutorial 1](https://github.com/NeuromatchAcademy/course-content-dl/blob/main/tutorials/W2D5_AttentionAndTransformers/W2D5_Tutorial1.ipynb),
 #   coding exercise 2: the check with large whole numbers (licence CC BY).
-# - PyTorch, [tutorial on scaled dot product
-#   attention](https://github.com/pytorch/tutorials/blob/main/intermediate_source/scaled_dot_product_attention_tutorial.py):
+# - PyTorch,
+#   [tutorial on scaled dot product attention](https://github.com/pytorch/tutorials/blob/main/intermediate_source/scaled_dot_product_attention_tutorial.py):
 #   causality tied to training.
 #   The same happened in [Kronos, issue 199](https://github.com/shiyu-coder/Kronos/issues/199).
 # - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522):

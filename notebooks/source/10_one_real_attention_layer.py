@@ -13,8 +13,8 @@
 # and for every result we ask what we would see if the head did nothing special.
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares,
-# and letting other words ask) and the layer of [lesson
-# 7](07_multi_head_reshaping_without_scrambling.ipynb).
+# and letting other words ask) and the layer of
+# [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
 #
 # **You will be able to:** say when a weight is large,
 # test whether a head looks at a position or at certain words, explain what an attention sink does,
@@ -140,7 +140,7 @@ def draw(values, rows, title, number, **look):
 values = torch.stack([weight_of_cls(group) for group in groups])  # (3, H)
 draw(values, by_length, "The weight of [CLS] falls as the text grows", "10.1")
 
-# %% in-uniform-shares [markdown] above="In texts of nine"
+# %% in-uniform-shares [markdown] above="In texts of nine" answers="10/cls-in-longer-texts"
 # In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06, about a seventh.
 # Its score does not depend on the number of tokens,
 # but seven times as many tokens now share the row.
@@ -161,12 +161,13 @@ values = torch.stack([shares_of_cls(group) for group in groups])
 title = "In most heads, the uniform shares of [CLS] change much less"
 draw(values, by_length, title, "10.2", fmt=".1f", vmax=4)
 
-# %% short-only [markdown] above="In head 6, `[CLS]`"
+# %% short-only [markdown] above="In head 6, `[CLS]`" answers="10/cls-in-longer-texts"
 # In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length.
 # In head 5 its shares grow fourfold: this head gives low scores to distant words,
 # but not to `[CLS]`, so a longer text takes little from it.
 # **From here on we measure the short sentences, and the results hold for them only.**
-#
+
+# %% where-do-words-look [markdown]
 # ## Where do words look?
 #
 # For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself,
@@ -349,11 +350,12 @@ for k in range(20):  # another word for each sentence, twenty times
 print("fewer than ten ahead of another word:", of_each)
 print("on average:", sum(of_each) / 20)
 
-# %% what-arrives [markdown] above="So luck may explain" below="The output is a"
+# %% what-arrives [markdown] above="So luck may explain" answers="10/another-word"
 # With another ambiguous word in the place of ours, fewer than two such cases are left on average.
 # So luck may explain one or two of the 15 cases, but not all.
 # Thirteen of the 15 lie in heads 1, 4, 8 and 10.
-#
+
+# %% what-reaches-the-output [markdown] below="The output is a"
 # ## What reaches the output?
 #
 # So far we have looked at weights alone.
@@ -395,8 +397,8 @@ draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
 # %% sink [markdown] above="In heads 6 to"
 # In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long.
 #
-# A token that gets a lot of weight but adds little is called an [**attention
-# sink**](glossary.ipynb#attention-sink).
+# A token that gets a lot of weight but adds little is called an
+# [**attention sink**](glossary.ipynb#attention-sink).
 # A weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05,
 # on a word.
 # What is such a token good for?
@@ -424,7 +426,7 @@ names = ["length without [CLS] / with it", "1 / (1 - weight of [CLS])"]
 title = "In the five heads with a sink, 1 / (1 - w) predicts the growth"
 draw(factors, names, title, "10.7", vmin=1, vmax=2)
 
-# %% the-arithmetic [markdown] above="In the five heads"
+# %% the-arithmetic [markdown] above="In the five heads" answers="10/without-the-sink"
 # It grows: in head 9, what the head adds becomes 1.73 times as long.
 # The reason is arithmetic.
 # If a token with weight $w$ adds nothing, the others share $1 - w$.
@@ -433,7 +435,8 @@ draw(factors, names, title, "10.7", vmin=1, vmax=2)
 #
 # **So a sink lets a head contribute less:** the weights of a row must sum to 1,
 # but much of this 1 can go to a token that adds little.
-#
+
+# %% take-a-head-away [markdown]
 # ## Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head
@@ -568,7 +571,7 @@ draw(torch.stack(moves).mean(dim=0), names, title, "10.10", vmax=0.5)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -783,8 +786,9 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # - Clark et al., [What Does BERT Look At?](https://arxiv.org/abs/1906.04341), 2019:
 #   heads that look at the previous token, or at `[SEP]` if, as the authors suppose,
 #   they have nothing else to do.
-# - Xiao et al., [Efficient Streaming Language Models with Attention
-#   Sinks](https://arxiv.org/abs/2309.17453), 2023: models that fail when the sink is removed,
+# - Xiao et al.,
+#   [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453),
+#   2023: models that fail when the sink is removed,
 #   and in which the place of the first tokens matters more than what they are.
 # - Kobayashi et al., [Attention is Not Only a Weight](https://arxiv.org/abs/2004.10102), 2020:
 #   measuring the length of what reaches the output.

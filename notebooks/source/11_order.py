@@ -79,7 +79,7 @@ two_layers = [attend(output, is_causal=True) for output in one_layer]
 change = [(b - a[swapped]).norm(dim=-1) for a, b in (one_layer, two_layers)]
 Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(change))
 
-# %% which-not-where [markdown] above="In one layer, only" below="In the usual methods"
+# %% which-not-where [markdown] above="In one layer, only" answers="11/mask-and-last-word"
 # In one layer, only the outputs of the two swapped words change.
 # Each of them now sees a different set of words.
 # All later words still see both of them, and a sum does not know in what order.
@@ -88,7 +88,8 @@ Table(["one layer", "two layers"], [words[i] for i in swapped], torch.stack(chan
 # In a second layer all six outputs change, because two of its inputs have changed.
 # So the order leaves a trace that later layers could use.
 # It is more direct to *tell* them.
-#
+
+# %% three-places-for-positions [markdown] below="In the usual methods"
 # ## Three places for positions
 #
 # In the usual methods, positions enter at one of three places.
@@ -307,7 +308,7 @@ for rotation in (rotate_by_hand, rotate):
     print("  offset:", torch.allclose(table[1:, 1:], table[:-1, :-1], atol=1e-4))
 print("same numbers:", torch.allclose(rotate_by_hand(some), rotate(some)))
 
-# %% layouts [markdown] above="All three tests pass"
+# %% layouts [markdown] above="All three tests pass" answers="11/which-test"
 # All three tests pass for our function and for attnlab’s `rotate`, and yet the two disagree.
 # Both turn their pairs by the same angles, but they *pair different features*.
 # Ours joins feature $i$ of the first half with feature $i$ of the second half.
@@ -328,7 +329,7 @@ rotations = {
 shares = torch.tensor([share_correct(rotation) for rotation in rotations.values()])
 Table(["correct"], list(rotations), shares[None])
 
-# %% wrong-read [markdown] above="with the wrong layout"
+# %% wrong-read [markdown] above="with the wrong layout" answers="11/which-test"
 # With `rotate`, the layer is as accurate as reported.
 # Without any rotation it still gets 0.48, far more than guessing:
 # it always names a number that was recorded for the animal, but not always the last.
@@ -340,7 +341,8 @@ Table(["correct"], list(rotations), shares[None])
 # And a wrong *base* hardly shows in the accuracy at all.
 # So compare your numbers with numbers from the original program, at positions other than 0.
 # At position 0 every angle is 0, and all rotations agree.
-#
+
+# %% train-short-test-long [markdown]
 # ## Train short, test long
 #
 # Which of these methods still works when a text is longer than all those in training?
@@ -425,7 +427,7 @@ far_back.append(torch.full((4,), 48 / 64))  # 48 of the 64 keys are that far bac
 names = ["base 1e4", "base 1e6", "equal weights"]
 Table(names, [f"head {i}" for i in range(4)], torch.stack(far_back))
 
-# %% saved [markdown] above="in this layer, bases"
+# %% saved [markdown] above="in this layer, bases" answers="11/change-one-number"
 # A larger base helps.
 # With a base of 1,000,000, and without any training,
 # the stored layer answers nearly all questions on lists of 64 and even of 128 correctly.
@@ -447,7 +449,8 @@ Table(names, [f"head {i}" for i in range(4)], torch.stack(far_back))
 # Raising the base is common in practice.
 # Code Llama, for example, raised the base of a trained model from 10,000 to 1,000,000 and then
 # trained it further on longer texts.
-#
+
+# %% so-who-tells-attention-where-words-stand [markdown]
 # ## So who tells attention where words stand?
 #
 # Let us return to the dog and the man.
@@ -554,7 +557,7 @@ OrderExplorer(order=order)
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the empty function below the task and run that cell.
+# In a running notebook, write your answer in the empty function below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -602,10 +605,10 @@ check_angle_of_pair(angle_of_pair_1_solution)
 #
 # <details><summary>Hint</summary>
 #
-# <code>x[..., 0::2]</code> holds the first coordinates of the pairs and <code>x[...,
-# 1::2]</code> the second coordinates.
-# To put the results back in their places, <code>torch.stack</code> them along a new last axis and
-# flatten the last two axes.
+# <code>x[..., 0::2]</code> holds the first coordinates of the pairs and <code>x[..., 1::2]</code>
+# the second coordinates.
+# To put the results back in their places,
+# <code>torch.stack</code> them along a new last axis and flatten the last two axes.
 # </details>
 
 
@@ -684,9 +687,7 @@ check_mended_rotary(mended_solution)
 # <details><summary>Hint</summary>
 #
 # Cut the rows into heads with <code>weight.unflatten(0, (num_heads, -1))</code>.
-# Then rows 0, 2, 4, ...
-# of each head come first, and rows 1, 3, 5, ...
-# follow.
+# Then rows 0, 2, 4, ... of each head come first, and rows 1, 3, 5, ... follow.
 # </details>
 
 
@@ -750,21 +751,22 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.5: sinusoidal and learned positions.
-# - Su et al., [RoFormer: Enhanced Transformer with Rotary Position
-#   Embedding](https://arxiv.org/abs/2104.09864), 2021.
+# - Su et al.,
+#   [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864), 2021.
 # - Press, Smith and Lewis, [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2022: ALiBi,
 #   and the title of our experiment.
 #   Their models are language models of a realistic size.
-# - Haviv et al., [Transformer Language Models without Positional Encodings Still Learn Positional
-#   Information](https://arxiv.org/abs/2203.16634), 2022, and Kazemnejad et al.,
-#   [The Impact of Positional Encoding on Length Generalization in
-#   Transformers](https://arxiv.org/abs/2305.19466), 2023: what a causal mask alone can do,
-#   in models with several layers.
+# - Haviv et al.,
+#   [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
+#   2022, and Kazemnejad et al.,
+#   [The Impact of Positional Encoding on Length Generalization in Transformers](https://arxiv.org/abs/2305.19466),
+#   2023: what a causal mask alone can do, in models with several layers.
 # - Hugging Face, [transformers](https://github.com/huggingface/transformers), `modeling_llama.py`
 #   (`rotate_half`) and `convert_llama_weights_to_hf.py` (`permute`): the two layouts.
 # - Rozière et al., [Code Llama](https://arxiv.org/abs/2308.12950), 2023: the larger base.
-#   Chen et al., [Extending Context Window of Large Language Models via Positional
-#   Interpolation](https://arxiv.org/abs/2306.15595), 2023: squeezed positions.
+#   Chen et al.,
+#   [Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
+#   2023: squeezed positions.
 # - The small models were trained by `data/make_train_short_test_long.py`: 64 features, 4 heads,
 #   1,000 steps of Adam.
 

@@ -316,7 +316,7 @@ ax.set(xlabel="position", ylabel="weight on\nthe token before")
 ax.set_title("Up to position 15, layer 0 looks at the token before")
 show_figure(ax, "12.4")
 
-# %% average-hides [markdown] above="Layer 0 looks at"
+# %% average-hides [markdown] above="Layer 0 looks at" answers="12/half-a-score"
 # Layer 0 looks at the token before up to position 15, and hardly ever later.
 # (Position 18 is an exception in this model, but not in five others.)
 # Exercise 3 shows that the position vectors alone lead it to the token before.
@@ -336,12 +336,13 @@ show_figure(ax, "12.4")
 # %% explorer
 LookingBackExplorer()
 
-# %% weights [markdown] above="Averaged over six models"
+# %% weights [markdown] above="Averaged over six models" answers="12/half-a-score"
 # Averaged over six models, both scores rise steeply between steps 30 and 80.
 # Before that, only the follower score rises a little.
 # A likely reason is that notes are useful only if something searches for them,
 # and a search only if there are notes.
-#
+
+# %% read-it-from-the-parameters [markdown]
 # ## Read it from the parameters
 #
 # A head that looks at what came after an earlier copy, and makes the model repeat it,
@@ -371,7 +372,7 @@ for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
     own = (best == torch.arange(26)).sum()
     print(f"{name:7}  own letter fits best: {own} of 26")
 
-# %% note-read [markdown] above="Every query fits the"
+# %% note-read [markdown] above="Every query fits the" answers="12/note-or-letter"
 # Every query fits the note about its own letter best, and none fits the key of its own letter best.
 # So layer 1 searches for what layer 0 wrote.
 #
@@ -384,10 +385,11 @@ guess = model.guess(model.last_norm(added)).argmax(dim=-1)
 repeated = (guess == torch.arange(26)).sum()
 print(f"repeats the letter that it looked at: {repeated} of 26")
 
-# %% remove [markdown] above="The model repeats the"
+# %% remove [markdown] above="The model repeats the" answers="12/note-or-letter"
 # The model repeats the letter that layer 1 looked at, every time.
 # Four more models, trained from other initialisations, give the same three results.
-#
+
+# %% take-one-out [markdown]
 # ## Take one out
 #
 # These tests say where a head looks, what it searches for and what it adds,
@@ -444,7 +446,7 @@ _, weights = regular_model(twelves.tokens[:, :-1])
 score = follower_score(weights[0], twelves)
 print(f"correct {share_correct(regular_model, twelves):.2f}, score {score[0]:.2f}")
 
-# %% other-loops [markdown] above="The single layer gets"
+# %% other-loops [markdown] above="The single layer gets" answers="12/no-scratch"
 # The single layer gets nearly all guesses right, and its follower score is nearly 1.
 # Does it look up what followed?
 # We test it, and the stored model with two layers, on loops of other lengths, again without jumps.
@@ -459,7 +461,7 @@ lengths = ["loops of 5", "loops of 11", "loops of 12", "loops of 15"]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table(lengths, names, torch.tensor(shares))
 
-# %% counting-read [markdown] above="In loops of other"
+# %% counting-read [markdown] above="In loops of other" answers="12/no-scratch"
 # In loops of other lengths, the single layer fails, so it does not look up letters.
 # It counts: in loops of 12, the follower always stands 11 or 23 positions back.
 # The score cannot tell counting from looking up.
@@ -488,11 +490,12 @@ for name, part in parts.items():
     share = correct[longer.known & part].float().mean()
     print(f"follower {name}: {share:.2f} correct")
 
-# %% what-two-add [markdown] above="Where there is a"
+# %% what-two-add [markdown] above="Where there is a" answers="12/no-scratch"
 # Where there is a note, nearly every guess is correct, and where there is none, hardly any is.
 # So the model has learned to look up what followed,
 # but only in the part of the text where its training needed notes.
-#
+
+# %% what-a-second-layer-adds [markdown]
 # ## What a second layer adds
 #
 # One layer of this size is not enough: the second “Mr” can find the first,
@@ -594,7 +597,7 @@ for removed in ([], [0], [0, 1], [1]):
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -806,14 +809,14 @@ check_mended_stream(mended_solution)
 # %% sources [markdown]
 # ## Sources
 #
-# - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021:
-#   the residual stream, models with one and two attention layers and no MLP, induction heads,
+# - Elhage et al.,
+#   [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html),
+#   2021: the residual stream, models with one and two attention layers and no MLP, induction heads,
 #   and how to read heads from their weights (K-composition; the QK circuit,
 #   which says what fits what; the OV circuit, which says what is copied).
-# - Sanford, Hsu and Telgarsky, [One-layer transformers fail to solve the induction heads
-#   task](https://arxiv.org/abs/2408.14332), 2024:
-#   how a single layer has to grow with the length of the text.
+# - Sanford, Hsu and Telgarsky,
+#   [One-layer transformers fail to solve the induction heads task](https://arxiv.org/abs/2408.14332),
+#   2024: how a single layer has to grow with the length of the text.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895),
 #   2022: when these heads appear in training, what happens without them,
 #   and how strong the evidence is for small and for large models.

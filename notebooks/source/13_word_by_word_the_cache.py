@@ -114,13 +114,14 @@ predict("13/one-mask")
 see_all = torch.ones(32, 32, dtype=torch.bool)
 changed_rows([causal, see_all]), changed_rows([see_all, causal])
 
-# %% frozen [markdown] above="If either mask is"
+# %% frozen [markdown] above="If either mask is" answers="13/one-mask"
 # If either mask is missing, all 20 old rows change, so every layer needs its own.
 # In each layer, a causal mask keeps a token from seeing later ones.
 # What the token does see was computed, in the layer before, under the same mask.
 # Everything else in the model handles each token by itself.
 # Therefore nothing that is written later can change a row.
-#
+
+# %% keep-the-keys-and-values [markdown]
 # ## Keep the keys and values
 #
 # So the new token needs only a row of its own.
@@ -323,7 +324,7 @@ for bug in bugs:
     changed = (others != correct).any(dim=1).double().mean()
     print(f"{bug:13} {to_text(ours[0])}  other texts that change: {changed:.0%}")
 
-# %% texts-read [markdown] above="A text that looks"
+# %% texts-read [markdown] above="A text that looks" answers="13/letter-by-letter"
 # Without a mask, no text changes: a single new letter may see everything,
 # so there is nothing to block.
 # The wrong corner spoils every text.
@@ -338,7 +339,8 @@ for bug in bugs:
 # When R comes round again, two letters claim to follow it, K and Q, and the model writes Q.
 #
 # A text that looks right does not prove a cache correct.
-#
+
+# %% how-to-test-a-cache [markdown]
 # ## How to test a cache
 #
 # So we do not look at the text, but compare the rows themselves with those of a whole pass.
@@ -484,7 +486,7 @@ ax.set(ylim=(0, 1.05), xlabel="position", ylabel="share of correct guesses")
 ax.set_title("The guesses fail as the notes leave the window")
 show_figure(ax, "13.3")
 
-# %% window-read [markdown] above="With the last 20"
+# %% window-read [markdown] above="With the last 20" answers="13/what-to-drop"
 # With the first 19 tokens and the token itself, the guesses are as good as with all.
 # With the last 20 tokens, they get worse as the notes leave the window.
 # Nearly every answer with a note is found, but fewer than one in five without.
@@ -493,7 +495,8 @@ show_figure(ax, "13.3")
 #
 # Xiao et al. (2023) found that large language models become much worse as soon as their first
 # tokens leave a window, but stay nearly as good if the first four are kept.
-#
+
+# %% why-one-more-word-is-cheap [markdown]
 # ## Why one more word is cheap
 #
 # When a chatbot writes the last word of a long answer, it does not read the conversation again.
@@ -613,7 +616,7 @@ for way in ("is hidden", "looks only at itself", "loses its weight"):
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -731,8 +734,8 @@ check_window_with_sinks(window_with_sinks_solution)
 #
 # Try it with one kv head, and compare with a whole pass.
 # Then try several: which kv head does query head 1 get from <code>repeat</code>?
-# To compare, <code>F.scaled_dot_product_attention(...,
-# enable_gqa=True)</code> accepts fewer kv heads without repeating them.
+# To compare, <code>F.scaled_dot_product_attention(..., enable_gqa=True)</code> accepts fewer kv
+# heads without repeating them.
 # </details>
 
 
@@ -806,20 +809,21 @@ check_mended_decoding(mended_solution)
 #
 # - Pope et al., [Efficiently Scaling Transformer Inference](https://arxiv.org/abs/2211.05102),
 #   2022: prefill, decoding, and what limits the speed of each.
-# - Shazeer, [Fast Transformer Decoding:
-#   One Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019:
-#   why decoding waits for memory, and a single kv head for all query heads.
-# - Ainslie et al., [GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
-#   Checkpoints](https://arxiv.org/abs/2305.13245), 2023: grouped heads.
+# - Shazeer,
+#   [Fast Transformer Decoding: One Write-Head is All You Need](https://arxiv.org/abs/1911.02150),
+#   2019: why decoding waits for memory, and a single kv head for all query heads.
+# - Ainslie et al.,
+#   [GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints](https://arxiv.org/abs/2305.13245),
+#   2023: grouped heads.
 # - Jiang et al., [Mistral 7B](https://arxiv.org/abs/2310.06825), 2023:
 #   a window with a cache that rolls.
-# - Xiao et al., [Efficient Streaming Language Models with Attention
-#   Sinks](https://arxiv.org/abs/2309.17453), 2023:
-#   what happens when the first tokens leave the window.
+# - Xiao et al.,
+#   [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453),
+#   2023: what happens when the first tokens leave the window.
 # - The sizes in the table are those of the models' public configurations: Radford et al., 2019
 #   (GPT-2, the smallest), [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2),
-#   [Grattafiori et al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3.1), and Jiang et al.,
-#   2023.
+#   [Grattafiori et al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3.1),
+#   and Jiang et al., 2023.
 # - The times and the effects of hiding tokens are our own measurements.
 
 # %% next [markdown]

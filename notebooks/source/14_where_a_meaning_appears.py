@@ -166,7 +166,7 @@ title = "Clear sentences find their side early, and two mixed ones lose it again
 fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.1")
 
-# %% read-layers [markdown] above="After layer 0, “bank”"
+# %% read-layers [markdown] above="After layer 0, \u201cbank\u201d" answers="14/after-one-layer"
 # One layer is enough for most sentences.
 # After layer 0, “bank” is on its own side in 29 of the 35.
 # The attention of this layer cannot weigh one clue by another,
@@ -175,7 +175,8 @@ show_figure(fig, "14.1")
 #
 # The later layers mend five sentences, four of them in layer 1, and lose two, the thief in layer 5.
 # In “she swam well and worked at the bank”, “bank” is on the other side after every layer.
-#
+
+# %% your-experiment-from-layer-to-layer [markdown]
 # ### Your experiment: from layer to layer
 #
 # “The thief robbed the bank by the river” is about money.
@@ -300,7 +301,7 @@ compared["equal in layers 0 to 2"] = own_side_with(equal_early).sum(dim=0).tolis
 compared["equal in layers 3 to 5"] = own_side_with(equal_late).sum(dim=0).tolist()
 pd.DataFrame.from_dict(compared, orient="index", columns=places)
 
-# %% read-early [markdown] above="Equal shares in layers" below="Such a swap is"
+# %% read-early [markdown] above="Equal shares in layers" answers="14/early-or-late"
 # It seems to matter early.
 # Equal shares in layers 0 to 2 cost as many sentences as equal shares everywhere.
 # After layer 5, 29 are left.
@@ -308,7 +309,8 @@ pd.DataFrame.from_dict(compared, orient="index", columns=places)
 # But 35 sentences cannot settle it: after layers 3 to 5,
 # chance gives such a difference in about 25% of the tries.
 # And in layers 1 to 4, “bank” has little weight to share: most of it is on itself and the markers.
-#
+
+# %% does-anything-use-it [markdown] below="Such a swap is"
 # ## Does anything use it?
 #
 # That a meaning can be read from a vector does not show that the model uses it.
@@ -404,7 +406,7 @@ other, same = by_meaning(all_swaps(2, of_bank))
 print(f"donors of the other meaning change the lean by {other.mean():.1f}%")
 print(f"donors of the same meaning change the lean by {same.mean():.1f}%")
 
-# %% read-swap [markdown] above="On average, a “bank”"
+# %% read-swap [markdown] above="On average, a \u201cbank\u201d" answers="14/a-donor-of-the-same-meaning"
 # The meaning decides.
 # On average, a “bank” of the other meaning takes away about 9% of the lean of the other words.
 # One of the same meaning moves it about as often up as down.
@@ -436,7 +438,10 @@ pd.DataFrame(rows, [*swaps], columns)
 import seaborn as sns
 
 pulls = {
-    name: (by_same - by_other).tolist() for name, (by_other, by_same) in swaps.items()
+    name: (by_same - by_other)
+    .round(decimals=1)
+    .tolist()  # so that no dot sits on an edge
+    for name, (by_other, by_same) in swaps.items()
 }
 _, ax = plt.subplots(figsize=(7.4, 3.4), layout="constrained")
 palette = ["#0b61a4", *["#6d757c"] * 3]
@@ -447,7 +452,7 @@ title = "A foreign “bank” pulls the other words, a foreign first word hardly
 ax.figure.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(ax, "14.4")
 
-# %% read-controls [markdown] above="With the first word"
+# %% read-controls [markdown] above="With the first word" answers="14/the-first-word"
 # It matters, but less.
 # With the first word, the difference between the donors is less than a quarter as large as with
 # “bank”.
@@ -484,11 +489,12 @@ for name, positions in {"“bank”": of_bank, "the first word": [1] * 35}.items
     change = changes_without(positions)
     print(f"without {name}: {change.mean():.1f}%, up in {(change > 0).sum()} of 35")
 
-# %% what-this-shows [markdown] above=["Without “bank”, their lean", "Put a “bank” of"]
+# %% what-this-shows [markdown] above="Without \u201cbank\u201d, their lean" answers="14/the-first-word"
 # They do not need it.
 # Without “bank”, their lean does not fall.
 # On average it rises by 6%, but in only 20 of the 35 sentences, so this may be chance.
-#
+
+# %% what-this-shows-and-what-it-does-not [markdown] above="Put a \u201cbank\u201d of"
 # ## What this shows, and what it does not
 #
 # Which layer knows which bank is meant?
@@ -577,10 +583,10 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in unplaced.items()}, plac
 
 # %% further-words [markdown]
 # Without positions, 31 sentences are on their own side after layer 0 instead of 29,
-# and with equal shares 28 instead of
-# 22. Much of what looked like choosing in layer 0 was therefore due to the positions.
-#     The trained weights are still ahead after every layer,
-#     but with 35 sentences this margin could well be chance.
+# and with equal shares 28 instead of 22.
+# Much of what looked like choosing in layer 0 was therefore due to the positions.
+# The trained weights are still ahead after every layer,
+# but with 35 sentences this margin could well be chance.
 #
 # ### Eight other words
 #
@@ -632,7 +638,7 @@ pd.DataFrame({name: x.sum(dim=0).tolist() for name, x in of_144.items()}, places
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -695,8 +701,8 @@ check_careful_swap(careful_solution)
 # <details><summary>Hint</summary>
 #
 # Make a boolean (L, L) tensor that is True where a weight must go.
-# Set these weights to 0, and divide each row by its sum. <code>encoder.read(sentence,
-# edit=edit).vectors</code> has the shape (7, L, E).
+# Set these weights to 0, and divide each row by its sum.
+# <code>encoder.read(sentence, edit=edit).vectors</code> has the shape (7, L, E).
 # </details>
 
 
@@ -744,8 +750,8 @@ torch.allclose(hidden[:, left], without_bank[:, 0], atol=1e-5)
 #
 # <details><summary>Hint</summary>
 #
-# Put “bank” among words that go with its other meaning. <code>lean(vectors_of(encoder, "bank",
-# [sentence])[0], vectors, is_river)</code> gives the leans.
+# Put “bank” among words that go with its other meaning.
+# <code>lean(vectors_of(encoder, "bank", [sentence])[0], vectors, is_river)</code> gives the leans.
 # </details>
 
 
@@ -807,15 +813,18 @@ check_fooling_sentence(fooling_sentence_solution)
 #   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how a model like ours was made.
 # - Wiedemann et al., [Does BERT Make Any Sense?](https://arxiv.org/abs/1909.10430), 2019:
 #   word meanings from the vectors of BERT, by the nearest neighbours among labelled sentences.
-# - Ethayarajh, [How Contextual are Contextualized Word
-#   Representations?](https://arxiv.org/abs/1909.00512), 2019:
-#   vectors that all point in similar directions, layer by layer.
-# - Hewitt and Liang, [Designing and Interpreting Probes with Control
-#   Tasks](https://arxiv.org/abs/1909.03368), 2019: what a probe can learn by itself.
-# - Belinkov, [Probing Classifiers: Promises, Shortcomings,
-#   and Advances](https://arxiv.org/abs/2102.12452), 2022: what can be read, and what is used.
-# - Vig et al., [Investigating Gender Bias in Language Models Using Causal Mediation
-#   Analysis](https://arxiv.org/abs/2004.12265), 2020, and Geiger et al.,
+# - Ethayarajh,
+#   [How Contextual are Contextualized Word Representations?](https://arxiv.org/abs/1909.00512),
+#   2019: vectors that all point in similar directions, layer by layer.
+# - Hewitt and Liang,
+#   [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
+#   what a probe can learn by itself.
+# - Belinkov,
+#   [Probing Classifiers: Promises, Shortcomings, and Advances](https://arxiv.org/abs/2102.12452),
+#   2022: what can be read, and what is used.
+# - Vig et al.,
+#   [Investigating Gender Bias in Language Models Using Causal Mediation Analysis](https://arxiv.org/abs/2004.12265),
+#   2020, and Geiger et al.,
 #   [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021:
 #   vectors from one run put into another.
 # - The sentences, the controls and the counts are our own.
@@ -830,12 +839,12 @@ check_fooling_sentence(fooling_sentence_solution)
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017.
 #   You can now read it from the first page to the last.
-# - Elhage et al., [A Mathematical Framework for Transformer
-#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021,
-#   on the residual stream and on what heads do together.
-# - Meng et al., [Locating and Editing Factual Associations in
-#   GPT](https://arxiv.org/abs/2202.05262), 2022, which, like this lesson,
-#   changes vectors inside a model, but watches its output.
+# - Elhage et al.,
+#   [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html),
+#   2021, on the residual stream and on what heads do together.
+# - Meng et al.,
+#   [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022,
+#   which, like this lesson, changes vectors inside a model, but watches its output.
 #
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 

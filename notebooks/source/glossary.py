@@ -2,7 +2,7 @@
 # # Glossary
 #
 # The letters of this series, and then its words in alphabetical order.
-# Each entry ends with a link to a lesson in which you meet the word or what it means.
+# Each entry ends with a link to the lesson that introduces what the word stands for.
 # Links in the lessons lead to the entry itself; to get back to where you were,
 # use the tab of your lesson.
 
@@ -39,6 +39,12 @@
 # It tests whether the model takes up what the vector holds.
 # [Lesson 14](14_where_a_meaning_appears.ipynb)
 #
+# ### ALiBi
+#
+# A way to tell a model the [position](#position) of a token: a number is added to each score,
+# and it falls with the distance between query and key.
+# [Lesson 11](11_order.ipynb)
+#
 # ### attention
 #
 # A step that gives every token a new vector:
@@ -54,6 +60,11 @@
 # If it is removed, its weight goes to other tokens, so the [head](#head) usually adds more.
 # Some authors call any token with a large weight a sink.
 # [Lesson 10](10_one_real_attention_layer.ipynb)
+#
+# ### autoregressive
+#
+# A model that writes one token after another, under a [causal mask](#causal-mask).
+# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### batch
@@ -92,6 +103,11 @@
 # Also called look-ahead mask; a model with it is called autoregressive.
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 #
+# ### context vector
+#
+# Another name for the [output](#output) of attention.
+# [Lesson 0](00_start_here.ipynb)
+#
 # ### contiguous
 #
 # A tensor is contiguous if reading its entries in order means walking through memory step by step.
@@ -108,7 +124,8 @@
 #
 # Of two vectors: their [dot product](#dot-product) divided by the product of their lengths,
 # which is the cosine of the angle between them.
-# It is one if they have the same direction and zero if they are at a right angle.
+# It is one if they have the same direction, zero if they are at a right angle,
+# and minus one if their directions are opposite.
 # [Lesson 5](05_what_does_bank_mean_here.ipynb)
 #
 # ### cross-attention
@@ -116,7 +133,7 @@
 # [Attention](#attention) in which the [queries](#query) come from one text and the [keys](#key) and
 # [values](#value) from another, as in translation.
 # The table of weights need not be square.
-# Also called encoder-decoder attention; models that use it to translate are called seq2seq.
+# Also called encoder-decoder attention.
 # [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
@@ -139,13 +156,13 @@
 # How many keys share the [weight](#weight) of a query:
 # the exponential of the [entropy](#entropy) of its row.
 # It is one if a single key has all the weight and S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 #
 # ### entropy
 #
 # How spread out a row of [weights](#weight) is: minus the sum of each weight times its logarithm.
 # It is zero if one key has all the weight and log S if all keys have the same weight.
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
 # ### feature
@@ -156,13 +173,18 @@
 #
 # ### finding
 #
-# What `attnlab.clinic.diagnose` returns for a bug: its name, a sentence, the evidence,
+# What the report of `attnlab.clinic.diagnose` says about a bug: its name, a sentence, the evidence,
 # and how to repair it.
 # [Lesson 9](09_clinic.ipynb)
 #
+# ### FlashAttention
+#
+# A [fused kernel](#fused-kernel) that computes attention [tile](#tile) by tile.
+# [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
+#
 # ### FLOPs
 #
-# The number of additions and multiplications that a computation takes.
+# Floating-point operations: the additions and multiplications that a computation takes.
 # [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### fused kernel
@@ -172,11 +194,16 @@
 # [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 
 # %% [markdown]
+# ### GQA
+#
+# Short for grouped-query attention: see [grouped heads](#grouped-heads).
+# [Lesson 13](13_word_by_word_the_cache.ipynb)
+#
 # ### gradient
 #
 # The slopes of a function with a single output, usually the loss, one for each entry of a tensor.
 # They point in the direction in which the output grows fastest;
-# training changes the [parameters](#parameter) in the opposite direction.
+# training changes the [parameters](#parameter) roughly in the opposite direction.
 # [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
 #
 # ### grouped heads
@@ -226,17 +253,11 @@
 #
 # ### influence map
 #
-# A table that says how much each output moves when each input is changed.
+# A table with the length of the derivative of each output by each input:
+# how much output $i$ moves when token $j$ is changed a little.
+# Where a [mask](#mask) blocks, it is exactly zero.
 # Shape (L, L).
-# [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
-
-# %% [markdown]
-# ### Jacobian
-#
-# All partial derivatives of a function with several inputs and outputs, as a matrix.
-# For the [softmax](#softmax) of a row it says how weight $i$ moves with score $j$.
-# Shape (S, S).
-# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
+# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
 # ### kernel
@@ -252,16 +273,17 @@
 # [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
-# ### lead
+# ### KV cache
 #
-# The amount by which the best [score](#score) of a row exceeds the second best.
-# [Lesson 9](09_clinic.ipynb)
-#
+# Another name for the [cache](#cache) of keys and values.
+# [Lesson 13](13_word_by_word_the_cache.ipynb)
+
+# %% [markdown]
 # ### leak test
 #
-# A test of a [mask](#mask): change one token.
-# The outputs that may not look at it must stay the same,
-# and those that may look at it should change.
+# A test that finds out whether an output depends on a token that its [mask](#mask) should hide.
+# The [influence map](#influence-map) shows it for all pairs;
+# a simpler test replaces one token and sees which outputs change.
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
@@ -284,6 +306,12 @@
 # A multilayer perceptron: two or more matrices with a simple function between them.
 # In a [Transformer](#Transformer) it processes each token on its own.
 # [Lesson 0](00_start_here.ipynb)
+#
+# ### MQA
+#
+# Short for multi-query attention:
+# [grouped heads](#grouped-heads) of which there is a single one of keys and values.
+# [Lesson 13](13_word_by_word_the_cache.ipynb)
 
 # %% [markdown]
 # ### norm
@@ -317,7 +345,7 @@
 #
 # What happens to a number that is too large for its type: in float16,
 # bfloat16 and float32 it becomes infinite.
-# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# [Lesson 1](01_attention_is_a_soft_look_up.ipynb)
 
 # %% [markdown]
 # ### padding
@@ -340,10 +368,12 @@
 # ### position
 #
 # Where a token stands in its text.
-# Models add a vector for it to the token's vector,
-# rotate queries and keys by an angle that depends on it, or add a number to the scores.
-# These three ways are known as positional encodings, RoPE (rotary position embedding,
-# whose base is often called rope_theta) and ALiBi; a model with none of them is called NoPE.
+# A model learns of it by a positional encoding, of which there are three kinds.
+# Some add a vector to the token's vector.
+# RoPE rotates queries and keys by an angle that depends on the position;
+# its base is often called rope_theta.
+# ALiBi adds a number to the scores.
+# A model with none of them is called NoPE.
 # [Lesson 11](11_order.ipynb)
 #
 # ### prefill
@@ -357,14 +387,21 @@
 # A test of one property that an attention function is meant to have,
 # such as that its rows of weights sum to one.
 # It needs no correct version to compare with.
-# (In the literature a probe is a small model that is trained to read a property from vectors;
-# [lesson 14](14_where_a_meaning_appears.ipynb) does that.)
+# Elsewhere the word means something else: see [probing](#probing).
 # [Lesson 9](09_clinic.ipynb)
+#
+# ### probing
+#
+# Reading a property of a token, such as its meaning, from the vectors inside a model.
+# Often a small model is trained to read it, and that model is called a probe;
+# a comparison with the means of two groups of vectors needs no training.
+# [Lesson 14](14_where_a_meaning_appears.ipynb)
 #
 # ### projection
 #
-# A token's vector times a trained matrix, x @ W. Attention uses one for the [query](#query),
-# one for the [key](#key) and one for the [value](#value).
+# A vector times a trained matrix, `x @ W`.
+# A layer uses one for the [query](#query), one for the [key](#key) and one for the [value](#value),
+# and, if it has several heads, an output projection for what they return together.
 # [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
 
 # %% [markdown]
@@ -385,14 +422,19 @@
 #
 # The connection that adds the input of a step to its output,
 # so that the step only has to compute a change.
-# Shape (L, d_model).
 # [Lesson 10](10_one_real_attention_layer.ipynb)
 #
 # ### residual stream
 #
-# The vector of a token on its way through a model with [residual
-# connections](#residual-connection): each layer reads it and adds to it.
+# The vector of a token on its way through a model with
+# [residual connections](#residual-connection): each layer reads it and adds to it.
 # [Lesson 12](12_two_layers_that_look_back.ipynb)
+#
+# ### RoPE
+#
+# Short for rotary position embedding:
+# queries and keys are rotated by angles that depend on the [position](#position).
+# [Lesson 11](11_order.ipynb)
 
 # %% [markdown]
 # ### saturated
@@ -418,7 +460,7 @@
 #
 # A [mask](#mask) that lets each query look only at keys near its own position.
 # Shape (L, S).
-# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
 # ### soft lookup
 #
@@ -475,8 +517,8 @@
 # ### Transformer
 #
 # A model made of a stack of [blocks](#block), each with [attention](#attention) and an [MLP](#MLP).
-# BERT and GPT are Transformers: in BERT each token may attend to all others,
-# in GPT only to earlier ones.
+# BERT and GPT are Transformers: in BERT each token may attend to all tokens,
+# in GPT to itself and to earlier ones.
 # [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
@@ -484,7 +526,7 @@
 #
 # Attention that prefers no key: every allowed key gets the same weight,
 # which is one divided by the number of allowed keys.
-# [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# [Lesson 5](05_what_does_bank_mean_here.ipynb)
 #
 # ### uniform share
 #

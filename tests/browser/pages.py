@@ -79,12 +79,6 @@ def written(card: Locator, **names: object) -> dict[str, object]:
     return names
 
 
-def shown_weights(card: Locator) -> torch.Tensor:
-    """Return the weights that the cells of a map tell to who cannot see them."""
-    labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
-    return torch.tensor([float(one.partition("weight ")[2].split(",")[0]) for one in labels])
-
-
 def close(found: object, wanted: object, most: float) -> None:
     """Fail unless numbers of a shape differ by at most so much; NaN equals NaN."""
     found, wanted = (torch.as_tensor(one, dtype=torch.float64) for one in (found, wanted))

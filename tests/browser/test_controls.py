@@ -30,11 +30,11 @@ def look(card):
     ("kind", "role", "name", "key"),
     [
         (ScalingExplorer, "slider", None, "ArrowRight"),
-        (ScalingExplorer, "button", "d_k = 1024", "Enter"),
-        (ScalingExplorer, "button", "New draw", "Space"),
+        (CostExplorer, "button", "n = 65536", "Enter"),
+        (ScalingExplorer, "radio", "32", "ArrowRight"),
         (RowExplorer, "button", "Next ▶", "Enter"),
-        (MaskExplorer, "radio", "none", "ArrowLeft"),
-        (MaskExplorer, "button", "cat", "Space"),
+        (MaskExplorer, "radio", "none", "ArrowRight"),
+        (MaskExplorer, "slider", None, "ArrowLeft"),
         (RealHeadsExplorer, "button", "head 2", "Enter"),
         (SoftLookupExplorer, "button", "zero", "Enter"),
     ],
@@ -62,29 +62,25 @@ def test_a_button_of_steps_rests_at_the_end_and_keeps_the_focus(open_card):
     assert button.evaluate("e => e.getRootNode().activeElement === e")
 
 
-def test_a_control_is_there_where_it_means_something(open_card):
-    """The width of the window; it is told beside its slider and in the code."""
-    card = open_card(MaskExplorer(ask=False))
-    window = card.get_by_role("slider", name="width of the window")
-    assert window.is_hidden()
-    card.get_by_role("radio", name="window").check()
-    window.fill("2")
-    assert "itself and 2 before" in card.locator(".bar").inner_text()
-    assert ".tril().triu(-2).bool()  # itself and 2" in card.locator("pre").text_content()
-
-
 def test_cells_are_clicked_and_walked_with_arrows_and_put_back(open_card):
-    card = open_card(MaskExplorer(ask=False))
-    cells = card.locator("button.cell")
+    card = open_card(MaskExplorer(ask=False, padding=0, mask="causal", fill="0 after"))
+    cells, lit = card.locator("button.cell"), card.locator("input:checked")
     cells.nth(1).click()
     assert "may attend" in cells.nth(1).get_attribute("aria-label")
+    assert "“The” now sees the later word “cat”." in card.locator(".say").inner_text()
+    assert lit.evaluate_all("all => all.map(one => one.value)") == ["0 after"]  # no mask by name
     for key in ("ArrowDown", "ArrowDown", "ArrowLeft", "Enter"):
         card.page.keyboard.press(key)
     assert "blocked" in cells.nth(12).get_attribute("aria-label")
     assert "“sat”, key “The”: blocked" in card.locator(".detail").inner_text()
     assert card.locator("button.cell[tabindex='0']").count() == 1
-    card.get_by_role("button", name="Reset").click()
+    card.get_by_role("radio", name="both").check()  # begins without cells flipped by hand
     assert "blocked" in cells.nth(1).get_attribute("aria-label")
+    card.get_by_role("radio", name="score 0").check()
+    card.get_by_role("slider").press("End")
+    card.get_by_role("button", name="Reset").click()  # the state of the call
+    assert lit.evaluate_all("all => all.map(one => one.value)") == ["causal", "0 after"]
+    assert card.get_by_role("slider").get_attribute("aria-valuetext") == "0"
 
 
 def test_a_cell_picks_its_row(open_card):
@@ -97,9 +93,9 @@ def test_a_cell_picks_its_row(open_card):
 def test_pointing_previews_and_a_click_keeps(open_card):
     card = open_card(ScalingExplorer(ask=False, d_k=1024))
     curve, title, said = (card.locator(name) for name in ("svg.pickable", "h3", ".say"))
-    place = {"x": 0.15 * curve.first.bounding_box()["width"], "y": 20}
-    wanted = ((curve.first.hover, "d_k = 1,"), (title.hover, "d_k = 1024,"))
-    for act, words in (*wanted, (curve.first.click, "d_k = 1,"), (title.hover, "d_k = 1,")):
+    place = {"x": 0.15 * curve.last.bounding_box()["width"], "y": 20}
+    wanted = ((curve.last.hover, "d_k = 4,"), (title.hover, "d_k = 1,024,"))
+    for act, words in (*wanted, (curve.last.click, "d_k = 4,"), (title.hover, "d_k = 4,")):
         act(**({"position": place} if act != title.hover else {}))
         assert said.inner_text().startswith(words)
     card = open_card(RealHeadsExplorer(ask=False))
@@ -120,8 +116,8 @@ def test_a_prediction_comes_first(open_card):
         card.page.keyboard.press("ArrowRight")
         card.page.keyboard.press("Tab")
     assert look(card) == start
-    gate.get_by_role("button", name="flatter").press("Enter")
-    assert "You predicted: flatter" in gate.inner_text()
+    gate.get_by_role("button", name="only d_k").press("Enter")
+    assert "You predicted: only d_k" in gate.inner_text()
     assert gate.evaluate("gate => gate.contains(gate.getRootNode().activeElement)")
     assert not veiled.evaluate("e => e.inert || getComputedStyle(e).filter !== 'none'")
 
@@ -131,7 +127,12 @@ def test_a_prediction_comes_first(open_card):
     [
         (RowExplorer, "1.000", ("button", "4 exp"), ("button", "6 ÷ sum")),
         (RotaryExplorer, "all of them", ("radio", "1,000,000"), ("radio", "10")),
-        (MaskExplorer, "“The” (row 0)", ("button", "cat"), ("button", "The")),
+        (
+            MaskExplorer,
+            "score −∞, then weight 0",
+            ("radio", "weight 0"),
+            ("radio", "score −∞, then weight 0"),
+        ),
     ],
 )
 def test_a_prediction_is_settled_where_its_answer_is_seen(open_card, kind, guess, before, last):

@@ -37,15 +37,15 @@ def test_nothing_is_left_when_an_explorer_is_taken_away(open_cards):
 
 def test_texts_of_the_learner_are_texts(open_cards, tab):
     evil = ["</script>", "<!--<script>", "<b>x</b>", "${1}`\\", "</SCRIPT "]
-    explorer = MaskExplorer(evil, ask=False, padding=[0])
-    [card] = open_cards([explorer])
-    assert card.locator(".main tbody th").all_inner_texts() == [word.strip() for word in evil]
-    assert card.locator(".say").inner_text() == explorer.say()
+    view = HeadView([torch.eye(5)[None, None]], evil, ask=False)
+    [card] = open_cards([view])
+    assert card.locator(".arcs button").all_inner_texts() == [word.strip() for word in evil]
+    assert card.locator(".say").inner_text() == view.say()
     assert tab.problems == []
 
 
 def test_a_state_that_cannot_be_shown_gets_a_sentence_and_the_picture(tab, tmp_path):
-    html = ScalingExplorer(ask=False).to_html().replace('"d_k":4', '"d_k":"<b>"')
+    html = ScalingExplorer(ask=False).to_html().replace('"d_k":16', '"d_k":"<b>"')
     host = tab.show(tmp_path, html).locator(".attnlab-explorer")
     assert "cannot show its state" in host.get_by_role("alert").inner_text()
     assert host.locator("img").is_visible()
@@ -91,7 +91,7 @@ def outputs(monkeypatch):
     monkeypatch.setattr(Explorer, "_picture", lambda self: b"")
     monkeypatch.setattr(bundle, "_stored", set())
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
-    made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=[0])]
+    made = [ScalingExplorer(ask=False), MaskExplorer(ask=False), MaskExplorer(padding=1)]
     return made, [explorer._repr_mimebundle_()["text/html"] for explorer in made]
 
 

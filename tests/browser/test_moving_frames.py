@@ -4,7 +4,7 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 from tests.browser.pages import FilePage, barriers
 from tools.publish import slides
 from tools.publish.live_figures import payload_of
@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
         patch.setenv("ATTNLAB_STATIC", "1")
         output = new_output("execute_result", figure._repr_mimebundle_(), execution_count=1)
     cells = [new_markdown_cell("# 0 · Made up\n\nWords."), new_code_cell("f", outputs=[output])]
-    notebook, frames = folder / "00_made_up.ipynb", {output.data["text/html"]: payload_of(figure)}
+    notebook, frames = folder / "00_made_up.ipynb", {figure.facts()["key"]: payload_of(figure)}
     write(new_notebook(cells=cells), notebook)
     pages.write_site(folder / "moving", [notebook], frames=lambda path: frames)
     pages.write_site(folder / "still", [notebook])

@@ -11,7 +11,6 @@ from attnlab.explorers import (
     CostExplorer,
     CrossExplorer,
     HeadsExplorer,
-    PeekExplorer,
     RowExplorer,
     ScalingExplorer,
 )
@@ -19,11 +18,10 @@ from attnlab.explorers.frame.controls import Choice, Slider, controls_of
 from tests.browser.pages import close
 
 STATES = [
-    ScalingExplorer(ask=False, d_k=1024, seed=1),
-    ScalingExplorer(ask=False, d_k=64, divisor="d_k"),
+    ScalingExplorer(ask=False, d_k=1024),
+    ScalingExplorer(ask=False, d_k=64, rate=32.0, entries=32),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
-    PeekExplorer(ask=False, causal=False, step=50),
     HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
     CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
@@ -94,10 +92,21 @@ def check_curves(shown, panel, values, explorer):
         share = (scale(torch.tensor(line, dtype=torch.float64)) - first) / (last - first)
         heights = grid[0] + (grid[-1] - grid[0]) * share
         assert points[1::2] == pytest.approx(heights.tolist(), abs=0.6)
-        assert drawn["now"] == points[2 * at]
+        assert drawn["now"] == pytest.approx(points[2 * at], abs=0.01)
     read_out = shown.locator("svg.pickable").get_attribute("aria-label")
     told = [float(one.rpartition(" ")[2]) for one in read_out.split("; ")]
     assert told == pytest.approx([line[at] for line in lines], rel=0.006)
+
+
+def check_crowds(shown, panel, values, _explorer):
+    """A dot for each query, whose area is the length of its gradient."""
+    radii = numbers(read(shown.locator("circle"), "dot => dot.r.baseVal.value"))
+    areas = [9 * length / panel.loud for length in numbers(values["lengths"])]
+    assert [radius**2 for radius in radii] == pytest.approx(areas, rel=1e-3, abs=1e-6)
+    names = [line.name for line in panel.lines]
+    assert shown.locator(".legend").all_inner_texts() == names
+    labels = read(shown.locator(".crowd"), "crowd => crowd.ariaLabel")
+    assert labels == [f"{one}: {told}" for one, told in zip(names, values["told"], strict=True)]
 
 
 def check_table(shown, _panel, values, _explorer):

@@ -3,6 +3,7 @@
 Each of their scripts does some mathematics in the browser, so each has a test here.
 """
 
+import itertools
 import random
 
 import pytest
@@ -24,9 +25,10 @@ from attnlab.explorers import (
 from attnlab.explorers.frame import bundle
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
-from attnlab.explorers.masks import FILLS, KINDS
+from attnlab.explorers.masks import FILLS, KINDS, X, blocked_weights, scores_of
+from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
-from tests.browser.pages import close, shades, shown_weights, written
+from tests.browser.pages import close, shades, written
 
 
 def open_each(open_cards, made):
@@ -52,90 +54,147 @@ LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
 # --- the mathematics that ships -------------------------------------------------------------------
 
 ASK_MATHS = """([key, cases]) => {
-    const {allowedCells, maskedRow, dot} = attnlabModules[key];
-    return cases.map(([n, state, scores]) => {
-        const numbers = scores.map(row => row.map(Number)), allowed = allowedCells(state, n);
-        return [allowed, numbers.map((row, i) =>
-            maskedRow(row, allowed[i], state.fill).weights.map(String)),
-            String(dot(numbers[0], numbers[n - 1]))];
+    const {allowedCells, blockedRow, influenceMap, scoresOf} = attnlabModules[key];
+    const numbers = rows => rows.map(row => row.map(Number));
+    const words = rows => rows.map(row => row.map(String));
+    return cases.map(({state, scores, vectors}) => {
+        const allowed = allowedCells(state, scores.length);
+        return [allowed,
+            words(numbers(scores).map((row, i) => blockedRow(row, allowed[i], state.fill))),
+            words(scoresOf(vectors)), words(influenceMap(vectors, allowed, state.fill))];
     });
 }"""
 WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
-EXPLORERS = {n: MaskExplorer(["word"] * n, ask=False) for n in range(2, 7)}
 ODD = [float("inf"), float("-inf"), float("nan"), 1e30, -1e30, 3e38, 0.0, 88.0, -745.0]
 
 
-def drawn_case(rng):
-    """Return an explorer of masks in a state, with scores of which some are extreme."""
-    n, spread = rng.randint(2, 6), rng.choice([0.1, 1, 30, 1000])
-    odd = 0.3 if rng.random() < 0.3 else 0
-    explorer = EXPLORERS[n]
-    explorer.mask, explorer.fill = rng.choice(KINDS), rng.choice([*FILLS])
-    explorer.window = rng.randint(1, 6)
-    explorer.padding, *cells = ([rng.randrange(n) for _ in range(rng.randint(0, 5))] for _ in "123")
-    explorer.toggled = [*zip(*cells, strict=False)]
+def drawn_case(rng, explorer):
+    """Return the state of an explorer of masks, scores of which some are extreme, and vectors."""
+    spread, odd = rng.choice([0.1, 1, 30, 1000]), 0.3 if rng.random() < 0.3 else 0
+    with explorer.hold_trait_notifications():
+        explorer.mask, explorer.fill = rng.choice(KINDS), rng.choice([*FILLS])
+        explorer.padding = rng.randrange(6)
+        explorer.toggled = [
+            (rng.randrange(6), rng.randrange(6)) for _ in range(rng.choice([0, 0, 3, 12]))
+        ]
     one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
-    scores = [[one() for _ in range(n)] for _ in range(n)]
-    explorer.scores = torch.tensor(scores, dtype=torch.float64)
-    return explorer
+    scores = torch.tensor([[one() for _ in range(6)] for _ in range(6)], dtype=torch.float64)
+    size = rng.randint(1, 4)
+    vectors = [[rng.gauss(0, 1) for _ in range(size)] for _ in range(6 - explorer.padding)]
+    vectors = torch.tensor([[0] * size] * explorer.padding + vectors, dtype=torch.float64)
+    return explorer.state(), explorer.result.mask, scores, vectors
 
 
 def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
-    [card] = open_cards([MaskExplorer()])
-    rng, cases, wanted = random.Random(0), [], []
-    for explorer in (drawn_case(rng) for _ in range(300)):
-        scores = [[WORDS.get(str(x), repr(x)) for x in row] for row in explorer.scores.tolist()]
-        cases.append([len(scores), explorer.state(), scores])
-        product = explorer.scores[0] @ explorer.scores[-1]
-        wanted.append((explorer.result.mask, explorer.result.weights, product))
+    explorer, rng = MaskExplorer(ask=False), random.Random(0)
+    [card] = open_cards([explorer])
+    drawn, cases = [drawn_case(rng, explorer) for _ in range(200)], []
+    for state, _, scores, vectors in drawn:
+        texts = [[WORDS.get(str(x), repr(x)) for x in row] for row in scores.tolist()]
+        cases.append({"state": state, "scores": texts, "vectors": vectors.tolist()})
     answers = card.page.evaluate(ASK_MATHS, [bundle.key_of("maths"), cases])
-    for found, (mask, weights, product) in zip(answers, wanted, strict=True):
-        assert torch.equal(torch.tensor(found[0]), mask)
-        close([[float(x) for x in row] for row in found[1]], weights, 1e-6)
-        found = torch.tensor(float(found[2]), dtype=torch.float64)
-        torch.testing.assert_close(found, product, equal_nan=True)
-    assert sum(int(weights.isnan().all(-1).sum()) for _, weights, _ in wanted) > 50
+    empty = 0
+    for found, (state, mask, scores, vectors) in zip(answers, drawn, strict=True):
+        allowed, weights, products, influence = found
+        fill = state["fill"]
+        assert torch.equal(torch.tensor(allowed), mask)
+        wanted = blocked_weights(scores, mask, fill)
+        close(numbers(weights), wanted, 1e-6)
+        close(numbers(products), scores_of(vectors), 1e-9)
+
+        def attend(x, mask=mask, fill=fill):
+            return blocked_weights(scores_of(x), mask, fill) @ x
+
+        close(numbers(influence), influence_map(attend, vectors), 1e-9)
+        empty += int(wanted.isnan().all(-1).sum())
+    assert empty > 30
+
+
+def numbers(rows):
+    return [[float(one) for one in row] for row in rows]
 
 
 # --- masks ----------------------------------------------------------------------------------------
 
+
+def mine(scores, mask):
+    """Return what a learner's own function may give."""
+    return attention_weights(scores, attn_mask=mask)
+
+
 MASKS = [
-    {"mask": "window", "window": 2, "padding": [2], "toggled": [(0, 3), (5, 5)]},
-    {"padding": [0]},
-    {"padding": [0, 1], "fill": "-1e9"},
-    {"padding": [0], "fill": "attnlab", "toggled": [(4, 5)]},
-    {"padding": [1], "fill": "0"},
-    {"padding": [0], "fill": "0 after"},
-    {"function": lambda s, mask: attention_weights(s, attn_mask=mask), "padding": [0]},
+    {},
+    {"fill": "0 after"},
+    {"fill": "0", "padding": 1},
+    {"fill": "-1e9", "mask": "causal", "toggled": [(0, 0), (2, 4)]},
+    {"fill": "-inf and 0", "padding": 2, "toggled": [(0, 3), (5, 5)]},
+    {"fill": "divide again", "padding": 0},
+    {"mask": "none", "padding": 5},
+    {"function": mine},
 ]
 
 
 def test_masks(open_cards):
-    """The grid shows the weights; a look tells a blocked cell, a leak and NaN apart."""
+    """Three grids: a look tells a blocked cell, a leak and NaN apart; numbers are read out."""
     for explorer, card in open_each(open_cards, [MaskExplorer(ask=False, **one) for one in MASKS]):
+        shown, tokens = explorer._shown(), explorer.tokens
         assert card.locator(".say").inner_text() == explorer.say()
-        mask, weights = explorer._shown().mask.flatten(), explorer._shown().weights.flatten()
-        close(shown_weights(card), weights, 0.0051)
-        looks = read(card.locator("button.cell"), "e => e.classList[1] ?? ''")
-        plain = [
-            "" if m else "leak" if w else "blocked" for m, w in zip(mask, weights, strict=True)
-        ]
-        wanted = ["nan" if w != w else one for w, one in zip(weights, plain, strict=True)]
-        assert [look.replace("zero", "") for look in looks] == wanted
-        row = explorer._shown().weights[2].tolist()  # on its way from the scores
-        steps = read(card.locator(".side td .cell"), "e => e.textContent.replace('−', '-')")
-        assert [float(one) for one in steps[-6:]] == pytest.approx(row, abs=0.0051, nan_ok=True)
-        wrong = card.locator("td.sum", has_text="✗")
-        assert wrong.count() == card.locator("td.sum .bad").count()
-        assert card.locator(".say.bad").count() == (wrong.count() > 0)
-        if not explorer.function:
-            names = written(card, n=6, scores=explorer.scores)
-            assert torch.equal(names["mask"], explorer.result.mask)
-            close(names["weights"], explorer.result.weights, 1e-6)
-            continue
-        for hidden in (False, True):  # the function is not here: the browser says that it draws
-            card.get_by_role("button", name="cat", exact=True).click()
-            assert card.locator(".note").is_hidden() == hidden
+        looks = read(
+            card.locator("td .cell"),
+            "e => [...e.classList].filter(x => x != 'cell' && x != 'zero')",
+        )
+        later = torch.ones(6, 6).triu(1).bool()
+        by_hand = {tuple(one) for one in explorer.toggled} & {
+            tuple(one) for one in (later & shown.mask).nonzero().tolist()
+        }
+        for i, j in itertools.product(range(6), range(6)):
+            may, place = bool(shown.mask[i, j]), 6 * i + j
+            assert looks[place] == ["allowed" if may else "blocked"] + ["leak"] * (
+                (i, j) in by_hand
+            )
+            for panel, values in ((1, shown.weights), (2, shown.influence)):
+                number = values[i, j]
+                wanted = ["leak"] * (number.abs() > 1e-6) if not may else []
+                if panel == 2:
+                    wanted = [] if i == j else wanted
+                    wanted = ["leak"] if (i, j) in by_hand else wanted
+                    wanted = ["blocked"] if number.abs() <= 1e-6 else wanted
+                elif not may and not wanted:
+                    wanted = ["blocked"]
+                wanted = ["nan"] if number.isnan() else wanted
+                assert looks[36 * panel + place] == wanted, (explorer, panel, i, j)
+        labels = card.locator("button.cell").evaluate_all("all => all.map(cell => cell.ariaLabel)")
+        told = [[text.split()[-1] for text in one.split(", ")[1:]] for one in labels]
+        for column, values in ((2, shown.weights), (3, shown.influence)):
+            close([float(one[column]) for one in told], values.flatten(), 0.0051)
+        assert labels[4].startswith(f"query “{tokens[0]}”, key “{tokens[4]}”: ")
+        sums = card.locator("td.sum").all_inner_texts()
+        close([float(one) for one in sums], shown.weights.sum(dim=-1), 0.0051)
+        names = written(card, x=X, mine=mine)
+        assert torch.equal(names["mask"], shown.mask)
+        close(names["weights"], shown.weights, 1e-6)
+        close(names["influence"], shown.influence, 1e-5)
+
+
+def test_the_browser_says_of_masks_what_python_says(open_cards):
+    rng, made = random.Random(1), []
+    for _ in range(60):
+        explorer = MaskExplorer(ask=False)
+        drawn_case(rng, explorer)
+        made.append(explorer)
+    for explorer, card in open_each(open_cards, made):
+        assert card.locator(".say").inner_text() == explorer.say(), explorer
+
+
+def test_a_function_that_is_not_here_leaves_the_drawing_to_the_browser(open_cards):
+    [card] = open_cards(
+        [MaskExplorer(function=lambda s, mask: attention_weights(s, attn_mask=mask))]
+    )
+    assert card.locator(".gate").count() == 0
+    cell = card.locator("button.cell").first
+    for hidden in (False, True):
+        cell.click()
+        assert card.locator(".note").is_hidden() == hidden
 
 
 # --- what all of them say and write ---------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab.clinic import diagnose
-from attnlab.clinic._causes import CAUSES
+from attnlab.clinic.causes import CAUSES
 
 E, H = 12, 3
 

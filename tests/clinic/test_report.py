@@ -3,8 +3,8 @@
 import torch
 
 from attnlab.clinic import Evidence, Finding, Gap, Report
-from attnlab.clinic._causes import CAUSES, EXPLAINS
-from attnlab.clinic._results import Results
+from attnlab.clinic.causes import CAUSES, EXPLAINS
+from attnlab.clinic.results import Results, note, unexamined, wrong
 from tools.build.sources import find_sources
 
 TABLE = Evidence("Weights:", torch.tensor([[0.25, 1.0], [float("nan"), 12345.678]]), ("a", "b"),
@@ -39,7 +39,7 @@ def test_consequences_are_folded_under_their_cause():
         Finding("remembers", "other"),
         Finding("batch-mixing", "consequence"),
     ]
-    first, second = Results(findings).arranged()
+    first, second = Results(findings=findings).arranged()
     assert (first.name, second.name) == ("softmax-axis", "remembers")
     assert [finding.name for finding in first.consequences] == ["batch-mixing"]
 
@@ -82,18 +82,16 @@ def test_what_was_not_examined_is_neither_correct_nor_wrong():
 
 def test_only_the_first_gap_of_an_examination_counts():
     results = Results()
-    results.unexamined("first", call="f(x)")
-    results.unexamined("second")
+    results.add(unexamined("first", call="f(x)"))
+    results.add(unexamined("second"))
     assert results.gap == Gap("first", "f(x)")
     assert results.notes == ["second"]
 
 
 def test_a_chart_keeps_the_first_of_a_name():
     results = Results()
-    results.found("nan", "first")
-    results.found("nan", "second")
-    results.note("sizes", "n")
-    results.note("sizes", "n")
+    for fact in (wrong("nan", "first"), wrong("nan", "second"), *[note("sizes", "n")] * 2):
+        results.add(fact)
     assert [str(finding) for finding in results.findings] == ["first"]
     assert results.notes == ["n"]
     assert results.notes[0].key == "sizes"

@@ -10,7 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnlab.display import is_static, show_figure
+from attnlab.display import show_figure
+from attnlab.display.stored import is_static
 
 SHOWN = re.compile(
     r'<figure data-number="([^"<>]+)" style="[^"]*">'
@@ -33,7 +34,7 @@ def show(fig=None, number="3.2", alt="A line.", caption="Read it."):
 @pytest.mark.parametrize("text", ["3.2", '"><script>x</script>', "a < b & c > d", 'it\'s "quoted"'])
 def test_the_html_is_a_figure_with_picture_alt_number_and_caption(text):
     shown = show(number=text, alt=text, caption=text)
-    number, alt, width, png, label, caption = SHOWN.fullmatch(shown._repr_html_()).groups()
+    number, alt, width, png, label, caption = SHOWN.fullmatch(shown.to_html()).groups()
     assert {html.unescape(one) for one in (number, alt, label, caption)} == {text}
     assert base64.b64decode(png) == shown.png
     assert repr(shown) == f"Figure {text}. {text}"

@@ -211,11 +211,11 @@ def test_an_error_is_told_and_explained(function, words):
     ("answer", "headline", "line"),
     [
         (None, "Not done yet", f"dotted {EDGE}"),
-        ("A", "Not yet correct", f"dashed {ORANGE}"),
-        ("B", "Correct", f"solid {BLUE}"),
+        (("CBA", 512), "Not yet correct", f"dashed {ORANGE}"),
+        (("BCA", 512), "Correct", f"solid {BLUE}"),
     ],
 )
 def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, line):
-    page = exercises.check_always_true(answer)._repr_html_()
+    page = exercises.check_three_logs(answer)._repr_html_()
     assert f"<b>{headline}</b>" in page
     assert f"border-left:6px {line};" in page

@@ -5,8 +5,6 @@ import torch.nn.functional as F
 
 from tests.exercises.verdicts import accepts, names
 
-MEAN, VARIANCE = 350.0, 100 * 35 / 12
-
 
 def size(x):
     return x.square().mean(dim=-1, keepdim=True).sqrt()
@@ -16,25 +14,85 @@ def normed(query, key):
     return (query / size(query)) @ (key / size(key)).mT / query.shape[-1] ** 0.5
 
 
+def both(query, key, value):
+    query, key = (x / x.shape[-1] ** 0.25 for x in (query, key))
+    return (query @ key.mT).softmax(dim=-1) @ value
+
+
+def key_alone(query, key, value):
+    return (query @ (key / key.shape[-1] ** 0.5).mT).softmax(dim=-1) @ value
+
+
+def transposed(query, key, value):
+    return (query @ key.T / query.shape[-1] ** 0.5).softmax(dim=-1) @ value
+
+
+def half_a_start(d_k):
+    w = torch.randn(2, 64, d_k) / 8
+    w[0] /= d_k**0.5
+    return w
+
+
 test_accepts = accepts({
-    "check_always_true": [lambda: " b ", "B"],
-    "check_hundred_dice": [
-        lambda c: (torch.tensor(MEAN / c), torch.tensor(VARIANCE) / c**2),
+    "check_divided_once": [
+        both,
+        key_alone,
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+        lambda q, k, v: torch.einsum(
+            "...ls,...se->...le", (q @ k.transpose(-1, -2) * q.size(-1) ** -0.5).softmax(-1), v
+        ),
     ],
-    "check_good_factor": [lambda: 10 / 1160**0.25, 1.75, lambda: torch.tensor([1.7])],
+    "check_small_start": [
+        lambda d_k: torch.randn(2, 64, d_k) / 8 / d_k**0.25,
+        half_a_start,
+        lambda d_k: (torch.randn(64, d_k) / 8, torch.randn(64, d_k) / (64 * d_k) ** 0.5),
+        lambda d_k: torch.empty(2, 64, d_k).normal_(0, (64 * d_k**0.5) ** -0.5).requires_grad_(),
+        lambda d_k: (torch.rand(2, 64, d_k) * 2 - 1) * 3**0.5 / 8 / d_k**0.25,
+    ],
+    "check_three_logs": [
+        ("BCA", 512),
+        lambda: ["bca", torch.tensor(512.0)],
+        (("B", "C", "A"), 512.0),
+        ["B, C, A", 2**9],
+    ],
     "check_normed_scores": [
         lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
         lambda q, k: normed(q.double(), k.double()),
+        lambda q, k: F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT
+        / q.shape[-1] ** 0.5,
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_always_true": {'It should be "A", "B", "C" or "D"': "AB"},
-    "check_hundred_dice": {
-        "Add up the means": lambda c: (300.0 / c, VARIANCE / c**2),
-        "a number. Return two numbers, the mean": lambda c: MEAN / c,
+    "check_divided_once": {
+        "Swap the last two with key.mT": transposed,
+        "number of features, query.shape[-1]": lambda q, k, v: (
+            (q @ k.mT / q.shape[-1] ** 0.75).softmax(dim=-1) @ v
+        ),
+        "shape (5, 7) instead of (5, 3)": lambda q, k, v: (
+            (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
+        ),
     },
-    "check_good_factor": {"1160, which is too large.": 10, "too small": 0},
+    "check_small_start": {
+        ("With d_k = 16", "times √16"): lambda d_k: torch.randn(2, 64, d_k) / 8 / d_k,
+        "a tensor of shape (2, 64, 16)": lambda d_k: torch.randn(2, d_k, 64) / 8,
+        "both matrices in one tensor": lambda d_k: 1 / d_k**0.25,
+        "with NaN or infinity": lambda d_k: torch.randn(2, 64, d_k) / 0,
+        "a spread of 0, which": lambda d_k: torch.zeros(2, 64, d_k),
+        ("With d_k = 64", "times √64"): lambda d_k: torch.randn(2, 64, d_k) / 16,
+        "makes up for the 64 features": lambda d_k: torch.randn(2, 64, d_k) / d_k**0.25,
+    },
+    "check_three_logs": {
+        "A learns at a rate of 128": ("ACB", 512),
+        "the uneven log": ("CBA", 512),
+        "the other two are exchanged": ("BAC", 32),
+        "a quarter as far as at 256": ("BCA", 128),
+        "a quarter, not a half": ("BCA", 256),
+        "must become higher, not lower": ("BCA", 32),
+        "By how much does 1 / d_k change": ("BCA", 1024),
+        "each of A, B and C once": ("BCC", 512),
+        "a string. It should be three letters": "BCA",
+    },
     "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,

@@ -5,7 +5,7 @@ import itertools
 import torch
 import torch.nn.functional as F
 
-from attnlab import causal_mask, exercises, from_hf_attention_mask, sequence_mask
+from attnlab import causal_mask, exercises, from_hf_attention_mask
 from tests.exercises.verdicts import accepts, names, refused
 
 # --- a test for leaks -----------------------------------------------------------------------------
@@ -14,7 +14,7 @@ from tests.exercises.verdicts import accepts, names, refused
 def table_of(attend, x):
     """Return which output moves with which token."""
     changed = torch.where(torch.eye(len(x)).bool()[..., None], 99.0, x)  # (token, L, E)
-    return ((attend(changed) - attend(x)).abs().amax(dim=-1) > 1e-5).mT
+    return ~((attend(changed) - attend(x)).abs().amax(dim=-1) <= 1e-5).mT
 
 
 def judged(found):
@@ -30,7 +30,7 @@ def causal_test(attend, x):
 
 def by_gradient(attend, x):
     jacobian = torch.autograd.functional.jacobian(attend, x)  # (L, E, L, E)
-    return judged(jacobian.abs().amax(dim=(1, 3)) > 0)
+    return judged(jacobian.abs().amax(dim=(1, 3)) != 0)
 
 
 def test_causal_test_must_look_at_every_cell():
@@ -40,13 +40,23 @@ def test_causal_test_must_look_at_every_cell():
         return judged(found)
 
     for cell in itertools.permutations(range(6), 2):
-        words = "output {} and token {}".format(*cell), "change every token"
+        words = "output {} and token {}".format(*cell), "look at every column"
         refused(exercises.check_causal_test, blind, *words)
 
 
-# --- masks ----------------------------------------------------------------------------------------
+def by_map(attend, x):  # as on the page
+    depends = torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) != 0
+    if depends.triu(1).any():
+        return "leaks"
+    return "correct" if depends.tril().sum() == 21 else "too tight"
 
-decoder_mask = exercises.check_decoder_mask.form.right
+
+def with_prefixes(attend, x):
+    same = [torch.allclose(attend(x)[:n], attend(x[:n])) for n in range(1, 7)]
+    return "correct" if all(same) else "leaks"
+
+
+# --- a padded batch -------------------------------------------------------------------------------
 
 
 def attend(mask_of):
@@ -96,30 +106,66 @@ def by_exp(scores, allowed):
     return exps / exps.sum(dim=-1, keepdim=True).clamp_min(1e-6)
 
 
-# --- all four -------------------------------------------------------------------------------------
+# --- all three ------------------------------------------------------------------------------------
+
+
+def with_clamp(scores, allowed):
+    top = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
+    top = top.masked_fill(top == -torch.inf, 0.0)
+    exps = (scores.masked_fill(~allowed, -torch.inf) - top).exp()
+    return exps / exps.sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+def by_index(scores, allowed):
+    scores = scores.clone()
+    scores[~allowed] = -torch.inf
+    return scores.softmax(-1)
+
 
 test_accepts = accepts({
-    "check_causal_test": [
-        by_gradient,
-        lambda attend, x: "NaN" if attend(x).isnan().any() else causal_test(attend, x),
+    "check_causal_test": [causal_test, by_gradient, by_map],
+    "check_safe_softmax": [
+        *(safe, with_clamp),
+        filled_with(-torch.inf, lambda w, m: w.masked_fill(~m, 0.0)),
+        filled_with(-torch.inf, lambda w, m: torch.where(m, w, 0.0)),
     ],
-    "check_decoder_mask": [
-        lambda n: sequence_mask(n)[:, None, None] & torch.ones(2 * [int(n.max())]).tril().bool()
-    ],
-    "check_safe_softmax": [safe],
     "check_padded_batch": [
         attend(lambda m: torch.zeros(m.shape).masked_fill(m == 0, -1e9)[:, None, None]),
+        lambda q, k, v, m: torch.stack([
+            F.scaled_dot_product_attention(*one, attn_mask=row.bool()[None])
+            for *one, row in zip(q, k, v, m, strict=True)
+        ]),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_decoder_mask": {
-        "so use lengths.max()": lambda n: sequence_mask(n)[:, None, None] & causal_mask(5),
-        "would line up the axis of the sentences": lambda n: decoder_mask(n)[:, 0],
-        "dtype torch.float32 instead of torch.bool": lambda n: decoder_mask(n).float(),
+    "check_causal_test": {
+        "Perhaps it counts the diagonal": lambda attend, x: judged(
+            table_of(attend, x) | torch.eye(6).bool().roll(1, 1)
+        ),
+        "A leak may sit in any column": lambda attend, x: (
+            "leaks" if table_of(attend, x)[:5, 5].any()
+            else "correct" if table_of(attend, x)[5].all() else "too tight"
+        ),
+        "the wrong way round": lambda attend, x: judged(table_of(attend, x).mT),
+        "NaN > 0 is False": lambda attend, x: judged(
+            torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) > 0
+        ),
+        "attend takes all 6 tokens of x at once, got 1": with_prefixes,
     },
     "check_safe_softmax": {
         "divides 0 by 0": filled_with(-torch.inf),
+        "Dividing by what is left gives 0/0": lambda s, m: (
+            (w := s.softmax(-1) * m) / w.sum(-1, keepdim=True)
+        ),
+        "all allowed weights round to 0": lambda s, m: (
+            (w := s.softmax(-1) * m) / w.sum(-1, keepdim=True).clamp(min=1e-9)
+        ),
+        ("scores near -1e10", "-1e9 is not below every score"): filled_with(
+            -1e9, lambda w, m: w * m
+        ),
+        "so the rows do not sum to 1, and blocked scores": lambda s, m: s.softmax(-1) * m,
+        "allowed.expand_as(scores)": lambda s, m: safe(s, m) + 0 * by_index(s, m).nan_to_num(),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
         "masked_fill replaces it": covered_up,
         ("Scores far from 0 break your function", "may overflow or round to 0"): by_exp,

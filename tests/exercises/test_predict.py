@@ -3,6 +3,7 @@
 import pytest
 
 from attnlab.display import folds
+from attnlab.display.stored import BUNDLE
 from attnlab.exercises import predict
 
 CHOICE = {
@@ -14,9 +15,6 @@ CHOICE = {
         {"text": "most of it", "feedback": "Yes.", "correct": True},
     ],
 }
-SLIPS = [{"value": 1, "feedback": "Half."}, {"value": 2, "tolerance": 0.25, "feedback": "Less."}]
-ANSWER = {"unit": "share", "value": 0.5, "tolerance": 0.05, "feedback": "Right.", "low": "More."}
-NUMBER = {"question": "How much?", "explanation": "A half.", "number": ANSWER | {"slips": SLIPS}}
 
 
 @pytest.fixture
@@ -31,9 +29,7 @@ def ask(monkeypatch):
 
 
 def test_the_browser_says_what_was_answered_and_a_cell_that_runs_again_asks_again(ask):
-    number, prediction = ask(NUMBER), ask()
-    number.said = {"written": "1/4", "value": 0.25}
-    assert number.answer == 0.25
+    prediction = ask()
     assert prediction.answer is None
     prediction.said = {"option": 2}
     assert prediction.answer == folds.committed["17/zebra"] == "most of it"
@@ -59,10 +55,10 @@ def test_texts_are_escaped_but_for_simple_marks(ask, text, page):
     assert prediction.to_html().count(page) == 8
 
 
-def test_a_stored_question_folds_the_answer(ask, monkeypatch):
+def test_a_stored_question_folds_the_answer_and_is_told_as_data(ask, monkeypatch):
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     data = ask()._repr_mimebundle_()
-    assert set(data) == {"text/plain", "text/html"}
+    assert set(data) == {"text/plain", "text/html", BUNDLE}
     shown, folded = data["text/html"].split("<details><summary>Show the answer</summary>")
     assert "<li>nothing</li>" in shown
     told = "✗ <b>nothing</b> A zero counts", "✓ <b>most of it</b> Yes.", "each zero counts as 1"
@@ -70,9 +66,10 @@ def test_a_stored_question_folds_the_answer(ask, monkeypatch):
         assert words in folded.split("</details>")[0]
         assert words not in shown
     assert folded.count("✗") == 1  # a wrong option without feedback is not listed
-    shown, folded = ask(NUMBER).to_html().split("<details>")
-    assert "Your number: share." in shown
-    assert "✓ <b>0.5</b> Right." in folded
+    facts = data[BUNDLE]
+    assert (facts["kind"], facts["question"]) == ("prediction", CHOICE["question"])
+    assert [option["correct"] for option in facts["options"]] == [False, False, True]
+    assert "<p>You said <b>{said}</b>.</p><details open>" in facts["answered"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +77,7 @@ def test_a_stored_question_folds_the_answer(ask, monkeypatch):
     [
         ({"key": 3}, TypeError, "key must be a string, got int 3"),
         ({"key": " "}, ValueError, "key must not be empty"),
-        ({"key": "00/nothing-of-the-kind"}, ValueError, "00_.*toml has no prediction 'nothing-of"),
+        ({"key": "00/nothing-of-the-kind"}, ValueError, "00_.*toml has no question 'nothing-of"),
         ({"key": "00/x", "ask": 1}, TypeError, "ask must be True or False, got int 1"),
     ],
 )

@@ -12,7 +12,9 @@ from attnlab import explorers
 from attnlab.explorers import Explorer
 
 KINDS = [
-    getattr(explorers, name) for name in explorers.__all__ if name not in ("Explorer", "HeadView")
+    getattr(explorers, name)
+    for name in explorers.__all__
+    if name.endswith("Explorer") and name != "Explorer"
 ]
 NUMBER = re.compile(r"(?<![\w.])(−?\d+(?:,\d{3})*(?:\.\d+)?)(?: ([KMGT]iB|[MGT])\b|(%))?")
 UNITS = {"": 1, "%": 0.01, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -51,42 +51,103 @@ def bank(explorer: Explorer) -> Truth:
     )
 
 
-def mask_of(explorer: Explorer) -> tuple[Tensor, list[str], list[int]]:
-    """Return the mask, its lines of PyTorch and its empty rows."""
-    n, code = len(explorer.tokens), explorer.data["words"]["code"]
-    back = torch.arange(n)[:, None] - torch.arange(n)
-    width = {"none": n, "causal": n, "window": explorer.window}[explorer.mask]
-    may = (back < width) & ((back >= 0) | (explorer.mask == "none"))
-    lines = [code[explorer.mask].format(first=1 - width, reach="")]
-    if explorer.padding:
-        may[:, list(explorer.padding)] = False
-        lines.append(code["padding"].format(padding=", ".join(map(str, explorer.padding))))
-    if explorer.toggled:
-        rows, columns = zip(*explorer.toggled, strict=True)
-        may[rows, columns] ^= True
-        lines.append(code["toggled"].format(rows=str(rows)[1:-1], columns=str(columns)[1:-1]))
-    return may, lines, (~may.any(-1)).nonzero().flatten().tolist()
-
-
 def masks(explorer: Explorer) -> Truth:
-    n, fill, (may, lines, empty) = len(explorer.tokens), explorer.fill, mask_of(explorer)
-    scores = explorer.scores.double()
-    weights = scores.masked_fill(~may, 0 if fill == "0" else -torch.inf).softmax(-1)
-    weights = weights if fill != "0 after" else scores.softmax(-1) * may
-    weights[empty] = {"-inf": torch.nan, "-1e9": 1 / n, "0": 1 / n}.get(fill, 0)
-    named = empty * (len(empty) < n)  # or all
-    numbers = [*named, *[0, 0] * (fill != "-1e9")] if empty else [1]
-    if fill.startswith("0") and not may.all():
-        kept = (weights * may).sum(-1)
-        named = [int(kept.argmin())]
-        numbers = {"0": [0, 1, *named, 1 - kept.min()], "0 after": [*named, kept.min()]}[fill]
+    """Weights by the rules of the lesson, the influence by torch.func, and what is said of both."""
+    pads, kind, fill, told = (
+        explorer.padding,
+        explorer.mask,
+        explorer.fill,
+        explorer.data["words"],
+    )
+    vectors = torch.cat([torch.zeros(pads, 5), table("the_cat_sat_on_the_mat.csv")[: 6 - pads]])
+    may = torch.ones(6, 6).bool()
+    if kind in ("causal", "both"):
+        may &= may.tril()
+    if kind in ("padding", "both"):
+        may &= torch.arange(6) >= pads
+    for i, j in explorer.toggled:
+        may[i, j] ^= True
+
+    def weights_of(z: Tensor) -> Tensor:
+        scores = z @ z.mT / 5**0.5
+        if fill in ("-1e9", "0"):
+            return torch.where(may, scores, float(fill)).softmax(-1)
+        if fill in ("0 after", "divide again"):
+            kept = torch.where(may, scores.softmax(-1), 0)
+            return kept if fill == "0 after" else kept / kept.sum(-1, keepdim=True)
+        shares = torch.where(may, scores, -torch.inf).softmax(-1)
+        return shares if fill == "-inf" else torch.where(may, shares, 0)
+
+    weights = weights_of(vectors.double())
+    influence = torch.autograd.functional.jacobian(
+        lambda z: weights_of(z) @ z, vectors.double()
+    ).norm(dim=(1, 3))
+    empty, apart = (~may.any(-1)).nonzero().flatten().tolist(), ~torch.eye(6).bool()
+    leaks, opened = int((influence.gt(1e-6) & ~may & apart).sum()), []
+    if kind in ("causal", "both"):
+        opened = [(i, j) for i, j in explorer.toggled if j > i and may[i, j]]
+    tokens = ["<pad>"] * pads + SENTENCE[: 6 - pads]
+    said = [f"“{tokens[i]}” now sees the later" for i, _ in opened[:1]]
+    numbers: list[float] = [len(opened) - 1] * (len(opened) > 2)
+    taken = [weights[5, :pads].sum() * may[5, :pads].any()] if pads else []
+    taken = [share for share in taken if share]
+    rows = (
+        [empty[0], empty[-1]]
+        if len(empty) > 2 and empty[-1] - empty[0] == len(empty) - 1
+        else empty
+    )
+    rows = rows * (len(empty) < 6)
+    open_rows = [i for i in range(6) if i not in empty]
+    if may.all():
+        said += ["Every output depends on all six tokens."]
+        numbers += taken
+        assert (influence[apart] > 0.01).all()
+    elif fill == "0":
+        kept = (weights * ~may).sum(-1)
+        numbers += [0, max(kept[open_rows] if open_rows else kept)] + [leaks] * (leaks > 0)
+        assert leaks == (~may & apart).sum()
+    elif fill == "0 after":
+        sums = weights.sum(-1)
+        least = min(open_rows, key=lambda i: round(sums[i].item(), 8), default=None)
+        short = [least, sums[least]] if open_rows else []
+        numbers += [0] + [leaks] * (leaks > 0) + short
+        said += [f"“{tokens[least]}” (row"] * bool(open_rows)
+        assert (weights[~may] == 0).all()
+    elif not empty:
+        said += ["nfluence map is the mask", "every row adds up to 1."]
+        numbers += [1, *taken]
+        assert not leaks
+        assert (influence[may & apart] > 0.01).all()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(6).double())
+    elif fill in ("-inf", "divide again"):
+        said += ["the whole gradient is NaN."]
+        numbers += [*rows, 0, 0, 0]
+        assert influence.isnan().all()
+    elif fill == "-1e9":
+        said += ["an average over all six tokens"]
+        numbers += rows
+        torch.testing.assert_close(weights[empty], torch.full_like(weights[empty], 1 / 6))
+    else:
+        said += ["nfluence map is the mask", "gives 0."]
+        numbers += [1, 0]
+        assert not leaks
+    # a token hidden from itself: the map is the mask elsewhere
+    itself = bool((influence.gt(1e-6) & ~may).diagonal().any())
+    if any("nfluence map" in one for one in said):
+        said += ["Off the diagonal, the"] * itself + ["The influence"] * (not itself)
+    code = told["code"]
+    mask = code[kind].format(padding=pads)
+    lines = [code["start"].format(padding=pads, words=6 - pads, sentence="", mask=mask)]
+    if explorer.toggled:
+        sides = [str(side)[1:-1] for side in zip(*explorer.toggled, strict=True)]
+        lines.append(code["toggled"].format(rows=sides[0], columns=sides[1]))
     return Truth(
-        {"weights": weights, "mask": may, "empty_rows": empty},
+        {"weights": weights, "influence": influence, "mask": may, "empty_rows": empty},
         numbers,
-        said=[f"“{explorer.tokens[i]}” (row {i})" for i in named],
-        code="\n".join([*lines, explorer.data["words"]["code"][fill]]),
-        given={"n": n, "scores": explorer.scores},
-        made={"weights": weights},
+        said=said,
+        code="\n".join([*lines, code["rules"][fill], code["end"]]),
+        given={"x": table("the_cat_sat_on_the_mat.csv").double()},
+        made={"weights": weights, "influence": influence},
     )
 
 

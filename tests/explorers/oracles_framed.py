@@ -81,74 +81,77 @@ def row(explorer: Explorer) -> Truth:
     )
 
 
-DIVISORS = {"1": lambda d_k: 1, "sqrt(d_k)": math.sqrt, "d_k": float, "sqrt(d_model)": lambda _: 32}
+DIVISORS = {"1": lambda _: 1, "sqrt(d_k)": math.sqrt, "d_k": float}
+RATES = [2.0**power for power in range(-5, 10, 2)]
 
 
 @remember
-def measured(d_k: int, divisor: str) -> list[float]:
-    """Return variance, effective keys, and median, mean and share of short gradients."""
-    stream = torch.Generator().manual_seed(7)
-    sizes = (400, d_k, 1), (400, 16, d_k), (400, 16, 1)
-    query, key, value = (torch.randn(size, generator=stream).double() for size in sizes)
-    query.requires_grad_()
-    scores = key @ query / DIVISORS[divisor](d_k)
-    weights = scores.softmax(dim=1)
-    lengths = torch.autograd.grad((weights * value).sum(), query)[0].flatten(1).norm(dim=1)
-    dead = (lengths < lengths.mean() / 1000).double().mean()
-    spread = [keys_used(weights.mT), lengths.median(), lengths.mean()]
-    return [one.item() for one in (scores.var(), *spread, dead)]
+def raced(entries: int, d_k: int) -> Tensor:
+    """Return accuracies, (3 divisors, 8 rates)."""
+    rows = [one for one in rows_of("scaling_race.csv") if one["optimizer"] == "SGD"]
+    kind = str(entries), str(d_k)
+    found = {
+        (one["divisor"], float(one["learning_rate"])): float(one["accuracy"])
+        for one in rows
+        if (one["entries"], one["d_k"]) == kind
+    }
+    assert len(found) == 24
+    rows = [[found[name, rate] for rate in RATES] for name in DIVISORS]
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@remember
+def loudness(entries: int, d_k: int) -> Tensor:
+    """Return the lengths of the gradients of 100 queries, (3, 100), by hand."""
+    stream = torch.Generator().manual_seed(0)
+    names = torch.randn(32, 64, dtype=torch.float64, generator=stream)
+    stream.manual_seed(0)
+    query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=stream) / 8)
+    who = torch.rand(100, 32, generator=stream).argsort(dim=-1)[:, :entries]
+    value = torch.eye(16).double()[torch.randint(16, (100, entries), generator=stream)]
+    keys, found = key[who], []
+    for number in (one(d_k) for one in DIVISORS.values()):
+        p = torch.einsum("ne,nse->ns", query[who[:, 0]], keys).div(number).softmax(dim=-1)
+        error = torch.einsum("ns,nsv->nv", p, value) - value[:, 0]
+        slope = torch.einsum("nv,nsv->ns", 2 * error, value)  # of the loss, by weight
+        slope = p * (slope - (p * slope).sum(dim=-1, keepdim=True)) / number  # by raw score
+        found.append(torch.einsum("ns,nse->ne", slope, keys).norm(dim=-1))
+    return torch.stack(found)
 
 
 def scaling(explorer: Explorer) -> Truth:
-    d_k, divisor = explorer.d_k, explorer.divisor
-    number = DIVISORS[divisor](d_k)
-    query, key = drawn(explorer.seed, 2, 6, 1024).double()
-    scores = query[:, :d_k] @ key[:, :d_k].T
-    raw, divided = scores.softmax(-1), (scores / number).softmax(-1)
-    spread, keys, *lengths, dead = measured(d_k, divisor)
-    all_keys, all_medians = zip(*(measured(d_k, one)[1:3] for one in DIVISORS), strict=True)
-    written = [number] * divisor.startswith("sqrt")
+    d_k, entries, place = explorer.d_k, explorer.entries, RATES.index(explorer.rate)
+    table, lengths = raced(entries, d_k), loudness(entries, d_k)
+    here, best = table[:, place], table.amax(dim=1)
+    rates = [RATES[row.tolist().index(row.max())] for row in table]
+    reach, could = ((one.round(decimals=2) >= 0.9).tolist() for one in (here, best))
+    name = ["not divided", "√d_k", "d_k"]
+    if any(reach):
+        listing = " and ".join(one for one, met in zip(name, reach, strict=True) if met)
+        said = [f"Here {listing} reach"]
+    else:
+        said = ["Here nobody reaches" if any(could) else "Nobody reaches 0.9 at any rate."]
+    said += ["another rate"] * (reach != could) + ["would not"] * (any(could) and not all(could))
+    rate = explorer.rate
+    written = [1, 1 / rate] if rate < 1 else [rate]
+    bests = [
+        [most, *([1, 1 / one] if one < 1 else [one])] for most, one in zip(best, rates, strict=True)
+    ]
+    half = [(one.sort().values.flip(0).cumsum(0) < one.sum() / 2).sum() + 1 for one in lengths]
+    typical = [one.median() for one in lengths]
+    told = zip([max(one, 0.001) for one in typical], half, strict=True)
+    names, who = drawn(1, 32, 64), torch.arange(8).repeat(3, 1)
+    w = drawn(2, 2, 64, d_k) / 8
+    scores = (names @ w[0]) @ (names @ w[1]).T / d_k**0.5
     return Truth(
-        {"raw": raw, "divided": divided},
-        [d_k, *written, spread, keys, 16, *lengths, *[dead] * (dead >= 0.05)],
-        {"raw.cells": raw, "divided.cells": divided, "bad": not 1 / 1.5 <= spread <= 1.5},
-        {"raw.under": [keys_used(raw), 6], "divided.under": [number, keys_used(divided), 6]},
-        {"keys": all_keys, "gradients": all_medians},
-        said=["sharp" if spread > 1.5 else "flat"] * (not 1 / 1.5 <= spread <= 1.5),
-        given={"query": query, "key": key},
-        made={"raw": raw, "divided": divided},
-    )
-
-
-# --- lesson 3 -------------------------------------------------------------------------------------
-
-
-@remember
-def losses(causal: bool, step: int) -> Tensor:
-    """Return (2, 4): given the whole sentence and given the words so far, of four runs."""
-    rows = rows_of("peek_at_the_future.csv")
-    rows = [one for one in rows if (one["causal"], one["step"]) == (f"{causal:d}", f"{step}")]
-    assert len(rows) == 4
-    return torch.tensor([[float(one[n]) for one in rows] for n in ("training", "use")]).double()
-
-
-def peek(explorer: Explorer) -> Truth:
-    runs = [losses(one, explorer.step) for one in (False, True)]  # without the mask, and with it
-    best, guessing = -sum(p * math.log(p) for p in (0.6, 0.3, 0.1)), math.log(8)
-    (whole, so_far), other = (
-        runs[explorer.causal].mean(dim=1),
-        runs[not explorer.causal].mean(dim=1),
-    )
-    lost = explorer.step > 0 and bool(so_far > guessing + 0.05)
-    board = [(o.mean(), o.min(), o.max()) for what in zip(*runs, strict=True) for o in what]
-    return Truth(
-        {"whole_sentence": runs[explorer.causal][0], "words_so_far": runs[explorer.causal][1]}
-        | {"best_possible": best, "guessing": guessing},
-        [explorer.step, whole, so_far, other[0], other[1]]
-        + [best] * bool(whole < best - 0.05)
-        + [guessing] * lost,
-        reads={"board.body": itertools.chain(*board)},
-        curves={"curves": [so_far, whole]},
+        {"accuracy": here, "best": best, "best_rates": tuple(rates), "lengths": lengths},
+        [d_k, *written, entries, *here, 0.9, *itertools.chain(*bests)],
+        {"rates.values": table, "bad": not any(reach)},
+        {"crowds.told": [one for pair in told for one in (*pair, 100)]},
+        {"rates": here, "sizes": here},
+        said=said,
+        given={"names": names, "w": w, "who": who},
+        made={"weights": scores[:1, :8].repeat(3, 1).softmax(dim=-1)},
     )
 
 

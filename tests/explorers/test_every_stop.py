@@ -36,11 +36,7 @@ STOPS = {  # of what takes more values than a slider has, and of what has too ma
         "layer": (0, 1, 4, 6),
         "head": ("mean", 7),
     },
-    ex.MaskExplorer: {
-        "window": (1, 2, 10),
-        "padding": [(), (0,), (0, 1, 2), range(6)],
-        "toggled": [(), ((2, 0), (5, 1))],
-    },
+    ex.MaskExplorer: {"toggled": [(), ((1, 3), (2, 4), (5, 5))]},
     ex.OrderExplorer: {
         "order": [range(6), (5, 4, 3, 2, 1, 0), (4, 5, 2, 3, 0, 1), (4, 1, 2, 3, 0, 5)]
     },

@@ -15,6 +15,7 @@ from PIL import Image
 
 from attnlab import explorers as ex
 from attnlab import palette
+from attnlab.display.stored import BUNDLE
 from attnlab.explorers.frame import bundle
 from attnlab.explorers.frame.controls import Slider, flag, near_one_of, one_of
 from tests.explorers.common import KINDS, at
@@ -81,8 +82,8 @@ def test_every_state_refuses_nonsense(kind):
 
 
 def test_repr_names_what_is_changed_and_makes_the_same_again():
-    explorer = ex.MaskExplorer(ask=False, padding=[2, 0], toggled=[[1, 3]])
-    assert repr(explorer) == "MaskExplorer(ask=False, padding=(0, 2), toggled=((1, 3),))"
+    explorer = ex.MaskExplorer(ask=False, padding=2, toggled=[[1, 3]])
+    assert repr(explorer) == "MaskExplorer(ask=False, padding=2, toggled=((1, 3),))"
     assert eval(repr(explorer), vars(ex)).to_html() == explorer.to_html()
 
 
@@ -94,11 +95,10 @@ REFUSED = [  # an explorer, what it is given, and words of its sentence
     (ex.BankExplorer, {"moved": [("river", NAN, 1)]}, "within ±3.5 across and ±2.5 up, got nan"),
     (ex.BankExplorer, {"moved": [["x" * 10_000, 0, 0]]}, r"of river, .*, got 'xxx.*\.\.\."),
     (ex.CostExplorer, {"d_model": 0}, "must be one of 256, 512, 1024, 4096, got 0"),
-    (ex.MaskExplorer, {"tokens": ["a"]}, "tokens must be 2 to 10 words, got 1"),
-    (ex.MaskExplorer, {"tokens": [1, 2]}, "tokens must be words, got 1"),
-    (ex.MaskExplorer, {"tokens": ["x" * 1000, "b"]}, "1 to 12 letters, got 'xxx"),
-    (ex.MaskExplorer, {"padding": [6]}, "padding must hold positions 0 to 5, got 6"),
-    (ex.MaskExplorer, {"padding": ["The"]}, "padding must hold integers, got 'The'"),
+    (ex.MaskExplorer, {"padding": 6}, "padding must be one of 0, 1, 2, 3, 4, 5, got 6"),
+    (ex.MaskExplorer, {"padding": [1]}, r"padding must be one of .*, got \[1\]"),
+    (ex.MaskExplorer, {"toggled": [(0, 6)]}, "toggled must hold positions 0 to 5, got 6"),
+    (ex.MaskExplorer, {"toggled": [("The", 1)]}, r"toggled must hold integers, got \('The', 1\)"),
     (ex.MaskExplorer, {"toggled": [(1, 2, 3)]}, r"toggled must hold \(query, key\) pairs"),
     (ex.MaskExplorer, {"windows": 3}, "MaskExplorer has no 'windows'; there is ask, fill"),
     (ex.OrderExplorer, {"order": [0, 1, 2, 3, 4, 4]}, "each of 0 to 5 once, as integers"),
@@ -142,7 +142,7 @@ def test_controls_describe_themselves_after_those_of_the_base_class():
             return {"say": "", "code": "", "bad": False}
 
     controls = Probe().data["controls"]
-    assert [one.get("name") for one in controls] == ["d_k", "divisor", "seed", "many", "named"]
+    assert [one.get("name") for one in controls] == ["d_k", "rate", "entries", "many", "named"]
     told = [(one["texts"], one["presets"]) for one in controls[3:]]
     assert told == [(["0.5", "2"], [[2.0, "two"]]), (["one", "two"], [[2, "two"]])]
 
@@ -151,23 +151,24 @@ def test_controls_describe_themselves_after_those_of_the_base_class():
 
 
 def test_the_bundle_is_live_in_jupyter_and_holds_every_script_once_when_it_is_stored(monkeypatch):
-    made = [ex.ScalingExplorer(), ex.MaskExplorer(), ex.MaskExplorer(padding=[1])]
+    made = [ex.ScalingExplorer(), ex.MaskExplorer(), ex.MaskExplorer(padding=1)]
     monkeypatch.delenv("ATTNLAB_STATIC", raising=False)
-    assert set(made[1]._repr_mimebundle_()) == {VIEW, "text/html", "text/plain"}
+    assert set(made[1]._repr_mimebundle_()) == {VIEW, BUNDLE, "text/html", "text/plain"}
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     bundles = [explorer._repr_mimebundle_() for explorer in made]
-    assert [set(bundle) for bundle in bundles] == [{"text/html", "text/plain"}] * 3
+    assert [set(bundle) for bundle in bundles] == [{BUNDLE, "text/html", "text/plain"}] * 3
     marks = [f'"{bundle.key_of(name)}"] ??=' for name in ("base", "declared", "masks")]
     found = [[mark in bundle["text/html"] for mark in marks] for bundle in bundles]
     assert found == [[True, True, False], [False, False, True], [False, False, False]]
 
 
 def test_a_page_is_escaped_and_its_numbers_are_json():
-    explorer = ex.MaskExplorer(["</script>", "<!--"], padding=[0])
-    page = explorer.to_html(library=False)
-    assert "“&lt;/script&gt;” (row 0)" in page
+    evil = ["</script>", "<!--"]
+    view = ex.HeadView([torch.full((1, 1, 2, 2), 0.5)], evil)
+    page = view.to_html(library=False)
+    assert "“&lt;/script&gt;”" in page
     (block,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
-    assert json.loads(block)["data"]["tokens"] == ["</script>", "<!--"]
+    assert str(evil)[1:-1] in str(json.loads(block)["data"])
     assert "<" not in block
 
 

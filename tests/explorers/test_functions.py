@@ -1,23 +1,34 @@
-"""The learner's own function draws the weights: what is said of it, and its errors."""
+"""The learner's own function draws weights and influence: what is said of it, and its errors."""
 
 import math
 
 import pytest
+import torch
 
 from attnlab.explorers import MaskExplorer
+from tests.explorers.oracles_computed import masks
+from tests.explorers.test_every_stop import assert_true
 
 
 def mine(scores, mask):
     return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
 
 
+def erased(scores, mask):
+    return scores.softmax(dim=-1) * mask
+
+
+GOOD = "every row with an open cell adds up to 1, and no blocked cell has any weight or influence."
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (mine, "Drawn by mine: every row with an open key sums to 1, and no blocked key gets"),
-        (lambda scores, mask: scores.softmax(-1), "“The” (row 0) gives weight to blocked keys"),
-        (lambda scores, mask: scores * math.nan, "(row 0) is NaN; “cat” (row 1) is NaN; “sat”"),
+        (mine, f"Drawn by mine: {GOOD}"),
+        (lambda scores, mask: scores.softmax(-1), "“The” (row 0) gives weight to blocked cells"),
+        (lambda scores, mask: scores * math.nan, "(row 0) is NaN; “cat” (row 1) is NaN; the grad"),
         (lambda scores, mask: 0.6 * mine(scores, mask), "“The” (row 0) adds up to 0.60; “cat”"),
+        (erased, "“The” (row 0) adds up to 0.21; “cat” (row 1) adds up to 0.45; 15 blocked cells"),
         (lambda scores, mask: scores[0], "must return weights (6, 6), got (6,)"),
         (lambda scores, mask: scores.tolist(), "must return a torch.Tensor, got list"),
         (lambda scores, mask: (scores, scores), "weights alone, got a tuple of 2"),
@@ -28,7 +39,7 @@ def mine(scores, mask):
     ],
 )
 def test_the_editor_of_masks_draws_a_function_and_says_what_is_wrong(function, said):
-    explorer = MaskExplorer(function=mine)
+    explorer = MaskExplorer(function=mine, mask="causal", padding=0)
     before = explorer.answer["drawn"]
     explorer.function = function
     assert said in explorer.say()
@@ -46,18 +57,51 @@ def test_a_function_is_asked_once_for_each_state_and_cannot_spoil_it():
         mask[:] = True
         return scores.fill_(1 / 6)
 
-    explorer = MaskExplorer(function=spoiling)
+    explorer = MaskExplorer(function=spoiling, mask="causal", padding=0)
     with explorer.hold_trait_notifications():
-        explorer.mask, explorer.padding = "causal", [0]
+        explorer.mask, explorer.padding = "both", 1
     assert calls == [21, 15]
-    assert "(row 0) may attend to nothing but still gives weight" in explorer.say()
+    assert "(row 0) has no open cell but gives weight" in explorer.say()
     assert explorer.result.weights[0].isnan().all()  # what torch says stays
 
 
-def test_two_to_ten_tokens_are_drawn_and_no_window_is_wider():
-    for count in (2, 10):
-        explorer = MaskExplorer([f"word{i}" for i in range(count)], window=10)
-        assert explorer.result.weights.shape == (count, count)
-        (window,) = (one for one in explorer.data["controls"] if one.get("name") == "window")
-        assert window["values"] == [*range(1, count + 1)]
-        assert explorer.figure()
+def test_with_a_function_no_question_comes_first_and_no_control_does_nothing():
+    data = MaskExplorer(function=mine).data
+    assert data["question"] is None
+    assert [one.get("name", one.get("text")) for one in data["controls"] if one["kind"]] == [
+        *("padding", "mask", "Reset")
+    ]
+
+
+def test_reset_goes_back_to_the_state_of_the_call():
+    called = {"padding": 2, "mask": "padding", "fill": "0", "toggled": [[0, 2]]}
+    explorer = MaskExplorer(**called)
+    explorer.padding, explorer.toggled = 5, ()
+    (reset,) = (one for one in explorer.data["controls"] if one.get("text") == "Reset")
+    assert reset["sets"] == called
+
+
+def test_a_leak_made_by_hand_is_named():
+    explorer = MaskExplorer(mask="causal", padding=0, toggled=[(0, 2)])
+    assert explorer.say().startswith("“The” now sees the later word “sat”. The influence map is")
+    explorer.toggled = [(0, 2), (1, 3), (2, 5)]
+    assert "“sat”. 2 other cells show the future as well. The infl" in explorer.say()
+    explorer.mask = "none"  # nothing is later than allowed
+    assert "now sees" not in explorer.say()
+
+
+def test_any_cells_flipped_by_hand_leave_every_sentence_true():
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(most):
+        return int(torch.randint(most, (1,), generator=generator))
+
+    explorer = MaskExplorer(ask=False)
+    values = explorer.frame_values()
+    for _ in range(120):
+        cells = [(draw(6), draw(6)) for _ in range(1 + draw(4))]
+        with explorer.hold_trait_notifications():
+            for name in ("padding", "mask", "fill"):
+                setattr(explorer, name, values[name][draw(len(values[name]))])
+            explorer.toggled = cells
+        assert_true(explorer, masks(explorer))

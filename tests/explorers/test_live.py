@@ -13,7 +13,8 @@ import pytest
 import torch
 from PIL import Image
 
-from attnlab.display import STYLE_FILE
+from attnlab.display.setup import STYLE_FILE
+from attnlab.display.stored import BUNDLE
 from attnlab.explorers.live import PAUSE, live
 from attnlab.plotting import plot_attention
 
@@ -93,7 +94,7 @@ def test_what_the_browser_sets_is_drawn_and_told_with_its_place():
 
 def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
     drawn, cells = [], [7]
-    monkeypatch.setattr("attnlab.explorers.live.cells_run", lambda: cells[0])
+    monkeypatch.setattr("attnlab.display.ipython.cells_run", lambda: cells[0])
     widget = live(lambda fig, d_k: drawn.append(d_k), d_k=STOPS)
     for stop in (4, 1, 4):
         widget.controls["d_k"].value = stop
@@ -221,7 +222,7 @@ def test_a_running_notebook_gets_the_widget_and_a_stored_one_html_and_text(monke
     assert running["application/vnd.jupyter.widget-view+json"]["model_id"] == widget.model_id
     monkeypatch.setenv("ATTNLAB_STATIC", "1")
     stored = {"text/html": widget.to_html(), "text/plain": "live(draw_line, d_k=1, causal=False)"}
-    assert widget._repr_mimebundle_() == stored
+    assert widget._repr_mimebundle_() == {**stored, BUNDLE: widget.facts()}
     assert running | stored == running
 
 

@@ -13,7 +13,6 @@ from attnlab import (
     sequence_mask,
     sliding_window_mask,
     to_additive_mask,
-    to_key_padding_mask,
 )
 from tests.helper.common import INF, assert_refused
 
@@ -65,7 +64,6 @@ DRAWINGS = [
     (lambda: from_hf_attention_mask(torch.tensor([[1, 0, 1], [0, 0, 1]])), "x.x/..x"),
     (lambda: from_hf_attention_mask(torch.tensor([[1.0, 0.0]])), "x."),
     (lambda: from_hf_attention_mask(torch.tensor([[True, False]])), "x."),
-    (lambda: to_key_padding_mask(torch.tensor([[[[True, False]]], [[[True, True]]]])), ".x/.."),
 ]
 
 
@@ -78,7 +76,6 @@ def test_shapes_broadcast_over_heads_and_queries():
     given = torch.zeros(2, 5, dtype=torch.bool)
     assert from_key_padding_mask(given).shape == (2, 1, 1, 5)
     assert from_hf_attention_mask(given).shape == (2, 1, 1, 5)
-    assert to_key_padding_mask(given[:, None, None]).shape == (2, 5)
     assert combine_masks(causal_mask(5), given[:, None, None]).shape == (2, 1, 5, 5)
 
 
@@ -145,9 +142,6 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: from_key_padding_mask(SQUARE.int()), TypeError, r"key_.* \(True = padding\), got tor"),
     (lambda: from_key_padding_mask([True]), TypeError, r"key_padding_mask must be a torch.Tensor"),
     (lambda: from_key_padding_mask(SQUARE[0]), ValueError, r"key_.* \(N, S\), .*; give one row pe"),
-    (lambda: to_key_padding_mask(FOUR), ValueError, r"attn_mask .* \(N, 1, 1, S\) .*; no such"),
-    (lambda: to_key_padding_mask(FOUR.mT[:, :1]), ValueError, r"attn_mask .* got \(2, 1, 5, 1\)"),
-    (lambda: to_key_padding_mask(FOUR.int()), TypeError, r"attn_mask must be a bool tensor"),
     (lambda: to_additive_mask(SQUARE.float()), TypeError, r"attn_mask must be a bool tensor"),
     (lambda: to_additive_mask(SQUARE, torch.int64), TypeError, r"dtype must be .* got torch.int64"),
     (lambda: from_hf_attention_mask(torch.ones(7)), ValueError, r"attention_mask .* \(N, S\), got"),

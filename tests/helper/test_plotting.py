@@ -18,7 +18,7 @@ from PIL import Image
 from syrupy.extensions.image import PNGImageSnapshotExtension
 
 from attnlab import _labels, causal_mask
-from attnlab.display import STYLE_FILE
+from attnlab.display.setup import STYLE_FILE
 from attnlab.palette import luminance
 from attnlab.plotting import plot_attention, plot_heads, plot_mask, plot_scores, plot_sweep
 

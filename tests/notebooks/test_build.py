@@ -73,6 +73,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(source, source.parent)
 
 
+LUCKY = 'import os\nos.environ.get("MKL_CBWR")'  # as if a result hung on the processor
 WRONG = 'check_f = print\n\n# %% tags=["solution"]\ncheck_f("f: not yet correct. Why?")'
 
 
@@ -159,15 +160,17 @@ def test_a_failing_lesson_stays_as_it_was_and_the_others_are_built(
         "03_dead": ("import os; os._exit(1)", "Kernel died"),
         "04_once": ("x = []\n\n# %%\nx.append(1)\nx", "run again alone, gives another"),
         "05_wrong": (WRONG, "its check: f: not yet correct. Why?"),
-        "06_slow": ("import threading; threading.Event().wait()", "A cell timed out"),
+        "06_lucky": (LUCKY, "with ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE, gives another"),
+        "07_slow": ("import threading; threading.Event().wait()", "A cell timed out"),
     }
+    monkeypatch.delenv("MKL_CBWR", raising=False)
     *sources, slow = [tmp_path / f"{name}.py" for name in lessons]
     for source in [*sources, slow]:
         source.write_text(f"# %%\n{lessons[source.stem][0]}\n")
         source.with_suffix(".ipynb").write_text("as it was")
-    assert build_all(sources, tmp_path) == ["02_bad", "03_dead", "04_once", "05_wrong"]
+    assert build_all(sources, tmp_path) == ["02_bad", "03_dead", "04_once", "05_wrong", "06_lucky"]
     monkeypatch.setattr(build_notebooks, "LIMIT", 1)
-    assert build_all([slow], tmp_path) == ["06_slow"]
+    assert build_all([slow], tmp_path) == ["07_slow"]
     said = capfd.readouterr()
     assert "01_good.ipynb" in said.out
     assert "without encryption" not in said.err

@@ -7,13 +7,13 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tools.build.sources import KERNELSPEC, fold
+from tools.build.sources import BUNDLE, KERNELSPEC, fold
 from tools.check.lint import __main__, lint
 from tools.check.lint.numbers import numbers_in
 
 NAME = "03_masks.ipynb"
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
-FIGURE = '<figure data-number="{}"><img alt="{}" src="{}"><figcaption>{}</figcaption></figure>'
+FIGURE = '<figure><img alt="{}" src="{}"><figcaption>{}</figcaption></figure>'
 PICTURE = "data:image/png;base64," + "0x7f/home/2026/" * 20
 
 
@@ -35,8 +35,9 @@ def shown(plain="", **data):
 
 def figure(number="3.1", alt="A table.", caption="Read along a row."):
     """Return a numbered figure."""
-    html = FIGURE.format(number, alt, PICTURE, caption)
-    return shown(f"Figure {number}. {caption}", html=html)
+    output = shown(f"Figure {number}. {caption}", html=FIGURE.format(alt, PICTURE, caption))
+    output.data[BUNDLE] = {"kind": "figure", "number": number, "alt": alt, "caption": caption}
+    return output
 
 
 def error():
@@ -44,12 +45,12 @@ def error():
     return new_output("error", ename="ValueError", evalue="no", traceback=["no"])
 
 
-QUESTIONS = """[which-one]
+QUESTIONS = """[question.which-one]
 question = "Which?"
 explanation = "{}"
-[[which-one.options]]
+[[question.which-one.options]]
 text = "a"
-[[which-one.options]]
+[[question.which-one.options]]
 text = "b"
 correct = true
 
@@ -66,17 +67,25 @@ def answer(key="03/which-one"):
     return code(f"%%answer {key}\nx = 3")
 
 
+def telling(text, key):
+    """Return a cell that tells an answer, as it is stored."""
+    return fold(new_markdown_cell(text, metadata={"answers": key}))
+
+
 def good_cells():
     """Return the cells of a lesson without a fault, with all that a rule might mistake for one."""
     exercise = code("def shift(x):\n    pass", tags=["exercise"])
     solution = fold(code("def shift_solution(x):\n    return x", tags=["solution"]))
     links = "[site](https://example.org/) `[there](nowhere.md)`"
+    long = f"# {'A long heading ' * 8}\n\n{'| a long row ' * 8}|\n{'|---' * 8}|\n\n{'x' * 120}"
     svg = '<svg xmlns="http://www.w3.org/2000/svg"></svg><figure>free</figure>'
     return [
         new_markdown_cell("# 3 · Masks: who may look at whom\n\nFirst told in 2017."),
-        new_markdown_cell(links),
+        over("So it goes" + " on" * 22 + ".", "So it goes"),
+        new_markdown_cell(f"{links}\n\n{long}\n\nA fixed\u00a0space, a &lt; b &minus; c."),
         asked(),
         answer(),
+        telling("It is b.", "03/which-one"),
         code("f", figure(), shown("(0.5, 2.13)", html=svg)),
         code("f", printed("section 3.2.1, width 2026, 30x40, and/or")),
         code("1 / 0", error(), tags=["raises-exception"]),
@@ -96,11 +105,16 @@ def store(folder, cells, name=NAME, questions=None, proofs="", **metadata):
     notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC, **metadata})
     path = folder / name
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
-    beside = {f"predictions/{path.stem}.toml": questions, f"proofs/{path.stem}.py": proofs}
+    beside = {f"texts/{path.stem}.toml": questions, f"proofs/{path.stem}.py": proofs}
     for file, text in beside.items():
         (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text(text, encoding="utf-8")
     return path
+
+
+def over(text, words):
+    """Return a cell with a sentence over a slide."""
+    return new_markdown_cell(text, metadata={"above": words})
 
 
 TITLE = new_markdown_cell("# 3 · Masks")
@@ -111,6 +125,14 @@ FAULTS = [
     ("known_tags", code(tags=["nbval-ignore-output"]), "is unknown"),
     ("known_tags", code("# NBVAL_IGNORE_OUTPUT\nx = 1"), "switches a check off"),
     ("teacher_notes", new_markdown_cell("<summary>For teachers: time</summary>45"), "teacher"),
+    ("clean_prose", new_markdown_cell("So. <!--above-->It is."), "holds a comment"),
+    ("clean_prose", new_markdown_cell("It&ZeroWidthSpace; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("It\u2060 is."), "invisible character, U+2060"),
+    ("clean_prose", new_markdown_cell("It&#8203; is."), "character, U+200B"),
+    ("clean_prose", new_markdown_cell("and so on " * 20), "the line is too long"),
+    ("slide_sentences", over("It is so. More.", "It is"), "above='It is' needs three words"),
+    ("slide_sentences", over("It is so. More.", "It is not"), "begins with 'It is not'"),
+    ("slide_sentences", over("So it goes" + " on" * 23 + ".", "So it goes"), "at most, got 26"),
     ("leaks", code("warn()", printed("careful", "stderr")), "a warning"),
     ("leaks", code("f", shown("<function f at 0x7f3a10>")), "the address of an object"),
     ("leaks", code("f", printed("/home/ada/attnlab\n")), "a path of one machine"),
@@ -121,10 +143,17 @@ FAULTS = [
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
     ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
     ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
+    ("told_answers", telling("So.", "03/which-one"), "write no answers="),
+    ("told_answers", lambda cells: cells.insert(5, new_markdown_cell("So.")), 'answers="03/which'),
+    (
+        "told_answers",
+        lambda cells: cells.insert(5, telling("So.\n\n## More", "03/which-one")),
+        "a heading stands in a cell that is folded",
+    ),
     ("predictions", asked("03/which"), "do not hold '03/which'"),
     ("predictions", asked(), "has been asked before"),
     ("predictions", answer("03/which"), "which no cell before it asks"),
-    ("predictions", lambda cells: cells.pop(2), "no cell asks the prediction '03/which-one'"),
+    ("predictions", lambda cells: cells.pop(3), "no cell asks the prediction '03/which-one'"),
     ("solutions", lambda cells: cells[-4].update(source="x = 3"), "defines shift_solution"),
     ("prose_numbers", new_markdown_cell("It is 0.36."), "the number 0.36 is in no assert"),
     ("prose_numbers", {"questions": QUESTIONS.format("It is 0.36.")}, "the number 0.36"),
@@ -142,6 +171,12 @@ def test_a_fault_is_found(tmp_path, rule, fault, words):
         files = fault
     found = lint(store(tmp_path, cells, **files))
     assert words in " ".join(finding.text for finding in found if finding.rule == rule)
+
+
+def test_a_line_that_is_too_long_is_quoted_for_its_place(tmp_path):
+    path = store(tmp_path, [new_markdown_cell("Short.\n" + "and so on " * 20)])
+    (found,) = [one for one in lint(path) if one.rule == "clean_prose"]
+    assert found.quote.startswith("and so on and")
 
 
 # --- numbers in the text --------------------------------------------------------------------------
@@ -265,5 +300,5 @@ def test_the_command_says_that_all_is_clean_or_what_it_cannot_read(tmp_path, com
     assert command() == (0, ["The notebooks are clean."])
     store(tmp_path, good_cells(), proofs="# %% after: cell-30\nassert x == 3\n")
     assert command()[0] == "03_masks.py:1: no cell has the name 'cell-30'."
-    store(tmp_path, good_cells(), questions="[which-one\n")
+    store(tmp_path, good_cells(), questions="[question.which-one\n")
     assert re.match(r"03_masks.toml: .*line 1", command()[0])

@@ -11,13 +11,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
+import torch
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from nbval.plugin import IPyNbFile
 from PIL import Image, ImageDraw
 
+from attnlab.display import show_figure
 from attnlab.explorers.frame import bundle
+from attnlab.plotting import plot_attention
 from tools.build.notebooks import execute, finish, without_library
 from tools.build.sources import KERNELSPEC, ROOT, find_notebooks, join_streams
 from tools.check.compare import compare_outputs
@@ -91,6 +95,72 @@ SAME = {
     "a hair in JSON": ([page(curve=[1.0, 0.25])], [page(curve=[1.0003, 0.2501])]),
     "the count of a cell": ([error("boom")], [error("boom", "Cell In[], line 1")]),
 }
+
+
+PAIRS = Path(__file__).with_name("pairs")  # the same figures of two instruction sets
+
+
+def stored_picture(name):
+    return shown("image/png", base64.b64encode((PAIRS / f"{name}.png").read_bytes()).decode())
+
+
+def drawn(ax):
+    """Return a figure as a notebook stores it, and close it."""
+    png = show_figure(ax, "1.1", alt="A figure.", caption="It shows something.").png
+    return shown("image/png", base64.b64encode(png).decode())
+
+
+def heatmap(**changed):
+    weights = torch.tensor([[0.5, 0.25, 0.25], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4]])
+    weights[1, 2] = changed.pop("weight", 0.2)
+    return drawn(plot_attention(weights, **{"keys": ["a", "b", "c"], **changed}))
+
+
+def curve(height=1.0, **look):
+    _, ax = plt.subplots(figsize=(5, 3))
+    ax.plot([0, 1, 2, 3], [0, height, 0.4 * height, 0.5], **look)
+    return drawn(ax)
+
+
+SEEN = {  # two pictures of which a person says that something has changed
+    "a weight of 0.05": (heatmap, {"weight": 0.25}),
+    "the same without its number": (heatmap, {"annotate": False, "weight": 0.25}),
+    "a label": (heatmap, {"keys": ["a", "b", "d"]}),
+    "a label that is missing": (heatmap, {"keys": ["a", "b", ""]}),
+    "a title": (heatmap, {"title": "weights"}),
+    "a line that has moved": (curve, {"height": 0.97}),
+    "another colour": (curve, {"color": "C1"}),
+    "a dashed line": (curve, {"linestyle": "--"}),
+    "a thicker line": (curve, {"linewidth": 6}),
+}
+
+
+@pytest.mark.parametrize(("draw", "changes"), SEEN.values(), ids=SEEN)
+def test_a_change_that_a_person_sees_is_seen(draw, changes):
+    kept = {name: value for name, value in changes.items() if name == "annotate"}
+    assert "a picture differs" in compare_outputs([draw(**kept)], [draw(**changes)])
+
+
+@pytest.mark.parametrize("name", ["dashes", "curves"])
+def test_pictures_that_another_processor_draws_are_the_same_to_the_eye(name):
+    here, elsewhere = (stored_picture(f"{name}_{place}") for place in ("here", "elsewhere"))
+    assert here != elsewhere
+    assert compare_outputs([here], [elsewhere]) is None
+    assert compare_outputs([elsewhere], [here]) is None
+
+
+def test_dots_that_another_processor_puts_in_other_places_are_seen():
+    places = [stored_picture(f"swarm_{place}") for place in ("here", "elsewhere")]
+    assert "a picture differs" in compare_outputs(places[:1], places[1:])
+
+
+def test_which_values_frames_share_does_not_count_but_what_they_show():
+    def frames(pool, places):
+        return [page(parts=["say", "row"], pool=pool, frames=places)]
+
+    stored = frames(["a", [0.25], [0.25]], [[0, 1], [0, 2]])
+    assert compare_outputs(stored, frames(["a", [0.2501]], [[0, 1], [0, 1]])) is None
+    assert "JSON.frames[1][1]" in compare_outputs(stored, frames(["a", [0.25]], [[0, 1], [0, 0]]))
 
 
 @pytest.mark.parametrize(("stored", "fresh", "words"), DIFFERENT.values(), ids=DIFFERENT)

@@ -14,7 +14,7 @@ from tools.build.sources import find_notebooks, read_notebook
 from tools.publish import colab
 
 ADDRESS = "https://example.org/attnlab-0.1.0-py3-none-any.whl"
-LESSONS = {path.name: read_notebook(path) for path in find_notebooks()}
+LESSONS = {path.name: path for path in find_notebooks()}
 
 
 def host(folder: Path, *lacking: str) -> Path:
@@ -69,7 +69,7 @@ def test_on_a_machine_like_colabs_the_first_cell_installs_attnlab_and_what_is_mi
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_copy_is_its_lesson_after_a_first_cell_and_does_not_speak_of_make(name):
-    lesson = LESSONS[name].cells
+    lesson = read_notebook(LESSONS[name]).cells
     cells = colab.colab_copy(LESSONS[name], ADDRESS).cells
     first, others = cells[: -len(lesson)], cells[-len(lesson) :]
     assert [f"--no-deps {ADDRESS}" in cell.source for cell in first] == [True] * (

@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import nbformat
-import pytest
 import yaml
 from nbformat.sign import NotebookNotary
 from packaging.requirements import Requirement
@@ -64,11 +63,3 @@ def test_git_and_ruff_leave_alone_what_make_writes():
     ignored = set((ROOT / ".gitignore").read_text().splitlines())
     assert {REPORT.name, *(f"{folder}/" for folder in folders)} <= ignored
     assert folders <= set(SETTINGS["tool"]["ruff"]["extend-exclude"])
-
-
-@pytest.mark.parametrize(
-    "name", ["pyproject.toml", "environment.yml", "Makefile", "postBuild", ".ci/run"]
-)
-def test_no_package_index_is_named(name):
-    """The user decides where packages come from."""
-    assert not re.search(r"https?://", (ROOT / name).read_text())

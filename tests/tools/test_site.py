@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import io
 import re
 
@@ -12,11 +13,12 @@ from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tools.build.sources import find_notebooks, fold, read_notebook
+from tools.build.sources import BUNDLE, find_notebooks, fold
+from tools.publish.editions import edition
 from tools.publish.site import pages
 from tools.publish.site.html import FORMULA, Prose, SiteError, rewrite, to_mathml
 from tools.publish.site.search import sections_of
-from tools.publish.student import student_copy
+from tools.publish.student import leave_out
 
 FIRST, SECOND, WORDS = "00_start_here", "01_attention_is_a_soft_look_up", "glossary"
 TITLE = """# 0 · Start
@@ -25,8 +27,8 @@ A blurb with $d_k$.
 
 **You need:** nothing.
 
-**Time:** 5 minutes. <!-- constants: 5 -->"""
-PROSE = f"""## In `torch`, $d_k$ too <!-- constants: 2 -->
+**Time:** 5 minutes."""
+PROSE = f"""## In `torch`, $d_k$ too
 
 Go [on]({SECOND}.ipynb#Two-words-2), [up](#Three), [out](https://example.org/a_b), or to a
 [word]({WORDS}.ipynb#softmax). Here `$x$` costs.
@@ -67,12 +69,20 @@ def figure(number, alt):
     Image.new("RGBA", (300, 30), (0, 0, 0, 0)).save(buffer, format="PNG")
     source = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
     caption = f"<figcaption><b>Figure {number}.</b> C</figcaption>"
-    return shown(
-        text_html=f'<figure data-number="{number}"><img alt="{alt}" src="{source}">{caption}'
-        "</figure>"
-    )
+    output = shown(text_html=f'<figure><img alt="{alt}" src="{source}">{caption}</figure>')
+    output.data[BUNDLE] = {
+        "kind": "figure",
+        "number": number,
+        "alt": html.unescape(alt),
+        "caption": "C",
+    }
+    return output
 
 
+FACTS = {"kind": "prediction", "key": "00/key", "ask": True, "question": "$Q$?"}
+OPTIONS = [{"text": "$a$", "feedback": "", "correct": True}]
+QUESTION = shown(text_html="<div>QUESTION</div>")
+QUESTION.data[BUNDLE] = {**FACTS, "options": OPTIONS, "explanation": "So </script>."}
 OUTPUTS = (
     printed("one\n\n\n  two"),
     new_output("error", ename="E", evalue="v", traceback=["Cell In[1]", "E: <v>"]),
@@ -87,7 +97,7 @@ LESSONS = {
         new_markdown_cell(PROSE),
         code("a = 1\n\n\nb < 2", *OUTPUTS),
         fold(code("SOLVED()", printed("praise."), tags=["solution"])),
-        code('predict("00/key")', shown(text_html="<p>QUESTION</p>"), hidden=True),
+        code('predict("00/key")', QUESTION, hidden=True),
         code("plot()", figure("0.2", "one &lt;"), figure("0.1", "two")),
         new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
     ],
@@ -197,7 +207,6 @@ def test_every_kind_of_output_is_shown(first):
     assert (picture["alt"], picture["src"]) == ("<Figure>", "data:image/png;base64,AAAA")
     assert cell.strong.get_text() == "bold"
     assert first.select_one(".scroll > table")
-    assert "constants" not in str(first.main)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +260,7 @@ def test_nobody_is_told_to_run_a_cell_where_nothing_runs():
     orders = re.compile(r"Shift \+ Enter|[Rr]un (the next|that|this) cell|package is missing")
     prose = Prose(lambda href: href)
     for path in find_notebooks():
-        cells = pages.to_read(student_copy(read_notebook(path), {"teacher"})).cells
+        cells = leave_out(edition(path, "site"), {"teacher"}).cells
         said = [prose.to_html(cell.source) for cell in cells if cell.cell_type == "markdown"]
         assert orders.search(" ".join(" ".join(said).split())) is None, path.stem
 

@@ -11,10 +11,11 @@ from nbformat import write
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
 
+from attnlab.explorers import live
 from attnlab.explorers.frame.base import COLOURS
-from attnlab.explorers.live import live
-from tools.build.sources import KERNELSPEC
-from tools.publish.frames import LIVE, frames_of, moving, pair
+from tools.build.sources import KERNELSPEC, read_notebook
+from tools.publish import frames
+from tools.publish.frames import frames_of, moving
 from tools.publish.live_figures import (
     MOST_FRAMES,
     all_frames,
@@ -26,6 +27,12 @@ from tools.publish.live_figures import (
 from tools.publish.site.html import SiteError
 
 CALLS = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def keep_elsewhere(tmp_path, monkeypatch):
+    """Keep no frames of these tests where those of the lessons are."""
+    monkeypatch.setattr(frames, "KEPT", tmp_path / "kept")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +58,7 @@ def test_a_sweep_finds_every_figure_and_its_faults(text, complaint):
 
 
 LESSON = """
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 heights = [1, 2]
 
 
@@ -79,9 +86,9 @@ def stored(figure, monkeypatch):
     return lambda: new_output("execute_result", figure._repr_mimebundle_(), execution_count=1)
 
 
-def write_lesson(folder, source, output):
+def write_lesson(folder, source, output, *later):
     path = folder / "00_made_up.ipynb"
-    cells = [new_code_cell(source, outputs=[output])]
+    cells = [new_code_cell(source, outputs=[output]), *map(new_code_cell, later)]
     write(new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), path)
     return path
 
@@ -119,22 +126,53 @@ def test_a_moving_figure_holds_the_still_one_and_rewritten_sentences(figure):
     assert [one for one in pool if "HIGH" in str(one)] == ["<B>HIGH</B>"]
 
 
-def test_a_lesson_is_executed_for_its_frames(tmp_path, figure, stored):
-    path = write_lesson(tmp_path, LESSON, stored())
+def test_a_lesson_is_executed_for_its_frames_as_far_as_the_last_of_them(tmp_path, figure, stored):
+    path = write_lesson(tmp_path, LESSON, stored(), "1 / 0")
     before = path.read_text()
-    ((html, frames),) = frames_of(path).items()
-    assert html.startswith(LIVE)
-    assert frames == json.loads(json.dumps(payload_of(figure)))
+    ((key, made),) = frames_of(path).items()
+    assert key == figure.facts()["key"]
+    assert made == json.loads(json.dumps(payload_of(figure)))
     assert path.read_text() == before
 
 
-def test_another_figure_than_the_stored_one_is_refused(figure, stored):
-    first = stored()
-    html = first.data["text/html"]
-    assert pair("x.ipynb", [first], [stored()], {html: {"a": 1}}) == {html: {"a": 1}}
-    with pytest.raises(SiteError, match=r"x\.ipynb moves a live figure after it has shown it"):
-        pair("x.ipynb", [first], [first], {})
+def test_frames_are_made_anew_only_if_what_they_depend_on_has_changed(
+    tmp_path, stored, monkeypatch
+):
+    runs = []
+    run = lambda lesson, path: runs.append(1) or {"html": {"frames": len(runs)}}  # noqa: E731
+    monkeypatch.setattr(frames, "execute_for_frames", run)
+    path = write_lesson(tmp_path, LESSON, stored(), "later = 1")
+    first = frames_of(path)
+    write_lesson(tmp_path, LESSON, stored(), "later = 2")  # after the figure
+    assert frames_of(path) == first
+    write_lesson(tmp_path, f"more = 1\n{LESSON}", stored())
+    assert frames_of(path) == {"html": {"frames": 2}}
+    (tmp_path / "a.csv").write_text("1")
+    monkeypatch.setattr(frames, "ROOT", tmp_path)
+    monkeypatch.setattr(frames, "INPUTS", ("*.csv",))
+    assert frames_of(path) == {"html": {"frames": 3}} == frames_of(path)
+    (tmp_path / "a.csv").write_text("2")
+    assert frames_of(path) == {"html": {"frames": 4}}
+
+
+def test_a_lesson_without_live_figures_has_no_frames(tmp_path):
+    assert frames_of(write_lesson(tmp_path, "1 / 0", new_output("stream", text="x"))) == {}
+
+
+def test_another_figure_than_the_stored_one_is_refused(tmp_path, figure, stored):
     figure.controls["height"].value = 3
-    for others in ([stored()], [first, first]):
-        with pytest.raises(SiteError, match=r"x\.ipynb stores other live figures than a run gives"):
-            pair("x.ipynb", [first], others, {html: {}})
+    path = write_lesson(tmp_path, LESSON, stored())
+    with pytest.raises(SiteError, match=r"made_up\.ipynb stores other live figures than a run"):
+        frames_of(path)
+
+
+def test_a_figure_that_moves_after_it_was_shown_is_refused(tmp_path, figure, stored):
+    first = stored()
+    figure.controls["height"].value = 3
+    path = write_lesson(tmp_path, LESSON, first)
+    moves = new_code_cell('figure.controls["height"].value = 3\nfigure', outputs=[stored()])
+    notebook = read_notebook(path)
+    notebook.cells.append(moves)
+    write(notebook, path)
+    with pytest.raises(SiteError, match=r"made_up\.ipynb moves a live figure after it has shown"):
+        frames_of(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import html
 import re
 import tomllib
@@ -11,11 +12,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnlab.display.texts import prediction_files
+from attnlab.display.texts import text_files
 from attnlab.exercises.predict import _formatted
 from tools.build.sources import find_notebooks, is_lesson, read_notebook, tags, unfold
 from tools.check.lint.lesson import defined_names, parse_code
 from tools.publish import student
+from tools.publish.editions import edition
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 each_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -39,7 +41,7 @@ def test_the_copies_are_written_over_older_ones_and_other_files_stay(folder):
     assert "source attnlab-env/bin/activate\n  pip install" in page  # pip refuses outside
 
 
-def test_an_edition_has_the_outputs_and_hints_of_its_lesson_and_changes_nothing():
+def test_a_copy_has_the_outputs_and_hints_of_its_lesson_and_changes_nothing():
     hint = "Why?\n\n<details><summary>Hint</summary>Add.</details>"
     cells = [
         new_markdown_cell(hint),
@@ -48,7 +50,8 @@ def test_an_edition_has_the_outputs_and_hints_of_its_lesson_and_changes_nothing(
         new_markdown_cell("Say.\n<details><summary>An answer</summary>\nIt is 2.\n</details>"),
         new_markdown_cell("<details>45</details>", metadata={"tags": ["teacher"]}),
     ]
-    made = student.student_copy(new_notebook(cells=cells)).cells
+    lesson = new_notebook(cells=copy.deepcopy(cells))
+    made = student.leave_out(lesson, student.LEFT_OUT).cells
     assert [cell.source for cell in made] == [hint, "check(f)", "Say."]
     assert made[1].outputs[0].text == "not done yet"
     assert "It is 2." in cells[3].source
@@ -56,9 +59,9 @@ def test_an_edition_has_the_outputs_and_hints_of_its_lesson_and_changes_nothing(
 
 @each_lesson
 def test_a_copy_is_its_lesson_without_answers(folder, path):
-    lesson, copy = read_notebook(path), read_notebook(folder / path.name)
-    nbformat.validate(copy)
-    *asked, _, last = copy.cells
+    lesson, handed_out = edition(path, "student"), read_notebook(folder / path.name)
+    nbformat.validate(handed_out)
+    *asked, _, last = handed_out.cells
     assert last.source.endswith(f'hand_in("{path.name[:2]}", name="")')
     sources = {cell.id: cell.source for cell in lesson.cells}
     gone = sources.keys() - {cell.id for cell in asked}
@@ -70,25 +73,25 @@ def test_a_copy_is_its_lesson_without_answers(folder, path):
         source = sources[cell.id]
         if cell.cell_type == "code":
             assert (cell.source, cell.outputs, cell.execution_count) == (source, [], None)
-        elif not any(text in cell.source for text in student.PASSAGES.values()):
+        else:
             assert set(cell.source.split()) <= set(source.split())
 
 
 def answers_in(lesson, text):
     """Return what a file tells of the answers to a lesson: feedback, solutions, folds, outputs."""
     number = lesson.name[:2]
-    entries = tomllib.loads(prediction_files()[number].read_text(encoding="utf-8"))
+    entries = tomllib.loads(text_files()[number].read_text(encoding="utf-8"))["question"]
     told = [
         said
         for entry in entries.values()
-        for part in (entry, *entry.get("options", []), entry.get("number", {}))
+        for part in (entry, *entry["options"])
         for said in (part.get("explanation"), part.get("feedback"))
         if said
     ]
     plain, formatted = _plain(text), [_plain(_formatted(said)) for said in told]
     found = [said for said in formatted if said and said in plain]
-    found += re.findall(r"<summary>(?!Hint)[^<]*", text)
-    return found + re.findall(r"data-correct|attnlab-answer|_solution\b", text)
+    found += re.findall(r"<summary>(?!Hint|Predict first)[^<]*", text)
+    return found + re.findall(r"\"correct\": true|_solution\b", text)
 
 
 def _plain(text):
@@ -98,9 +101,11 @@ def _plain(text):
 
 def everything_in(part):
     """Return every text of a notebook or of a part of it: sources, outputs, metadata."""
-    if isinstance(part, dict | list):
-        return "\n".join(map(everything_in, part.values() if isinstance(part, dict) else part))
-    return str(part)
+    if isinstance(part, dict):
+        return "\n".join(f'"{name}": {everything_in(one)}' for name, one in part.items())
+    if isinstance(part, list):
+        return "\n".join(map(everything_in, part))
+    return "true" if part is True else str(part)
 
 
 @each_lesson
@@ -110,7 +115,17 @@ def test_no_answer_and_no_word_of_make_is_in_a_copy(folder, path):
     assert not re.search("`make |my_notebooks|a solution|three dots", text)
     told = answers_in(path, everything_in(read_notebook(path)))
     assert len(told) > 10
-    assert "data-correct" in told
+    assert '"correct": true' in told
+
+
+@each_lesson
+def test_what_tells_an_answer_is_folded_in_a_copy_too(folder, path):
+    cells = read_notebook(folder / path.name).cells
+    folded = [cell for cell in cells if "answers" in cell.metadata]
+    assert len(folded) >= 2 or not is_lesson(path)
+    for cell in folded:
+        assert cell.source.startswith(f'<details class="attnlab-answer {cell.metadata.answers}">')
+        assert cell.source.endswith("</details>")
 
 
 @each_lesson

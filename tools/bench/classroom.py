@@ -42,7 +42,7 @@ MISSING = (
 )
 LIVE = """
 import torch
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 from attnlab.plotting import plot_attention
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 64)

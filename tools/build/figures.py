@@ -2,26 +2,32 @@
 
 They are taken from the outputs stored in the notebooks: what a lesson shows is what is exported.
 The build of the notebooks calls ``extract``.
-Titles for the index come from figures/captions.toml, from which the lessons have their captions.
+Titles for the index come from notebooks/texts/, from which the lessons have their captions.
 """
 
 from __future__ import annotations
 
-import base64
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
 from attnlab.display import texts
-from tools.build.sources import ROOT, find_notebooks, html_of, outputs_of, read_notebook
+from attnlab.display.figure import pictures_in
+from tools.build.sources import (
+    ROOT,
+    LessonError,
+    find_notebooks,
+    html_of,
+    outputs_of,
+    read_notebook,
+    shown_in,
+)
 
 FIGURES = ROOT / "figures"
 INDEX = "README.md"
-CAPTIONS = "captions.toml"
-KEPT = {CAPTIONS, "soft_look_up.gif"}  # what is in the folder and in no notebook
+KEPT = {"soft_look_up.gif"}  # what is in the folder and in no notebook
 INTRODUCTION = """# Figures
 
 Every numbered figure of the lessons, ready for slides of your own. `make notebooks` takes them
@@ -45,18 +51,12 @@ class Figure(NamedTuple):
 
 def figures_in(output: NotebookNode) -> list[Figure]:
     """Return the numbered figures of an output."""
-    page = html_of(output)
-    if "data-number" not in page:  # most are long and hold none
-        return []
-    found = []
-    for figure in BeautifulSoup(page, "html.parser").select("figure[data-number]"):
-        for number in figure.select("figcaption b"):
-            number.decompose()
-        picture = figure.img or {}
-        caption = figure.figcaption.get_text().strip() if figure.figcaption else ""
-        png = base64.b64decode(picture.get("src", "").partition(",")[2])
-        found.append(Figure(figure["data-number"], caption, picture.get("alt", ""), png))
-    return found
+    told = [facts for facts in shown_in(output) if facts.kind == "figure"]
+    pictures = pictures_in(html_of(output)) if told else []
+    if len(told) < len(pictures):
+        raise LessonError(f"an output with Figure {told[0].number} holds a picture without number.")
+    pairs = zip(told, pictures, strict=True)
+    return [Figure(one.number, one.caption, one.alt, png) for one, png in pairs]
 
 
 def figures_of(path: Path) -> list[Figure]:
@@ -64,22 +64,16 @@ def figures_of(path: Path) -> list[Figure]:
     return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
 
 
-def wanted_files(notebooks: list[Path], folder: Path = FIGURES) -> dict[str, bytes]:
-    """Return what ``folder`` has to hold beside the captions: file names and contents."""
+def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
+    """Return what the folder has to hold: file names and contents."""
     figures = {path.stem: figures_of(path) for path in notebooks}
     return {
-        INDEX: gallery(figures, captions_in(folder)).encode(),
+        INDEX: gallery(figures).encode(),
         **{one.file_name: one.png for ours in figures.values() for one in ours},
     }
 
 
-def captions_in(folder: Path) -> dict[str, dict[str, str]]:
-    """Return the entries of captions.toml by the numbers of the figures; none without the file."""
-    path = folder / CAPTIONS
-    return texts.read(path) if path.exists() else {}
-
-
-def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]]) -> str:
+def gallery(figures: dict[str, list[Figure]]) -> str:
     """Return the index: under the name of each lesson its figures, with number and caption."""
     parts = [INTRODUCTION]
     for lesson, ours in figures.items():
@@ -88,7 +82,7 @@ def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]
         for figure in ours:
             alt, caption = escape(" ".join(figure.alt.split())), " ".join(figure.caption.split())
             parts.append(f'<img src="{figure.file_name}" alt="{alt}" width="480">\n')
-            title = captions.get(figure.number, {}).get("title", "")
+            title = texts.caption_of(figure.number).get("title", "")
             head = f"Figure {figure.number}. {escape(title, quote=False)}".rstrip()
             head += "" if head.endswith((".", "?")) else "."
             parts.append(f"**{head}** {escape(caption, quote=False)}\n")
@@ -97,7 +91,7 @@ def gallery(figures: dict[str, list[Figure]], captions: dict[str, dict[str, str]
 
 def extract(folder: Path = FIGURES, notebooks: list[Path] | None = None) -> int:
     """Make ``folder`` hold the figures of the notebooks and nothing else; return how many."""
-    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks, folder)
+    wanted = wanted_files(find_notebooks() if notebooks is None else notebooks)
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*"):
         if path.name not in KEPT.union(wanted):

@@ -5,6 +5,10 @@
 
 The same source gives the same bytes: cell ids are made from the text of the cells, and times,
 versions and everything random are left out. The figures of the lessons are written too.
+
+Two kernels run each lesson side by side. The first makes the outputs, and then runs every cell
+again. The second computes as on an older processor, and runs the proofs: a lesson that says
+something else there is refused.
 """
 
 from __future__ import annotations
@@ -50,6 +54,9 @@ from tools.check.compare import compare_outputs
 
 FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
+# torch and its library for matrices then use none of the instructions that differ from one
+# processor to the next; either is ignored where it does not apply.
+OLDER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
 LIBRARY = re.compile(
     r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
 )
@@ -65,7 +72,12 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     with READING:
         notebook = read_source(source)
         proofs = proofs_of(target, notebook.cells)
-    execute(notebook, folder, proofs, again=True)
+    elsewhere = copy.deepcopy(notebook)
+    runs_here = Client(notebook, folder, again=True)
+    runs_elsewhere = Client(elsewhere, folder, proofs, variables=OLDER_PROCESSOR)
+    _finish_all(runs_here, runs_elsewhere)
+    for cell, other in zip(notebook.cells, elsewhere.cells, strict=True):
+        _refuse_another(cell, other.get("outputs", []), f"with {runs_elsewhere.place}")
     finish(notebook)
     nbformat.validate(notebook)
     write_notebook(notebook, target)
@@ -73,17 +85,41 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
 
 
 class Client(NotebookClient):
-    """A client that runs the proof of a cell right after the cell, and at the end all cells again.
+    """A client that runs a notebook in a fresh kernel, and each proof right after its cell.
 
-    Then every code cell runs once more, from the last to the first, so that none prepares another:
-    whoever has run all cells may run any of them again.
+    With ``again``, every code cell then runs once more, from the last to the first, so that none
+    prepares another: whoever has run all cells may run any of them again. ``variables`` are added
+    to those of the kernel.
     """
 
     def __init__(
-        self, notebook: NotebookNode, proofs: Mapping[str, Proof], again: bool, **options
+        self,
+        notebook: NotebookNode,
+        folder: Path,
+        proofs: Mapping[str, Proof] | None = None,
+        *,
+        again: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(notebook, **options)
-        self.proofs, self.again = proofs, again
+        super().__init__(
+            notebook,
+            timeout=LIMIT,
+            kernel_name=KERNELSPEC["name"],
+            record_timing=False,
+            resources={"metadata": {"path": str(folder)}},
+            config=Config(KernelManager={"transport_encryption": "auto"}),
+        )
+        self.proofs, self.again, self.variables = proofs or {}, again, variables or {}
+        self.place = " ".join(f"{name}={value}" for name, value in self.variables.items())
+
+    async def run(self) -> None:
+        """Run all cells and their proofs, with outputs made to be stored."""
+        try:
+            await self.async_execute(env={**kernel_environment(), **self.variables})
+        except FAILURES as error:
+            if self.variables:
+                raise LessonError(f"With {self.place}: {error}") from None
+            raise
 
     async def async_execute_cell(self, cell: NotebookNode, *place, **options) -> NotebookNode:
         """Execute a cell and its proof, if it has one; a text may have one too."""
@@ -106,10 +142,15 @@ class Client(NotebookClient):
         sent: list[dict] = []
         options = {"store_history": False, "timeout": LIMIT, "output_hook": sent.append}
         await self.kc.execute_interactive(cell.source, **options)
-        both = (without_library(outputs) for outputs in (cell.outputs, outputs_in(sent)))
-        if difference := compare_outputs(*both):
-            first = cell.source.strip().partition("\n")[0]
-            raise LessonError(f"the cell {first!r}, run again alone, gives another: {difference}")
+        _refuse_another(cell, outputs_in(sent), "run again alone")
+
+
+def _refuse_another(cell: NotebookNode, fresh: Iterable[NotebookNode], how: str) -> None:
+    """Raise LessonError if a cell gave other outputs than those that it holds."""
+    both = (without_library(outputs) for outputs in (cell.get("outputs", []), fresh))
+    if difference := compare_outputs(*both):
+        first = cell.source.strip().partition("\n")[0]
+        raise LessonError(f"the cell {first!r}, {how}, gives another: {difference}")
 
 
 def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
@@ -121,23 +162,21 @@ def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     return found
 
 
-def execute(
-    notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof], *, again: bool = False
-) -> None:
+def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -> None:
     """Run all cells and their proofs in a fresh kernel, with outputs made to be stored."""
-    client = Client(
-        notebook,
-        proofs,
-        again,
-        timeout=LIMIT,
-        kernel_name=KERNELSPEC["name"],
-        record_timing=False,
-        resources={"metadata": {"path": str(folder)}},
-        config=Config(KernelManager={"transport_encryption": "auto"}),
-    )
-    run = client.async_execute(env=kernel_environment())
+    _finish_all(Client(notebook, folder, proofs))
+
+
+def _finish_all(*clients: Client) -> None:
+    """Let clients run side by side, and then raise what the first of them has raised, if any."""
+
+    async def run() -> list[BaseException | None]:
+        return await asyncio.gather(*(one.run() for one in clients), return_exceptions=True)
+
     with ThreadPoolExecutor(1) as own_thread:  # the caller's may have a running event loop
-        own_thread.submit(asyncio.run, run).result()
+        raised = own_thread.submit(asyncio.run, run()).result()
+    for error in filter(None, raised):
+        raise error
 
 
 def finish(notebook: NotebookNode) -> None:

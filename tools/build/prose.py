@@ -4,140 +4,127 @@
     python -m tools.build.prose --check    only name them, and end with status 1
 
 A sentence begins a new line; one that is too long is broken after a clause, or else between two
-words. Headings, tables, formulas, code and HTML stay as they are, and lists keep their items.
+words. Only paragraphs are broken, in lists too, and texts that a reader unfolds: whatever else
+Markdown has stays as it is. The page stays the same, since a line break in a paragraph is a space.
 """
 
 from __future__ import annotations
 
-import itertools
+import argparse
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from tools.build.sources import find_sources, from_root
+from markdown_it import MarkdownIt
+from nbformat import NotebookNode
 
-WIDTH = 100  # columns of a line, with the comment sign before it
-MARKER = "# "
-CELL = re.compile(r"^# %%(?P<header>.*)$", re.MULTILINE)
-# What stands for itself: no line breaks inside it.
-UNBROKEN = re.compile(r"`[^`]+`|\$[^$]+\$|\]\([^)]*\)|<[^>]+>")
-ITEM = re.compile(r"(?P<indent> *)(?P<bullet>[-*+]|\d+\.) +")
-# A line that is no prose, or that a line of prose must not look like.
-SPECIAL = re.compile(r"\s*(#{1,6} |\||<(?!details>.*</summary>.|code>)|>|\$\$|---|===|:?-{3,})")
-LOOKS_SPECIAL = re.compile(r"#{1,6} |\||<(?:/?[a-z]|!)|>|\$\$|[-+*=] |\d+[.)] ")
+from tools.build.sources import LessonError, find_sources, from_root, read_source, write_source
+
+WIDTH = 98  # columns of a line; in a source, "# " stands before it
+SHORTEST = 32  # columns of a line that ends with a clause
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+# No line ends inside of a link, code, a formula or a tag.
+WHOLE = re.compile(r"\[[^][]*\]\([^)]*\)|<code>.*?</code>|(`+)[^`]+\1|\$[^$]+\$|<[^>]+>")
 SENTENCE_END = re.compile(
-    r"(?<!\bal)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bpp)(?<!\bFig)(?<!\b[A-Z])"
-    r"[.?!][”’)\]*_]* +(?=[\w“‘(\[*_`$\x00])"
+    r"(?<!\bal)(?<!\bcf)(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bpp)(?<!\bFig)(?<!\b[A-Z])"
+    r"[.?!][”’\"')\]*_]* +(?![a-z])"
 )
-CLAUSE_END = re.compile(r"[,;:][”’)*_]* +| +(?=\()")
-
-
-def break_source(script: str) -> str:
-    """Return a source in percent format with the prose of its Markdown cells broken anew."""
-    starts = [match.start() for match in CELL.finditer(script)] + [len(script)]
-    cells = [script[start:end] for start, end in itertools.pairwise(starts)]
-    return script[: starts[0]] + "".join(map(_break_cell, cells))
+CLAUSE_END = re.compile(r"[,;:][”’\"')*_]* +| +(?=\()")
+SPACE = re.compile(r" +")
+# How no line may begin, because it would be an item, a heading, a table, HTML and so on.
+SPECIAL = re.compile(
+    r"(?:[-+*]|\d+[.)]|#{1,6})(?: |$)|[>|=]|---|~~~|```|</?(?!code|em|su[bp])[a-z!]|\[[^]]*\]:"
+)
+HARD_BREAK = re.compile(r"( {2,}|\\)\n")
+UNFOLDED = re.compile(r" *<details><summary>.*</summary>(?!.*<pre)\S", re.DOTALL)
 
 
 def break_prose(markdown: str) -> str:
     """Return Markdown with one sentence or clause a line."""
-    return "\n".join(line for block in _blocks(markdown.split("\n")) for line in block)
+    lines = markdown.split("\n")
+    for start, text in reversed([*_texts(markdown)]):
+        old = text.split("\n")
+        lead = lines[start].rstrip().removesuffix(old[0].rstrip())
+        indent = re.sub("[^>]", " ", lead)
+        new = _lines(text, WIDTH - len(lead))
+        lines[start : start + len(old)] = [f"{indent if n else lead}{x}" for n, x in enumerate(new)]
+    return "\n".join(lines)
 
 
-def _break_cell(cell: str) -> str:
-    header, _, body = cell.partition("\n")
-    if "[markdown]" not in header:
-        return cell
-    text = body.rstrip("\n")
-    end = body[len(text) :]
-    prose = "\n".join(line.removeprefix("#").removeprefix(" ") for line in text.split("\n"))
-    lines = (f"{MARKER}{line}".rstrip() for line in break_prose(prose).split("\n"))
-    return "\n".join([header, *lines]) + end
+def could_be_broken(markdown: str) -> list[str]:
+    """Return the lines that are too long and need not be."""
+    broken = break_prose(markdown).split("\n")
+    return [line for line in markdown.split("\n") if len(line) > WIDTH and line not in broken]
 
 
-def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yield paragraphs and items, broken anew, and all other lines as they are."""
-    paragraph: list[str] = []
-    fence = None
-    for line in lines:
-        opened = fence
-        if found := re.match(r"\s*(```|\$\$)", line):
-            closes_itself = (
-                found[1] == "$$" and line.strip().endswith("$$") and line.strip() != "$$"
-            )
-            if not closes_itself:
-                fence = None if fence == found[1] else fence or found[1]
-        is_prose = not (opened or fence or found or not line.strip() or SPECIAL.match(line))
-        if paragraph and (not is_prose or ITEM.match(line)):
-            yield _paragraph(paragraph)
-            paragraph = []
-        if not is_prose:
-            yield [line]
-            continue
-        paragraph.append(line)
-        if line.endswith(("  ", "\\")):  # a line break that is meant
-            yield _paragraph(paragraph)
-            paragraph = []
-    if paragraph:
-        yield _paragraph(paragraph)
+def _texts(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield what can be broken without a change of the page, each with its first line."""
+    before = ""
+    for token in MARKDOWN.parse(markdown):
+        is_paragraph = before == "paragraph_open" and "$$" not in token.content
+        if is_paragraph or (token.type == "html_block" and UNFOLDED.match(token.content)):
+            yield token.map[0], token.content.rstrip("\n")
+        before = token.type
 
 
-def _paragraph(lines: list[str]) -> list[str]:
-    """Return a paragraph or an item as one sentence or clause a line."""
-    hard = next((end for end in ("  ", "\\") if lines[-1].endswith(end)), "")
-    item = ITEM.match(lines[0])
-    lead = item[0] if item else re.match(r" *", lines[0])[0]
-    indent = " " * len(lead)
-    text = " ".join(line.strip() for line in lines)[len(lead.strip()) + bool(item) :].strip()
-    text = text.removesuffix("\\") if hard == "\\" else text
-    broken = _break(text, WIDTH - len(MARKER) - len(lead))
-    broken[-1] += hard
-    return [(indent if n else lead) + line for n, line in enumerate(broken)]
+def _lines(text: str, width: int) -> Iterator[str]:
+    """Yield a text anew: its sentences, and the parts of those that are too long."""
+    *ended, last = HARD_BREAK.split(text)
+    for part, mark in [*zip(ended[::2], ended[1::2], strict=True), (last, "")]:
+        rest = " ".join(line.strip() for line in part.split("\n"))
+        while end := _first_line(rest, width - len(mark)):
+            yield rest[:end].rstrip()
+            rest = rest[end:]
+        yield rest + mark
 
 
-def _break(text: str, width: int) -> list[str]:
-    """Return a text as lines: its sentences, and those that are too long as clauses."""
-    hidden = UNBROKEN.sub(lambda match: "\x00" * len(match[0]), text)
-    lines, start = [], 0
-    for end in [*(match.end() for match in SENTENCE_END.finditer(hidden)), len(hidden)]:
-        if end < len(hidden) and LOOKS_SPECIAL.match(text[end:]):
-            continue
-        while len(hidden[start:end].rstrip()) > width:
-            start, place = _clause(hidden, text, start, width), start
-            lines.append(text[place:start].rstrip())
-            if start >= end:
-                break
-        if start < end:
-            lines.append(text[start:end].rstrip())
-        start = max(start, end)
-    return lines
+def _first_line(text: str, width: int) -> int:
+    """Return where the first line of a text ends and another one begins; 0 if there is no other."""
+
+    def fits(end: int) -> bool:
+        return len(text[:end].rstrip()) <= width
+
+    sentence, *_ = [*_places(text, SENTENCE_END), 0]
+    if fits(sentence or len(text)):
+        return sentence
+    words = _places(text, SPACE)
+    clauses = [end for end in _places(text, CLAUSE_END) if end >= SHORTEST and fits(end)]
+    *_, last = [*words[:1], *filter(fits, words), *clauses[-1:]] or [0]
+    return last
 
 
-def _clause(hidden: str, text: str, start: int, width: int) -> int:
-    """Return where to break a sentence: after its last clause that fits, or its last word."""
-    window = hidden[start : start + width + 1]
-    for pattern, least in ((CLAUSE_END, width // 3), (re.compile(" +"), 1)):
-        ends = [match.end() for match in pattern.finditer(window) if match.end() >= least]
-        for end in reversed(ends):
-            if not LOOKS_SPECIAL.match(text[start + end :]):
-                return start + end
-    after = re.compile(" +").search(hidden, start + width)  # one word that is longer than a line
-    return after.end() if after else len(hidden)
+def _places(text: str, pattern: re.Pattern[str]) -> list[int]:
+    """Return where a line may begin, in a text that is one line, after what a pattern finds."""
+    hidden = WHOLE.sub(lambda whole: "\0" * len(whole[0]), text)
+    ends = (found.end() for found in pattern.finditer(hidden))
+    return [end for end in ends if end < len(text) and not SPECIAL.match(text, end)]
+
+
+def _break_cells(notebook: NotebookNode) -> bool:
+    """Break the prose of a notebook, and return whether that changes anything."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    before = [cell.source for cell in cells]
+    for cell in cells:
+        cell.source = break_prose(cell.source)
+    return before != [cell.source for cell in cells]
 
 
 def main() -> None:
     """Rewrite the sources, or name those that have to be rewritten."""
-    sources = {path: path.read_text(encoding="utf-8") for path in find_sources()}
-    broken = {
-        path: text for path, script in sources.items() if (text := break_source(script)) != script
-    }
-    if "--check" in sys.argv[1:]:
-        for path in broken:
-            print(f"{from_root(path)}: prose is not broken at sentences; run `make lint`.")
-        sys.exit(1 if broken else 0)
-    for path, text in broken.items():
-        Path(path).write_text(text, encoding="utf-8")
+    parser = argparse.ArgumentParser(prog="tools.build.prose")
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    only_check = parser.parse_args().check
+    try:
+        notebooks = {path: read_source(path) for path in find_sources()}
+    except LessonError as error:
+        sys.exit(str(error))
+    changed = {path: one for path, one in notebooks.items() if _break_cells(one)}
+    for path, notebook in changed.items():
+        if only_check:
+            print(f"{from_root(path)}: the prose is not broken at its sentences; run `make lint`.")
+        else:
+            path.write_text(write_source(notebook), encoding="utf-8")
+    sys.exit(1 if changed and only_check else 0)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
 PLACES = ("above", "below")  # where a cell puts a sentence: over the slide before it, or after it
+SAID = (*PLACES, "answers")  # what a source says of a cell, beside its name, tags and folds
+BUNDLE = "application/vnd.attnlab+json"  # attnlab.display.BUNDLE, known without torch
 GLOSSARY = "glossary"  # a page of words, without a number
 LIMIT = 2000  # seconds for a cell or a proof: a last resort, far above what a busy computer needs
 
@@ -36,6 +38,9 @@ MADE_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")  # a digest of ours, or Jup
 # How a notebook holds a solution: as text, which is folded on GitHub too, and which is not run when
 # all cells are run.
 FOLD = "<details><summary>A solution</summary>\n\n```python\n{code}\n```\n\n{said}\n\n</details>"
+# A text that tells the answer of a prediction is folded too, until the prediction is answered.
+TOLD = '<details class="attnlab-answer {key}"><summary>Predict first, then read on.</summary>\n\n'
+TOLD_ENDS = "\n\n</details>"
 FOLDED = re.compile(FOLD.format(code="(?P<code>.*?)", said="(?P<said>.*)"), re.DOTALL)
 
 
@@ -91,6 +96,17 @@ def is_folded(cell: NotebookNode) -> bool:
 def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
     """Return all outputs of a notebook, in order."""
     return [one for cell in notebook.cells for one in cell.get("outputs", [])]
+
+
+def facts_of(output: NotebookNode) -> NotebookNode:
+    """Return what an output of attnlab says as data, of which ``kind`` is a part; empty if none."""
+    return output.get("data", {}).get(BUNDLE, nbformat.from_dict({}))
+
+
+def shown_in(output: NotebookNode) -> list[NotebookNode]:
+    """Return the facts of all that an output shows, also inside the fold of an answer."""
+    facts = facts_of(output)
+    return facts.shown if facts.get("kind") == "answer" else [facts] if facts else []
 
 
 def html_of(output: NotebookNode) -> str:
@@ -154,7 +170,7 @@ def write_source(notebook: NotebookNode) -> str:
         cell.metadata = {**_kept(cell), **({"title": cell.id} if is_named else {})}
     options = {
         "notebook_metadata_filter": "-all",
-        "cell_metadata_filter": f"title,tags,jupyter,{','.join(PLACES)},-all",
+        "cell_metadata_filter": f"title,tags,jupyter,{','.join(SAID)},-all",
     }
     bare.metadata = {"jupytext": options}
     script = re.sub(r"\n+(?=\n# %%)", "\n", jupytext.writes(bare, fmt="py:percent"))
@@ -165,10 +181,14 @@ def write_source(notebook: NotebookNode) -> str:
 
 
 def fold(cell: NotebookNode) -> NotebookNode:
-    """Return a solution as text, with its code and what that said, and any other cell as it is.
+    """Return a solution, or a text that tells an answer, folded, and any other cell as it is.
 
-    LessonError says that the check of a solution does not accept it.
+    A solution becomes text with its code and what that said. LessonError says that its check does
+    not accept it.
     """
+    if key := cell.metadata.get("answers"):
+        text = f"{TOLD.format(key=key)}{cell.source}{TOLD_ENDS}"
+        return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
     if cell.cell_type != "code" or "solution" not in tags(cell):
         return cell
     texts = [one.get("text") or one.get("evalue") or one.data["text/plain"] for one in cell.outputs]
@@ -182,19 +202,15 @@ def fold(cell: NotebookNode) -> NotebookNode:
 
 
 def unfold(cell: NotebookNode) -> NotebookNode:
-    """Return a folded solution as the code cell that it was, and any other cell as it is."""
+    """Return a folded cell as the source has it, and any other cell as it is."""
+    if key := cell.metadata.get("answers"):
+        closed = cell.source.replace("<details open ", "<details ", 1)  # as a learner saves it
+        text = closed.removeprefix(TOLD.format(key=key)).removesuffix(TOLD_ENDS)
+        return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
     if not (found := FOLDED.fullmatch(cell.source)):
         return cell
     outputs = [new_output("stream", text=found["said"])]
     return new_code_cell(found["code"], id=cell.id, metadata=cell.metadata, outputs=outputs)
-
-
-def replace_passages(notebook: NotebookNode, passages: dict[str, str]) -> None:
-    """Replace texts of a notebook, each from its first words to the end of their cell."""
-    for cell in notebook.cells:
-        for start, passage in passages.items():
-            if cell.cell_type == "markdown" and start in cell.source:
-                cell.source = cell.source.partition(start)[0] + passage
 
 
 def kernel_environment() -> dict[str, str]:
@@ -238,7 +254,7 @@ def plain_traceback(traceback: Iterable[str]) -> list[str]:
 def _kept(cell: NotebookNode) -> NotebookNode:
     """Return the metadata that a source holds; the build makes all else."""
     kept = {"tags": tags(cell), "jupyter": {"source_hidden": True} if is_folded(cell) else {}}
-    kept |= {place: cell.metadata.get(place) for place in PLACES}
+    kept |= {place: cell.metadata.get(place) for place in SAID}
     return nbformat.from_dict({name: value for name, value in kept.items() if value})
 
 

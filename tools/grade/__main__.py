@@ -111,7 +111,7 @@ def _started(module: str, arguments: list[str], folder: Path) -> tuple[int, str]
         cwd=folder,
         env=settings,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if module.endswith("_judge") else subprocess.DEVNULL,
+        stdout=subprocess.PIPE if module.endswith(".judge") else subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         text=True,

@@ -34,7 +34,7 @@ LIST, READ = 1 << 3, 1 << 0 | 1 << 2 | 1 << 3  # rights: to list a folder; to ru
 WRITE = 1 << 1
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}  # how many there are in each version of Landlock
 SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/opt", "/proc", "/sys", "/dev")
-OURS = ("attnlab", "tools", "data", "figures/captions.toml", "notebooks/predictions")
+OURS = ("attnlab", "tools", "data", "notebooks/texts")
 
 
 def limit(folder: Path) -> None:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from attnlab.clinic import Finding, Report
-from attnlab.clinic._report import Gap, Said
+from attnlab.clinic import Finding, Gap, Report, Said
 from attnlab.exercises.frame.answers import Answer, NotChecked, NotDone, NoValue, Read, Wrong
 
 CLASSES = [frozenset, nn.Linear]  # what an answer may give beside tensors and plain data

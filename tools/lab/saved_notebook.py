@@ -7,32 +7,33 @@ come with a page of HTML, so a notebook is saved with these pages, and with what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from html import escape
+
+from tools.build.sources import BUNDLE
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 STATE = "application/vnd.jupyter.widget-state+json"
-FOLD = re.compile(r'(?<=<details class="attnlab-answer" data-key=")([^"]+)"(?! open)')
-UNANSWERED = "<details><summary>Show the answer</summary>"
-ANSWERED = "<p>You said <b>{}</b>.</p><details open><summary>The answer</summary>"
-ANSWER_HERE, ANSWER_AGAIN = "Run this cell to answer here.", "Run this cell to answer again."
+CLOSED, OPEN = "<details ", "<details open "
 
 
 def keep_pages(notebook: dict) -> None:
     """Drop each stored widget that has a page beside it, and write into the pages what was said."""
-    metadata, said = notebook["metadata"], {}
+    metadata, said = notebook["metadata"], set()
     states = metadata.get("widgets", {}).get(STATE, {}).get("state", {})
     for data in _outputs(notebook):
         if VIEW in data and "text/html" in data:
             state = states.get(data.pop(VIEW)["model_id"], {}).get("state", {})
-            if state.get("said"):
-                said[state["asked"]["key"]] = words = _words(state["asked"], state["said"])
-                page = _text(data).replace(UNANSWERED, ANSWERED.format(words))
-                data["text/html"] = page.replace(ANSWER_HERE, ANSWER_AGAIN)
+            facts = data.get(BUNDLE, {})
+            if facts.get("kind") == "prediction" and state.get("said"):
+                words = facts["options"][state["said"]["option"]]["text"]
+                data["text/html"] = facts["answered"].replace("{said}", words)
+                said.add(facts["key"])
     for data in _outputs(notebook):
-        if "attnlab-answer" in (page := _text(data)):
-            data["text/html"] = FOLD.sub(lambda key: key[0] + " open" * (key[1] in said), page)
+        if data.get(BUNDLE, {}).get("key") in said and data[BUNDLE]["kind"] == "answer":
+            data["text/html"] = _opened(data["text/html"])
+    for cell in notebook["cells"]:
+        if cell["metadata"].get("answers") in said:
+            cell["source"] = _opened(cell["source"])
     if not any(VIEW in data for data in _outputs(notebook)):
         metadata.pop("widgets", None)
 
@@ -44,13 +45,7 @@ def _outputs(notebook: Mapping) -> Iterator[dict]:
             yield output.get("data", {})
 
 
-def _text(data: Mapping) -> str:
-    """Return a page, which a file may hold line by line."""
-    return "".join(data.get("text/html", ""))
-
-
-def _words(asked: Mapping, said: Mapping) -> str:
-    """Return an answer as HTML: an option, or the number as it was written."""
-    return (
-        asked["options"][said["option"]]["text"] if "options" in asked else escape(said["written"])
-    )
+def _opened(page: str | list[str]) -> str:
+    """Return the page of an answer, which a file may hold line by line, with its fold open."""
+    text = "".join(page)
+    return OPEN + text.removeprefix(CLOSED) if not text.startswith(OPEN) else text

@@ -21,10 +21,9 @@ from packaging.requirements import Requirement
 from tools.build.sources import (
     ROOT,
     find_notebooks,
-    read_notebook,
-    replace_passages,
     write_copies,
 )
+from tools.publish.editions import edition
 
 COPIES = ROOT / "colab"
 ADDRESS = re.compile(r"https?://[\w.~:/@%+=-]+")
@@ -40,27 +39,14 @@ if missing:
     %pip install --quiet {{missing}}
 if "attnlab" not in here:
     %pip install --quiet --no-deps {address}"""
-# What a lesson says of `make` and of folders, from these words to the end of their cell.
-PASSAGES = {
-    "### If a package is missing": """\
-### If a package is missing
-
-If a cell fails with `ModuleNotFoundError`, run the first cell of this notebook, and then the
-cells after it again. The first cell installs attnlab and whatever else is missing. The cell below
-lists the packages that are still missing.""",
-    "There are three ways to use the series.": """\
-This copy is made for Google Colab. To keep your work, choose *Save a copy in Drive* in the menu
-*File*.""",
-}
 
 
-def colab_copy(lesson: NotebookNode, address: str) -> NotebookNode:
+def colab_copy(path: Path, address: str) -> NotebookNode:
     """Return a new notebook that installs what its code needs and does not speak of `make`."""
-    copy = nbformat.from_dict(lesson)
+    copy = edition(path, "colab")
     if any(cell.cell_type == "code" for cell in copy.cells):
         first = FIRST_CELL.format(address=address, needed=" ".join(requirements()))
         copy.cells.insert(0, nbformat.v4.new_code_cell(first, id="install-attnlab"))
-    replace_passages(copy, PASSAGES)
     return copy
 
 
@@ -98,9 +84,7 @@ def main() -> None:
     COPIES.mkdir(exist_ok=True)
     wheel = build_wheel(COPIES)
     target = f"{address.rstrip('/')}/{wheel.name}"
-    copies = write_copies(
-        find_notebooks(), COPIES, lambda path: colab_copy(read_notebook(path), target)
-    )
+    copies = write_copies(find_notebooks(), COPIES, lambda path: colab_copy(path, target))
     print(
         f"{COPIES.name}/ now contains {len(copies)} notebooks and the wheel. "
         f"Upload {wheel.name} so that it can be loaded from {target}."

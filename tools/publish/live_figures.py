@@ -54,8 +54,8 @@ def sweep(figures: Iterable[Live]) -> None:
 
 
 def write_frames(target: str) -> None:
-    """Write what makes the live figures of this process move to a file, by the figures' HTML."""
-    made = {figure.to_html(): payload_of(figure) for figure in live_figures()}
+    """Write what makes the live figures of this process move to a file, by the figures' keys."""
+    made = {figure.facts()["key"]: payload_of(figure) for figure in live_figures()}
     Path(target).write_text(json.dumps(made), encoding="utf-8")
 
 

@@ -1,12 +1,11 @@
-"""Write slides of all lessons into slides/: `make slides`.
+"""Write slides of all lessons into slides/: `make slides`; of one of them: `make slides NB=03`.
 
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands one sentence of the prose. Its cell names it by its first words, in the source of the
-lesson: ``# %% nan-spreads [markdown] above="One empty row"`` puts it over the slide before the
-cell, and ``below=`` over the slide that follows. The notes for teachers are those of the first
-slide, and sections that a class does not look at together are left out.
+slide stands one sentence of the prose, which the source of the lesson names (slide_sentences.py).
+The notes for teachers are those of the first slide, and sections that a class does not look at
+together are left out.
 
 Each deck is a single file that makes no request and opens from a folder, as pages of the site do.
 """
@@ -14,25 +13,33 @@ Each deck is a single file that makes no request and opens from a folder, as pag
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 
+from attnlab.display import folds
+from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
-    PLACES,
     ROOT,
     LessonError,
+    facts_of,
     find_notebooks,
     html_of,
     is_folded,
     is_lesson,
     read_notebook,
+    select,
+    shown_in,
     tags,
+    unfold,
 )
 from tools.publish.frames import Frames
+from tools.publish.site.html import SiteError
 from tools.publish.site.pages import (
     INDEX,
     PageExporter,
@@ -50,13 +57,6 @@ MOST_LINES = 18  # of code that is shown together
 HEADING_OR_FORMULA = re.compile(
     r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
 )
-ANSWER = re.compile(r'<details class="attnlab-answer".*?</summary>(.*)</details>', re.DOTALL)
-QUESTION = re.compile(
-    r"<p><b>Predict\.</b> (?P<question>.*?)</p><ul>(?P<options>.*?)</ul><details>.*?</summary>"
-    r"(?P<reasons>.*)</details>",
-    re.DOTALL,
-)
-CAPTION = re.compile(r"<figcaption.*?</figcaption>", re.DOTALL)
 
 
 @dataclass
@@ -76,7 +76,7 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.code = page, [], "", []
         self.section = ""
-        for cell in (one for one in lesson.cells if "solution" not in tags(one)):
+        for cell in (unfold(one) for one in lesson.cells if "solution" not in tags(one)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
@@ -125,21 +125,31 @@ class Deck:
 
     def run(self, cell: NotebookNode) -> None:
         """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
-        html = "".join(map(html_of, cell.outputs))
         if "lesson_setup()" in cell.source:
             return
-        if question := QUESTION.search(html):
-            body = f'<p>{question["question"]}</p><ul class="options">{question["options"]}</ul>'
-            body = body.replace("<li data-correct>", '<li class="fragment">')
-            self.add("question", self.page.shown(body), question["reasons"])
+        told = [facts for output in cell.outputs for facts in shown_in(output)]
+        kinds = {facts.kind for facts in told}
+        if "prediction" in kinds:
+            self.ask(*told)
             return
-        shown = ANSWER.sub(r"\1", "".join(map(self.page.output, cell.outputs)))
-        if "attnlab-explorer" in html or "attnlab-live" in html:
+        shown = "".join(map(self.page.output, map(unfolded, cell.outputs)))
+        if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
-        elif "<img" in html:
-            self.add("figure", CAPTION.sub("", shown), *CAPTION.findall(shown))
+        elif "<img" in shown:
+            captions = [f"Figure {one.number}. {one.caption}" for one in told if "caption" in one]
+            self.add("figure", shown, *captions)
         else:
             self.show_code(cell, shown)
+
+    def ask(self, asked: NotebookNode) -> None:
+        """Add a question, whose correct option the next step marks; the reasons are said."""
+        options = "".join(
+            f"<li{' class=fragment' * option.correct}>{option.text}</li>"
+            for option in asked.options
+        )
+        reasons = [f"<b>{one.text}</b> {one.feedback}" for one in asked.options if one.feedback]
+        body = f'<p>{asked.question}</p><ul class="options">{options}</ul>'
+        self.add("question", self.page.shown(body), *reasons, asked.explanation)
 
     def show_code(self, cell: NotebookNode, shown: str) -> None:
         """Add code with what it gives, under the code that it needs; code alone waits for that."""
@@ -157,28 +167,6 @@ class Deck:
             self.code.append(code)
 
 
-def marks_of(cell: NotebookNode) -> list[tuple[str, str]]:
-    """Return the sentences that a cell puts over slides: the place of each, and its first words.
-
-    LessonError says that a sentence is named by fewer than three words.
-    """
-    marks = []
-    for place in PLACES:
-        names = cell.metadata.get(place, [])
-        marks += [(place, words) for words in ([names] if isinstance(names, str) else names)]
-    for place, words in marks:
-        if len(words.split()) < 3:
-            raise LessonError(f"cell {cell.id!r}: {place}={words!r} needs three words or more.")
-    return marks
-
-
-def sentence_in(prose: str, words: str) -> str | None:
-    """Return the sentence of a text that begins with these words; None if there is none."""
-    first = r"\s+".join(map(re.escape, words.split()))
-    found = re.search(rf"(?<!\S){first}(?!\w).*?[.?!](?=\s|$)", prose, re.DOTALL)
-    return found and found[0]
-
-
 class SlidesExporter(PageExporter):
     """nbconvert with the template of slides."""
 
@@ -192,6 +180,13 @@ class SlidesExporter(PageExporter):
             library="\n".join(read_reveal(name) for name in ("reveal.js", "plugin/notes.js")),
             script=asset("slides.js"),
         )
+
+    def lesson(self, path: Path, *others: object) -> str:
+        """Return the deck of a lesson; SiteError says which sentence that it names is not there."""
+        try:
+            return super().lesson(path, *others)
+        except LessonError as error:
+            raise SiteError(f"{path.name}: {error}") from None
 
     def edition(self, path: Path) -> NotebookNode:
         """Return the lesson itself: what is shown of it is decided slide by slide."""
@@ -207,11 +202,19 @@ class SlidesExporter(PageExporter):
 
     def shown(self, html: str) -> str:
         """Return stored HTML as HTML for a page."""
-        return self.environment.filters["stored"](html)
+        return self.environment.filters["shown"](html)
 
     def output(self, one: NotebookNode) -> str:
         """Return an output as HTML."""
         return str(self.environment.get_template("parts.html.j2").module.output(one))
+
+
+def unfolded(output: NotebookNode) -> NotebookNode:
+    """Return the output of an answer as it is inside its fold, and any other as it is."""
+    facts = facts_of(output)
+    if facts.get("kind") != "answer":
+        return output
+    return new_output("display_data", {"text/html": folds.unfold(facts.key, html_of(output))})
 
 
 def read_reveal(name: str) -> str:
@@ -223,23 +226,28 @@ def write_slides(
     folder: Path,
     notebooks: list[Path],
     frames: Callable[[Path], Frames | None] = lambda path: None,
+    names: Sequence[str] = (),
 ) -> dict[str, int]:
-    """Write the slides of lessons and their index into ``folder``; return names and sizes."""
+    """Write the slides of all lessons and their index into ``folder``; return names and sizes.
+
+    With ``names``, write those of the lessons that these name, and leave all else as it is.
+    """
     exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
-    lessons = filter(is_lesson, notebooks)
+    lessons = select(filter(is_lesson, notebooks), names)
     decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}
+    if names:
+        return write_pages(folder, decks, old=())
     index = PageExporter().environment.get_template("slides_index.html.j2")
     front = index.render(cards=[card for card in cards if card.number])
     return write_pages(folder, {INDEX: front, **decks})
 
 
 def main() -> None:
-    """Write the slides and say where they are."""
-    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress)
-    megabytes = sum(sizes.values()) / 1e6
-    count = len(sizes) - 1
-    print(f"{SLIDES.name}/ holds the slides of {count} lessons, {megabytes:.1f} MB.")
-    print(f"Open {SLIDES.name}/{INDEX}.")
+    """Write the slides that the command line names and say where they are."""
+    sizes = write_slides(SLIDES, find_notebooks(), frames_with_progress, sys.argv[1:])
+    lessons = [Path(name).stem for name in sizes if name != INDEX]
+    print(f"Slides of {', '.join(lessons)}: {sum(sizes.values()) / 1e6:.1f} MB.")
+    print(f"Open {SLIDES.name}/{next(iter(sizes))}.")
 
 
 if __name__ == "__main__":

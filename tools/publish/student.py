@@ -6,9 +6,8 @@ learner did into a file to hand in. The page START_HERE.md says how to open the 
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 import nbformat
@@ -18,17 +17,15 @@ from tools.build.sources import (
     ROOT,
     find_notebooks,
     is_lesson,
-    read_notebook,
-    replace_passages,
     tags,
     write_copies,
 )
+from tools.publish.editions import edition
 
 COPIES = ROOT / "student"
 LEFT_OUT = frozenset({"solution", "teacher"})
-ANSWER = re.compile(r"\n*<details><summary>An answer</summary>.*?</details>", re.DOTALL)
-
-FOLD = re.compile(r"\n*<details><summary>(?!Hint).*?</details>", re.DOTALL)
+# A fold that a source writes itself: a hint, an answer to a task without a check, a note.
+FOLD = re.compile(r"\n*<details><summary>(?P<summary>[^<]*).*?</details>", re.DOTALL)
 HAND_IN = """## Hand in
 
 Write your name between the quotes. If you have worked through this lesson without restarting the
@@ -59,32 +56,23 @@ below an exercise as often as you like; it tells you what is still wrong. When y
 lesson, write your name into its last cell and run it. The cell prints the name of the file to hand
 in.
 """
-# What a lesson says of `make` and of solutions, from these words to the end of their cell.
-PASSAGES = {
-    "- **Exercises.** Most have": """\
-- **Exercises.** Most have an empty function for you to fill in, a check that says what went wrong,
-  and a hint.
-- **Numbers you can trust.** Each result in the text is shown by a cell or checked by a test that is
-  not on the page.""",
-    "### If a package is missing": f"""\
-### If a package is missing
-
-If the first cell of a lesson fails with `ModuleNotFoundError`, run the cell below, which lists the
-packages that are missing. Ask your teacher, or repeat the installation that `{PAGE}` describes.""",
-}
 
 
-def student_copy(lesson: NotebookNode, left_out: Set[str] = LEFT_OUT) -> NotebookNode:
-    """Return a copy without the cells that have one of some tags: solution, teacher.
+def leave_out(notebook: NotebookNode, left_out: Set[str]) -> NotebookNode:
+    """Take the cells with one of some tags out of a notebook: solution, teacher; return it.
 
-    Without solutions it has no folded answers either.
+    Without solutions it has no folded answers to exercises either.
     """
-    notebook = copy.deepcopy(lesson)
     notebook.cells = [cell for cell in notebook.cells if not left_out & set(tags(cell))]
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and "solution" in left_out:
-            cell.source = ANSWER.sub("", cell.source)
+            cell.source = without_folds(cell.source, lambda summary: summary == "An answer")
     return notebook
+
+
+def without_folds(text: str, goes: Callable[[str], bool]) -> str:
+    """Return Markdown without the folds that go; ``goes`` decides that by their summaries."""
+    return FOLD.sub(lambda fold: "" if goes(fold["summary"]) else fold[0], text)
 
 
 def hand_out(path: Path) -> NotebookNode:
@@ -92,13 +80,12 @@ def hand_out(path: Path) -> NotebookNode:
 
     Hints are the only folds that it keeps. It has no outputs, and its last cell hands it in.
     """
-    notebook = student_copy(read_notebook(path))
-    replace_passages(notebook, PASSAGES)
+    notebook = leave_out(edition(path, "student"), LEFT_OUT)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            cell.source = FOLD.sub("", cell.source).strip()
+            cell.source = without_folds(cell.source, lambda summary: summary != "Hint").strip()
     notebook.cells = [cell for cell in notebook.cells if cell.source]
     if is_lesson(path):
         call = f'from attnlab.exercises import hand_in\n\nhand_in("{path.name[:2]}", name="")'

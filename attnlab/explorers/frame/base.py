@@ -22,7 +22,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attnlab.checks import lessons_extra
-from attnlab.display import STYLE_FILE, Storable, is_static
+from attnlab.display.setup import STYLE_FILE
+from attnlab.display.stored import Storable, is_static
 from attnlab.explorers.frame import bundle, learner
 from attnlab.explorers.frame.controls import Question, State, controls_of, flag
 from attnlab.explorers.frame.panels import Column, Panel
@@ -57,7 +58,7 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     See Also
     --------
-    attnlab.explorers.live.live : sliders around a drawing of one's own.
+    attnlab.explorers.live : sliders around a drawing of one's own.
     """
 
     module = "declared"  #: name of the module in ``js/`` that draws this explorer
@@ -284,6 +285,10 @@ class Explorer(Storable, anywidget.AnyWidget):
         changed = {name: value for name, value in self.state().items() if value != defaults[name]}
         inside = ", ".join(f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({inside})"
+
+    def facts(self) -> dict[str, object]:
+        """Return the name of the explorer and the sentence that it stores."""
+        return {"kind": "explorer", "key": self.module, "say": self.say()}
 
     def _html_to_store(self) -> str:
         return self._html(bundle.not_yet_stored(self.module)) if is_static() else self.to_html()

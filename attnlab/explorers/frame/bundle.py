@@ -25,7 +25,8 @@ import torch
 from torch import Tensor
 
 from attnlab import palette
-from attnlab.display import browser, picture_html
+from attnlab.display import browser
+from attnlab.display.figure import picture_html
 
 SHARED = Path(__file__).with_name("js")  # the modules that explorers share
 OWN = SHARED.parent.parent  # each explorer's own module lies beside it

@@ -111,7 +111,7 @@ class Control(State):
         What can be chosen.
     **looks
         What ``js/controls.mjs`` has to know of this kind of control; ``when`` says at which values
-        of other states it is in sight.
+        of other states it is in sight, ``sets`` what else it sets.
     """
 
     kind = ""
@@ -166,12 +166,6 @@ class Steps(Control):
     """Two buttons that go back and forward through the values; looks: ``label``."""
 
     kind = "steps"
-
-
-class Cycle(Control):
-    """A button that goes on to the next value, from the last to the first; looks: ``text``."""
-
-    kind = "cycle"
 
 
 class Button:

@@ -180,6 +180,7 @@ class Curves(Panel):
     xlabel: str = ""
     ylabel: str = ""
     xscale: str = "log"
+    keyed: bool = True  # whether the browser names the lines below the chart
 
     def describe(self) -> dict[str, object]:
         """Return the chart for the browser."""

@@ -5,7 +5,7 @@ import shutil
 import nbformat
 import pytest
 
-from tools.lab.__main__ import __main__ as lab
+from tools.lab import __main__ as lab
 from tools.lab.browser import NotebookPage, serve
 
 LESSON = lab.find_lessons(lab.LESSONS)[0]
@@ -42,11 +42,14 @@ def open_page(browser, server):
 
 @pytest.fixture(scope="session")
 def write_notebook(server):
-    """Write a notebook of these sources where the server finds it; return its path."""
+    """Write a notebook of these cells, code as plain text, where the server finds it."""
 
-    def write(name, *sources):
+    def write(name, *cells):
         notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(source.strip()) for source in sources],
+            cells=[
+                nbformat.v4.new_code_cell(cell.strip()) if isinstance(cell, str) else cell
+                for cell in cells
+            ],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
         )
         nbformat.write(notebook, server.root / name)

@@ -5,10 +5,12 @@ Today comes first: a lesson opens trusted, with its answers folded, and runs wit
 
 import nbformat
 import pytest
+from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import expect
 
 from tests.browser.lab.conftest import LESSON
-from tools.lab.__main__ import __main__ as lab
+from tools.build.sources import fold
+from tools.lab import __main__ as lab
 from tools.lab.browser import IS_READY, TOKEN, NotebookPage, serve
 from tools.lab.saved_notebook import VIEW
 
@@ -17,7 +19,7 @@ FORMS = [  # of what is stored: predictions, what they fold, figures, explorers
 from attnlab.display import lesson_setup
 from attnlab.exercises import predict
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.explorers.live import live
+from attnlab.explorers import live
 
 lesson_setup()
 """,
@@ -30,6 +32,7 @@ def draw(fig, d_k):
 live(draw, d_k=[1, 2, 4], alt="Two bars.")
 """,
     "SoftLookupExplorer(ask=False)",
+    fold(new_markdown_cell("A hyena, too.", metadata={"answers": "00/place-of-cat"})),
 ]
 NAMES = [f"{lab.COPIES.name}/{LESSON.name}", "forms.ipynb"]
 LATE = "import time\ntime.sleep(5)\n"
@@ -100,7 +103,8 @@ def test_tomorrow_all_is_there_even_before_a_kernel_answers(said, browser, home,
             expect(answer).to_contain_text(f"You said {said[name]}.")
             assert answer.locator("details").get_attribute("open") is not None
             folds = panel.locator("details.attnlab-answer")
-            keys = folds.evaluate_all("all => all.map(one => [one.dataset.key, one.open])")
+            keys = folds.evaluate_all("all => all.map(one => [one.classList[1], one.open])")
+            assert len([key for key, _ in keys if key == keys[0][0]]) >= 2  # output and text
             assert {is_open for key, is_open in keys if key == keys[0][0]} == {True}
             card = panel.locator(".card").filter(has=page.get_by_role("slider")).first
             if card.count():

@@ -7,9 +7,9 @@ from playwright.sync_api import expect
 
 from attnlab import palette
 from tests.browser.pages import SIZE, FilePage, address_with, barriers, cards_of, follow
-from tools.build.sources import find_notebooks, read_notebook
+from tools.build.sources import find_notebooks, outputs_of, read_notebook, shown_in
 from tools.publish.site.api import API
-from tools.publish.student import student_copy
+from tools.publish.student import leave_out
 
 LESSONS = [path.stem for path in find_notebooks()]
 PAGES = ["index", *LESSONS, API]
@@ -227,7 +227,7 @@ QUESTIONS = {
     "Why do we divide by the square root of d_k?": ("02_", "Why-divide-by"),
     "causal mask": ("glossary", "causal-mask"),
     "softmax along which axis": ("01_", "Which-axis?"),
-    "score_variance": ("api.html", "score_variance"),
+    "effective_keys": ("api.html", "effective_keys"),
     "RoPE": ("glossary", "position"),
     "rope_theta": ("glossary", "position"),
     "NoPE": ("glossary", "position"),
@@ -283,34 +283,37 @@ def test_the_search_finds_what_people_type_and_is_used_by_keyboard(open_named):
 
 
 def test_an_answer_comes_after_a_choice_and_is_kept_until_it_is_forgotten(lesson, open_named):
-    progress, boxes = lesson.locator("aside .progress"), lesson.locator(".attnlab-predict-stored")
+    progress, boxes = lesson.locator("aside .progress"), lesson.locator(".attnlab-predict")
     total, box = boxes.count(), boxes.first
     expect(progress).to_have_text(f"0 of {total} predictions answered")
-    wrong, right = box.locator("li:not([data-correct])").first, box.locator("li[data-correct]")
-    words, answer = wrong.inner_text(), box.locator("details > p:last-of-type")
-    assert answer.is_hidden()
-    wrong.get_by_role("button").press("Enter")
-    assert box.get_by_role("status").inner_text() == f"✗ Not quite. You said {words}."
-    assert right.get_by_role("button", name="✓").is_disabled()
-    assert box.locator(".reason").filter(visible=True).count() == 1  # of the option that was chosen
-    asked_about = f"details.attnlab-answer[data-key='{box.get_attribute('data-key')}']"
-    assert lesson.locator(asked_about).count() > 0
+    notebook = read_notebook(next(path for path in find_notebooks() if path.stem == LESSON))
+    told = (facts for output in outputs_of(notebook) for facts in shown_in(output))
+    asked = next(facts for facts in told if facts.kind == "prediction")
+    place, option = next((i, one) for i, one in enumerate(asked.options) if not one.correct)
+    folds = lesson.locator(f"details.attnlab-answer[class~='{asked.key}']")
+    assert folds.count() >= 2  # the output of the answer, and what the text says about it
+    assert not any(folds.evaluate_all("all => all.map(one => one.open)"))
+    status = box.get_by_role("status")
+    expect(status).to_be_empty()
+    box.get_by_role("button").nth(place).press("Enter")
     for again in (False, True):
         if again:
             lesson.reload()
-        assert answer.is_visible()
-        expect(lesson.locator(f"{asked_about}:not([open])")).to_have_count(0)  # they open late
-    assert box.get_by_role("button", name="✗").get_attribute("aria-pressed") == "true"
+        expect(status).to_contain_text(f"✗ Not quite. You said {option.text}.")
+        expect(status).to_contain_text(option.feedback)
+        expect(folds.locator("visible=true").first).to_have_attribute("open", "")
+        assert all(folds.evaluate_all("all => all.map(one => one.open)"))
+    assert box.get_by_role("button").nth(place).get_attribute("aria-pressed") == "true"
     count = open_named("index").locator("span.progress").nth(1)
     expect(count).to_have_text(f"1 of {total} predictions answered")
     lesson.get_by_role("button", name="Forget my answers").click()
     expect(count).to_have_text(f"0 of {total} predictions answered")
     open_named(LESSON)
-    assert answer.is_hidden()
+    expect(status).to_be_empty()
 
 
 def test_folds_contents_and_the_notebook(lesson):
-    for words in ("What happens", "Show the answer", "A solution", "Hint"):
+    for words in ("What happens", "Predict first, then read on", "A solution", "Hint"):
         fold = lesson.locator("main details", has=lesson.locator("summary", has_text=words)).first
         height = fold.bounding_box()["height"]
         fold.locator("summary").first.press("Enter")
@@ -327,7 +330,7 @@ def test_folds_contents_and_the_notebook(lesson):
         lesson.get_by_role("button", name="Download this notebook").click()
     assert download.value.suggested_filename == f"{LESSON}.ipynb"
     original = next(path for path in find_notebooks() if path.stem == LESSON)
-    wanted = student_copy(read_notebook(original), {"teacher"})
+    wanted = leave_out(read_notebook(original), {"teacher"})
     assert read_notebook(download.value.path()) == wanted
     lesson.set_viewport_size({"width": 390, "height": 900})
     assert contents.is_hidden()
@@ -338,7 +341,7 @@ def test_folds_contents_and_the_notebook(lesson):
 def test_a_page_without_scripts_is_whole(browser, site_folder):
     tab = FilePage(browser, java_script_enabled=False)
     page = tab.open(site_folder / f"{LESSON}.html")
-    box = page.locator(".attnlab-predict-stored").first
+    box = page.locator(".attnlab-predict-stored").first  # as it is stored
     box.get_by_text("Show the answer").click()
     assert box.locator("details > p:last-of-type").is_visible()
     assert page.locator("button").count() == 0
@@ -359,7 +362,7 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
     assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0
-    open_ones = "details:not(.contents, .attnlab-predict-stored > details) > :not(summary)"
+    open_ones = "details:not(.contents) > :not(summary)"
     folded = lesson.locator(f"css:light=main {open_ones}")
     assert folded.filter(visible=True).count() == folded.count() > 20
 
@@ -371,7 +374,7 @@ def test_paper_has_the_answers_at_its_end(lesson):
     assert answers.first.is_hidden()
     lesson.emulate_media(media="print")
     assert answers.first.is_visible()
-    assert lesson.locator(".attnlab-predict-stored > details").filter(visible=True).count() == 0
+    assert lesson.locator(".attnlab-predict [role=status]").filter(visible=True).count() == 0
     assert lesson.locator("main > :last-child").get_attribute("class") == "answers"
 
 

@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from tools.build.sources import find_notebooks, outputs_of, read_notebook
-from tools.publish.site.pages import PACKAGES
+from tools.build.sources import find_notebooks, outputs_of
+from tools.publish.editions import edition
 
 SCRIPT = re.compile(r"<(script|style)\b.*?</\1>", re.DOTALL)
 LINKS = re.compile(r'<a\b[^>]*?\shref="([^"]*)"')
@@ -37,11 +37,10 @@ def test_no_page_asks_for_anything_outside(pages):
 
 def test_every_cell_and_picture_of_a_lesson_is_on_its_page(pages):
     for path in find_notebooks():
-        page, notebook = pages[f"{path.stem}.html"], read_notebook(path)
+        page, notebook = pages[f"{path.stem}.html"], edition(path, "site")
         outputs = [one.get("data", {}) for one in outputs_of(notebook)]
         pictures = sum(one.get("text/html", "").count("<img ") for one in outputs)
         assert page.count("<img ") == pictures
         cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-        cells = [cell for cell in cells if cell.id != PACKAGES]
         assert page.count('<div class=" highlight') == len(cells)
         assert "Run this cell" not in page

@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.build.sources import LessonError, find_notebooks, from_root, select
 from tools.check.lint import lint
 
-BESIDE = ("source/*.py", "proofs/*.py", "predictions/*.toml")
+BESIDE = ("source/*.py", "proofs/*.py", "texts/*.toml")
 
 
 def without_lesson(notebooks: Sequence[Path]) -> list[str]:

@@ -19,7 +19,6 @@ from tools.build.proofs import Proof, proofs_of
 from tools.build.sources import LessonError, from_root, is_lesson, read_notebook, unfold
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
-COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
 CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 HTML_CODE = re.compile(r"<(code|pre)\b.*?</\1>", re.DOTALL)
@@ -80,18 +79,19 @@ class Lesson:
     @property
     def questions_file(self) -> Path:
         """Where the texts of the lesson's predictions are, if it has any."""
-        return self.path.parent / "predictions" / f"{self.path.stem}.toml"
+        return self.path.parent / "texts" / f"{self.path.stem}.toml"
 
     @cached_property
     def questions(self) -> dict[str, list[str]]:
         """The texts of each prediction by its key: question, options, feedback, explanation."""
         path = self.questions_file
         try:
-            entries = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            told = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         except tomllib.TOMLDecodeError as error:
             raise LessonError(f"{from_root(path)}: {error}.") from None
         number = path.stem.partition("_")[0]
-        return {f"{number}/{name}": list(_strings(entry)) for name, entry in entries.items()}
+        questions = told.get("question", {})
+        return {f"{number}/{name}": list(_strings(entry)) for name, entry in questions.items()}
 
     @cached_property
     def texts(self) -> list[tuple[int, str]]:
@@ -142,13 +142,13 @@ def headings(cell: NotebookNode) -> list[tuple[int, str]]:
     """Return the level and the text of each heading of a cell; a code cell has none."""
     if cell.cell_type != "markdown":
         return []
-    text = COMMENT.sub("", FENCE.sub("", cell.source))
-    return [(len(marks), title) for marks, title in HEADING.findall(text)]
+    found = HEADING.findall(FENCE.sub("", cell.source))
+    return [(len(marks), title) for marks, title in found]
 
 
 def without_code(text: str) -> str:
-    """Return a markdown text without comments, fenced code and code spans."""
-    for pattern in (COMMENT, FENCE, HTML_CODE, CODE_SPAN):
+    """Return a markdown text without fenced code and code spans."""
+    for pattern in (FENCE, HTML_CODE, CODE_SPAN):
         text = pattern.sub(" ", text)
     return text
 

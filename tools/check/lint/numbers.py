@@ -19,7 +19,6 @@ from nbformat import NotebookNode
 
 from tools.build.sources import html_of
 from tools.check.lint.lesson import (
-    COMMENT,
     LINK,
     TAG,
     Lesson,
@@ -45,13 +44,13 @@ IGNORED = (
     LABELS,
     re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
     re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
-    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*"),
+    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*(?:\n.+)*"),
     re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
     re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
 )
 LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
-HIDDEN_HTML = re.compile(r"<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+HIDDEN_HTML = re.compile(r"<!--.*?-->|<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
 
@@ -160,7 +159,7 @@ def _checks(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _shown(output: NotebookNode) -> str:
     """Return what a reader sees of a stored output, without the captions of figures."""
-    page = HIDDEN_HTML.sub(" ", COMMENT.sub(" ", html_of(output)))
+    page = HIDDEN_HTML.sub(" ", html_of(output))
     plain = output.get("data", {}).get("text/plain", "")
     said = output.get("text") or output.get("evalue")  # a traceback counts lines
     return said or (html.unescape(TAG.sub(" ", page)) if page else plain)

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
+from unicodedata import category
 
 from nbformat import NotebookNode
 
-from tools.build.sources import strip_ansi, tags
+from tools.build.prose import could_be_broken
+from tools.build.slide_sentences import marks_of, sentence_in
+from tools.build.sources import LessonError, strip_ansi, tags
 from tools.check.lint.lesson import (
     CLOSING,
     Lesson,
@@ -21,6 +25,7 @@ from tools.check.lint.lesson import (
     prediction_keys,
 )
 
+MOST_WORDS = 25  # over a slide
 TAGS = {"exercise", "solution", "teacher", "raises-exception"}
 DATA_URI = re.compile(r"data:[\w/+.-]+;base64,[A-Za-z0-9+/=\s]+|[A-Za-z0-9+/=]{200,}")
 NAMESPACE = re.compile(r"https?://www\.w3\.org/[\w/#.-]*")  # a name in SVG, not an address
@@ -54,6 +59,34 @@ def teacher_notes(lesson: Lesson) -> Iterator[Note]:
     for n, cell in lesson.markdown:
         if ("<summary>For teachers" in cell.source) != ("teacher" in tags(cell)):
             yield Note(n, "a folded cell For teachers, and only such a cell, has the tag teacher.")
+
+
+def clean_prose(lesson: Lesson) -> Iterator[Note]:
+    """Check that prose holds no comment and no invisible character, and no line is too long."""
+    for n, cell in lesson.markdown:
+        if "<!--" in cell.source:
+            yield Note(n, "the text holds a comment, which whoever opens the cell sees.", "<!--")
+        for one in sorted(set(unescape(cell.source))):
+            if category(one) == "Cf":  # such as a space of no width
+                yield Note(n, f"the text holds an invisible character, U+{ord(one):04X}.", one)
+        for line in could_be_broken(cell.source):
+            yield Note(n, "the line is too long; run `make lint`.", line)
+
+
+def slide_sentences(lesson: Lesson) -> Iterator[Note]:
+    """Check that the sentences over slides are there, and short enough to be read at a glance."""
+    for n, cell in lesson.markdown:
+        try:
+            named = [words for _, words in marks_of(cell)]
+        except LessonError as error:
+            yield Note(n, str(error))
+            continue
+        for words in named:
+            sentence = sentence_in(cell.source, words)
+            if sentence is None:
+                yield Note(n, f"no sentence of the cell begins with {words!r}.", words)
+            elif (count := len(sentence.split())) > MOST_WORDS:
+                yield Note(n, f"over a slide stand {MOST_WORDS} words at most, got {count}.", words)
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -115,7 +148,26 @@ def predictions(lesson: Lesson) -> Iterator[Note]:
                 yield Note(n, f"the prediction {key!r} has been asked before.", key)
             asked.add(key)
     for key in lesson.questions.keys() - asked:
-        yield Note(0, f"no cell asks the prediction {key!r}.", f"[{key.partition('/')[2]}]")
+        yield Note(
+            0, f"no cell asks the prediction {key!r}.", f"[question.{key.partition('/')[2]}]"
+        )
+
+
+def told_answers(lesson: Lesson) -> Iterator[Note]:
+    """Check that what follows an answer, up to the next heading or question, is folded with it."""
+    key = None
+    for n, cell in lesson.cells:
+        if cell.cell_type == "code":
+            asks = prediction_keys(cell.source)
+            key = answer_key(cell) or (None if asks else key)
+            continue
+        folds = cell.metadata.get("answers")
+        if folds and headings(cell):
+            yield Note(n, "a heading stands in a cell that is folded with an answer.")
+        key = None if headings(cell) and cell.source.startswith("#") else key
+        if folds != key and "teacher" not in tags(cell):
+            wanted = f'answers="{key}"' if key else "no answers="
+            yield Note(n, f"the cell tells the answer of {key or 'no question'}: write {wanted}.")
 
 
 def solutions(lesson: Lesson) -> Iterator[Note]:
@@ -131,9 +183,12 @@ def solutions(lesson: Lesson) -> Iterator[Note]:
 RULES = (
     known_tags,
     teacher_notes,
+    clean_prose,
+    slide_sentences,
     leaks,
     figures,
     closing_parts,
     predictions,
+    told_answers,
     solutions,
 )

@@ -26,18 +26,17 @@ CHECK = "check_"  # checks of exercises are left out: their docstrings tell the 
 MODULES = (
     "attnlab",
     "attnlab.plotting",
-    "attnlab.display.diagrams",
-    "attnlab.explorers.live",
+    "attnlab.palette",
+    "attnlab.display",
     "attnlab.explorers",
     "attnlab.clinic",
     "attnlab.exercises",
-    "attnlab.display.table",
     "attnlab.models.pretrained",
     "attnlab.models.meanings",
     "attnlab.models.list_reader",
     "attnlab.models.looking_back",
     "attnlab.models.translator",
-    "attnlab.display",
+    "attnlab.models.store",
 )
 OPENING = """# Functions and classes
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from html import escape, unescape
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from latex2mathml.converter import convert
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -19,14 +20,8 @@ PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or
     re.DOTALL,
 )
 HREF = re.compile(r"\bhref=([\"'])(?P<address>.*?)\1")
-COMMENT = re.compile(r"[ \t]*<!--.*?-->", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
 LINK = re.compile(r"</?a\b[^>]*>")
-ENTRY = re.compile(  # of the glossary, without the link to a lesson that ends it
-    r'<h3 id="(?P<place>[^"]*)">(?P<word>.*?)</h3>\s*'
-    r"<p>(?P<meaning>.*?)\s*(?:<a [^>]*>[^<]*</a>)?</p>",
-    re.DOTALL,
-)
 # Where the library differs from TeX: infinity is a number, and a slash takes no space.
 CORRECTIONS = {
     r"\_": "_",
@@ -35,21 +30,13 @@ CORRECTIONS = {
 }
 # What outputs say to a reader who has a kernel, and what a page says instead.
 INSTEAD = {
-    '<p style="font-size:14px">Run this cell to answer here.</p>': "",
+    "Run this cell to answer here.": "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
     "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
     "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",
-}
-# What the prose says to a reader who runs cells, and what a page says instead.
-TOLD = {
-    r", whose code you can copy into a cell\.": ", if these pages hold it.",
-    r"Run the cells one after another, with.*?fails, read \[[^]]*\]\([^)]*\)\. ": "",
-    r"Run the next cell and choose an answer\.": "Choose an answer.",
-    r"Write your answer in the [^.]*?below.*?(next cell|check that follows)\.": "In JupyterLab you "
-    "write your answer below each task, and a check says whether it is correct.",
 }
 
 
@@ -124,13 +111,19 @@ class Prose(IPythonRenderer):
 
     def to_html(self, markdown: str) -> str:
         """Return Markdown as HTML for a page."""
-        source = COMMENT.sub("", markdown)
-        for words, ours in TOLD.items():
-            source = re.sub(words.replace(" ", r"\s+"), ours, source, flags=re.DOTALL)
-        return rewrite(MarkdownWithMath(renderer=self).render(source), self.page_of)
+        return rewrite(MarkdownWithMath(renderer=self).render(markdown), self.page_of)
 
 
 def meanings_of(glossary: str) -> dict[str, str]:
-    """Return the entries of the glossary, which is given as HTML, by their place in its page."""
-    entries = ENTRY.finditer(glossary)
-    return {one["place"]: f"<b>{one['word']}</b> {LINK.sub('', one['meaning'])}" for one in entries}
+    """Return the entries of the glossary, which is given as a page, by their place in it."""
+    meanings = {}
+    for word in BeautifulSoup(glossary, "html.parser").select("main h3[id]"):
+        meaning = word.find_next_sibling("p")
+        *_, last = meaning.contents
+        if last.name == "a":  # to the lesson
+            last.decompose()
+        for link in meaning.select("a"):
+            link.unwrap()
+        text = meaning.decode_contents().strip()
+        meanings[word["id"]] = f"<b>{word.decode_contents()}</b> {text}"
+    return meanings

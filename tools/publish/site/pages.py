@@ -23,7 +23,7 @@ import io
 import json
 import re
 import tempfile
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,8 +35,9 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
 from attnlab import palette
+from attnlab.exercises.predict import page_parts
 from attnlab.explorers import SoftLookupExplorer
-from attnlab.explorers.frame.base import few_colours
+from attnlab.explorers.frame import few_colours, to_json
 from tools.publish.site.api import API, write_api
 from tools.publish.frames import Frames, frames_of, moving
 from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
@@ -46,39 +47,29 @@ from tools.build.figures import Figure, figures_of
 from tools.build.sources import (
     GLOSSARY,
     ROOT,
+    facts_of,
     find_notebooks,
+    html_of,
     is_folded,
     is_lesson,
     read_notebook,
-    replace_passages,
     tags,
     write_notebook,
 )
-from tools.publish.student import student_copy
+from tools.publish.editions import edition
+from tools.publish.student import leave_out
 
 SITE = ROOT / "site"
 TEMPLATES = Path(__file__).with_name("template")
 INDEX = "index.html"
 SEARCH = "search_index.js"
-TITLE = re.compile(r"\s*# (?:(?P<number>\d+) · )?(?P<title>[^\n]+)\n*(?P<rest>.*)", re.DOTALL)
-TIME = re.compile(r"\*\*Time:\*\*(?P<time>[^<]+?\.)(?=\s|$)")  # its first sentence
-ROW = r"\| \[[^]]*\]\(notebooks/{}\.ipynb\) \| (?P<about>[^|]*?) \|"  # of a lesson in the README
-SENTENCE = re.compile(r".*?(?:[.?](?=\s|$)|$)", re.DOTALL)
 HERO = "0.1"  # the figure that a shared link to the index shows
-# What a lesson says of `make` and of packages, from these words to the end of their cell.
-PASSAGES = {
-    "There are three ways to use the series.": "To run and change the lessons, type `make lab` in "
-    "the folder of attnlab.",
-    "### If a package is missing": "",
-}
-PACKAGES = "missing"  # the cell that lists them
 THUMBNAIL = (396, 288)  # pixels, of the first figure of a lesson, on its card
 FOR_ALL = frozenset({"teacher"})  # tags of the cells that only teachers see
 # Files of lessons that may be gone, and of what only one of the two variants has.
 OLD = ("[0-9][0-9]_*.html", "[0-9][0-9]_*.js", "figure_*.png", "teaching.*")
 SECTIONS = (2, 3)  # levels of headings in the table of contents
 PLANS = "## Plans of the lessons"
-WORD = re.compile(rf'<a href="{GLOSSARY}\.html#([^"]+)">')
 
 
 class Card(NamedTuple):
@@ -109,17 +100,19 @@ def page_name(stem: str) -> str:
 def card_of(path: Path) -> Card:
     """Return what the index says about a lesson: its first cell up to what the reader needs."""
     cells = read_notebook(path).cells
-    parts = TITLE.match(cells[0].source)
-    if parts is None:
+    heading, _, rest = cells[0].source.strip().partition("\n")
+    if not heading.startswith("# "):
         raise SiteError(f"{path.name} does not begin with a title, such as '# 1 · Attention'.")
-    time, blurb = TIME.search(cells[0].source), parts["rest"].partition("**You need")[0].strip()
+    number, _, title = heading.removeprefix("# ").rpartition(" · ")
+    blurb = rest.partition("**You need")[0].strip()
+    time = cells[0].source.partition("**Time:**")[2]
     return Card(
         path.stem,
-        parts["number"] or "",
-        parts["title"].strip(),
+        number,
+        title,
         blurb,
-        about(path.stem) or SENTENCE.match(blurb)[0],
-        time["time"].strip() if time else "",
+        about(path.stem) or _first_sentence(blurb),
+        _first_sentence(time.strip()),
         sum(cell.source.startswith("predict(") for cell in cells),
     )
 
@@ -127,16 +120,16 @@ def card_of(path: Path) -> Card:
 def about(stem: str) -> str:
     """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    row = re.search(ROW.format(re.escape(stem)), readme)
-    return f"{row['about'][0].upper()}{row['about'][1:]}." if row else ""
+    rows = [line.split("|") for line in readme.splitlines() if f"(notebooks/{stem}.ipynb)" in line]
+    told = [row[3].strip() for row in rows if len(row) > 4]  # in the table, not in the text
+    return f"{told[0][0].upper()}{told[0][1:]}." if told else ""
 
 
-def to_read(lesson: NotebookNode) -> NotebookNode:
-    """Return a lesson without what only somebody who runs it needs to know."""
-    copy = nbformat.from_dict(lesson)
-    replace_passages(copy, PASSAGES)
-    copy.cells = [cell for cell in copy.cells if cell.get("id") != PACKAGES]
-    return copy
+def _first_sentence(text: str) -> str:
+    """Return a text up to its first full stop or question mark at the end of a word."""
+    words = " ".join(text.split()).split(" ")
+    last = next((i for i, word in enumerate(words) if word.endswith((".", "?"))), len(words))
+    return " ".join(words[: last + 1])
 
 
 def thumbnail(figure: Figure) -> str:
@@ -190,6 +183,7 @@ class PageExporter(TemplateExporter):
             template_file="lesson.html.j2",
             default_preprocessors=[],  # notebooks are shown as they are stored
         )
+        predicting, predictions = page_parts()
         self.environment.trim_blocks = self.environment.lstrip_blocks = True
         self.environment.globals.update(
             solutions="solution" not in left_out,
@@ -199,35 +193,43 @@ class PageExporter(TemplateExporter):
                 for name, role in palette.ROLES.items()
             ),
             tints=[palette.to_hex(palette.shade(weight)) for weight in (0.15, 0.5, 0.85)],
-            style=asset("site.css"),
+            style="\n".join([predictions, asset("site.css")]),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
-            script="\n".join(asset(f"{name}.js") for name in ("site", "search")),
+            script="\n".join([predicting, asset("site.js"), asset("search.js")]),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.environment.tests.update(folded=is_folded, reading=reads_sentences)
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson, among those of all ``cards``."""
-        links = links_of([card.stem for card in cards], path.name)
+        page_of, used = links_of([card.stem for card in cards], path.name), []
+
+        def links(href: str) -> str:
+            page, _, place = page_of(href).partition("#")
+            used.extend([place] if page == page_name(GLOSSARY) else [])
+            return page_of(href)
+
         prose = Prose(links)
 
         def shown(html: str) -> str:
             return rewrite(html, links)
 
-        def stored(html: str) -> str:
-            is_live = figures and html in figures
-            return moving(html, figures[html], shown) if is_live else shown(html)
+        def stored(output: NotebookNode) -> str:
+            html, facts = html_of(output), facts_of(output)
+            if facts.get("kind") == "prediction":
+                return shown(html) + asked_block(facts, shown)
+            moves = (figures or {}).get(facts.get("key"))
+            return moving(html, moves, shown) if moves else shown(html)
 
         self.register_filter("prose", prose.to_html)
+        self.register_filter("shown", shown)
         self.register_filter("stored", stored)
         # the template asks for both when it has been through the cells
         self.environment.globals.update(
             contents=lambda: [one for one in prose.headings if one.level in SECTIONS],
-            meanings=lambda page: {
-                place: self.meanings[place]
-                for place in WORD.findall(page)
-                if place in self.meanings
+            meanings=lambda: {
+                place: self.meanings[place] for place in used if place in self.meanings
             },
         )
         card = next(card for card in cards if card.stem == path.stem)
@@ -240,12 +242,16 @@ class PageExporter(TemplateExporter):
             "after": series[here + 1 :][:1],
             "preview": self.previews.get(card.page),
         }
-        page, _ = self.from_notebook_node(to_read(self.edition(path)), resources)
+        page, _ = self.from_notebook_node(self.edition(path), resources)
         return page
 
     def edition(self, path: Path) -> NotebookNode:
-        """Return a lesson without the cells that are left out."""
-        return student_copy(read_notebook(path), self.left_out)
+        """Return a lesson as the site tells it, without the cells that are left out."""
+        return leave_out(edition(path, "site"), self.left_out)
+
+    def notebook(self, path: Path) -> NotebookNode:
+        """Return a lesson to download, without the cells that are left out."""
+        return leave_out(read_notebook(path), self.left_out)
 
     def index(self, cards: list[Card]) -> str:
         """Return the page that leads to all lessons."""
@@ -282,7 +288,7 @@ def pages(
     exporter.previews |= {INDEX: hero} if hero else {}
     lessons = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in paths}
     notebooks = {
-        f"{path.name}.js": notebook_script(exporter.edition(path))
+        f"{path.name}.js": notebook_script(exporter.notebook(path))
         for path in paths
         if path.stem != API
     }
@@ -290,6 +296,17 @@ def pages(
     shared = {one.file_name: one.png for one in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards), **lessons, **notebooks, **search, **shared, **model}
+
+
+def asked_block(facts: NotebookNode, shown: Callable[[str], str]) -> str:
+    """Return a prediction for the script that asks it, its texts as a page shows them."""
+    texts = {name: shown(facts[name]) for name in ("question", "explanation")}
+    options = [
+        {**option, "text": shown(option.text), "feedback": shown(option.feedback)}
+        for option in facts.options
+    ]
+    asked = {"key": facts.key, "ask": facts.ask, **texts, "options": options}
+    return f'<script type="application/json">{to_json(asked)}</script>'
 
 
 def notebook_script(notebook: NotebookNode) -> str:
@@ -318,12 +335,14 @@ def write_site(folder: Path, notebooks: list[Path], **options: object) -> dict[s
     return write_pages(folder, pages(notebooks, **options))
 
 
-def write_pages(folder: Path, made: dict[str, str | bytes]) -> dict[str, int]:
-    """Write files into a folder and delete those of lessons that are gone; return their sizes."""
+def write_pages(
+    folder: Path, made: dict[str, str | bytes], old: Sequence[str] = OLD
+) -> dict[str, int]:
+    """Write files into a folder and delete other ``old`` ones, by pattern; return their sizes."""
     folder.mkdir(exist_ok=True)
-    for old in (path for kind in OLD for path in folder.glob(kind)):
-        if old.name not in made:
-            old.unlink()
+    for path in (one for kind in old for one in folder.glob(kind)):
+        if path.name not in made:
+            path.unlink()
     sizes = {}
     for name, page in made.items():
         path = folder / name

@@ -53,8 +53,8 @@ export function chips(lab, { label, words, onToggle }) {
 // --- declared in Python ----------------------------------------------------------------------------
 
 const MAKERS = {
-  slider: (lab, { name, values, label, spoken, presets, forward, ...looks }) => {
-    const set = (value) => lab.set({ [name]: value });
+  slider: (lab, { name, values, label, spoken, presets, forward, sets, ...looks }) => {
+    const set = (value) => lab.set({ ...sets, [name]: value });
     const knob = slider(lab, { label, name: spoken, stops: values, onMove: set, ...looks });
     const named = presets.map(([value, text]) => {
       const preset = button(lab, text, () => set(value));
@@ -74,9 +74,9 @@ const MAKERS = {
       },
     };
   },
-  choice: (lab, { name, values, texts, label }) => {
+  choice: (lab, { name, values, texts, label, sets }) => {
     const row = choice(lab, { label, options: values.map((value, i) => [value, texts[i]]),
-      onPick: (value) => lab.set({ [name]: value }) });
+      onPick: (value) => lab.set({ ...sets, [name]: value }) });
     return { elements: [row.element], show: (state) => row.show(state[name]) };
   },
   steps: (lab, { name, values, label }) => {
@@ -88,11 +88,6 @@ const MAKERS = {
       show: () => pair.forEach((one) => one.show()),
     };
   },
-  cycle: (lab, { name, values, text }) => ({
-    elements: [button(lab, text, () => lab.set(
-      { [name]: values[(indexIn(values, lab.state[name]) + 1) % values.length] }))],
-    show: () => {},
-  }),
   button: (lab, { text, sets }) => {
     const element = button(lab, text, () => lab.set(sets));
     element.className = "plain";

@@ -192,13 +192,13 @@ const DASHES = { solid: "none", dashed: "9 6", dotted: "0.5 7", dashdot: "12 6 0
  * Curves over a list of stops, equally spaced; a marker shows where the reader stands.
  *
  * `lines` are `{name, values, role, dash, dot}`; `y` is `{low, high, ticks, log}`; `labels` stand
- * below the axis, `ylabel` above it. `onPreview(index)` gets the stop under the pointer, or nothing
+ * below the axis, `ylabel` above it; the names of lines that are `keyed` stand below all. `onPreview(index)` gets the stop under the pointer, or nothing
  * at the end, `onPick(index)` the one clicked. Returns the element and `show({at, values, current,
  * role, label})`: `values` and `role` replace those of the lines, lines other than `current` are
  * pale.
  */
 export function chart(lab, { stops, xlabel, ylabel, y, lines, onPreview, onPick,
-  labels }) {
+  labels, keyed = true }) {
   const top = ylabel ? TOP + 22 : TOP;
   const across = (i) => LEFT + ((WIDTH - LEFT - RIGHT) * i) / (stops.length - 1);
   const scale = y.log ? Math.log10 : (value) => value;
@@ -239,7 +239,7 @@ export function chart(lab, { stops, xlabel, ylabel, y, lines, onPreview, onPick,
       const look = (i) => `${roles[i]} ${current === undefined || current === i ? "" : "pale"}`;
       curves.forEach((curve, i) => change(curve, { class: `line ${look(i)}` }));
       dots.forEach((dot, i) => change(dot, { class: `dot ${look(i)}` }));
-      if (named !== role) names.replaceChildren(...legend(lines, roles));
+      if (keyed && named !== role) names.replaceChildren(...legend(lines, roles));
       named = role;
     }
     [drawn, coloured] = [values, `${role} ${current}`];
@@ -258,7 +258,8 @@ const DOTS = {
   diamond: "M0,-8.5L8.5,0L0,8.5L-8.5,0Z",
 };
 
-function legend(lines, roles) {
+/** The names of lines, each with a piece of its line. */
+export function legend(lines, roles = lines.map((line) => line.role)) {
   return lines.map((line, i) => html("span", {},
     svg("svg", { viewBox: "0 0 40 18", "aria-hidden": "true" },
       svg("path", { class: `line ${roles[i]}`, d: "M1,9H39",

@@ -1,6 +1,6 @@
 // Panels that a single explorer has. What a frame holds for each is named by its show function.
 import { button, followPointer } from "./controls.mjs";
-import { codeLines, html, paintMap, setText, svg, weightColours } from "./drawing.mjs";
+import { change, codeLines, html, legend, paintMap, setText, svg, weightColours } from "./drawing.mjs";
 
 export const SPECIAL = {
   /** Two texts, and lines from the query that asks to all keys: as wide as their weights. */
@@ -30,6 +30,30 @@ export const SPECIAL = {
       lines.replaceChildren(...weights.map((weight, j) => svg("line", { class: "pull",
         x1: middle(picked, queries), y1: 0, x2: middle(j, keys), y2: 100,
         "stroke-width": 30 * weight })));
+    };
+    return { element, show };
+  },
+
+  /** For each line a crowd of dots, as large as the `lengths` of a frame, and a text, `told`. */
+  crowds: (lab, { lines, across, loud }) => {
+    const pictures = lines.map(({ role }) => svg("svg", { role: "img", class: `crowd ${role}` }));
+    const texts = lines.map(() => html("p", { class: "under" }));
+    const names = legend(lines);
+    const element = html("div", { class: "crowds" }, lines.map((_, i) =>
+      html("div", {}, html("div", { class: "legend" }, names[i]), texts[i], pictures[i])));
+    let drawn;
+    const dotsOf = (lengths) => lengths.map((length, n) => svg("circle",
+      { cx: 10 * (n % across) + 5, cy: 10 * Math.floor(n / across) + 5,
+        r: 3 * Math.sqrt(length / loud) }));
+    const show = ({ lengths, told }) => {
+      if (drawn === lengths) return;
+      drawn = lengths;
+      pictures.forEach((picture, i) => {
+        change(picture, { viewBox: `0 0 ${10 * across} ${(10 * lengths[i].length) / across}`,
+          "aria-label": `${lines[i].name}: ${told[i]}` });
+        picture.replaceChildren(...dotsOf(lengths[i]));
+        setText(texts[i], told[i]);
+      });
     };
     return { element, show };
   },

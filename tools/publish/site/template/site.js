@@ -10,82 +10,52 @@ function load(file) {
   });
 }
 
-/** Turn the options of a prediction into buttons; the first that is pressed opens the answer. */
-function ask(box) {
-  const list = box.querySelector(":scope > ul"), answer = box.querySelector(":scope > details");
-  answer?.addEventListener("toggle", () => { if (answer.open) openOutputs(box.dataset.key); });
-  if (!list || !answer) return;
-  const said = make("p", { class: "said", role: "status" });
-  const question = questionOf(box), before = answersOf(lesson)[question];
-  const buttons = [...list.children].map((item) => {
-    const button = make("button", { type: "button" }, ...item.childNodes);
-    item.append(button);
-    return button;
+/** Ask a prediction with the script that asks it in JupyterLab; its answers are kept here. */
+function ask({ box, asked }) {
+  const before = asked.options.findIndex(({ text }) => text === answersOf(lesson)[asked.key]);
+  const values = { asked, said: before < 0 ? null : { option: before } };
+  let draw;
+  askHere({
+    el: box,
+    model: {
+      get: (name) => values[name],
+      set: (name, value) => { values[name] = value; },
+      save_changes: () => {
+        draw();
+        keepAnswer(asked.key, asked.options[values.said.option].text);
+      },
+      on: (_, work) => { draw = work; },
+      off: () => {},
+    },
   });
-  const commit = (chosen) => {
-    if (said.textContent) return;
-    const words = chosen.textContent, isRight = "correct" in chosen.parentElement.dataset;
-    keepAnswer(question, words);
-    said.append(make("b", { class: isRight ? "right" : "wrong" }, isRight ? "✓ Correct." : "✗ Not quite."),
-      " You said ", make("b", {}, words), ".");
-    for (const reason of answer.querySelectorAll(".reason")) {
-      reason.hidden = reason.querySelector("b").textContent !== words;
-    }
-    buttons.forEach((button) => judge(button, button === chosen));
-    answer.open = true;
-  };
-  buttons.forEach((button) => button.addEventListener("click", () => commit(button)));
-  list.classList.add("options");
-  list.after(said);
-  const answered = buttons.find((button) => button.textContent === before);
-  if (answered) commit(answered);
 }
 
 /** Repeat the answers at the end of the page, where paper has them; a hand-out asks first. */
-function offerAnswersOnPaper(boxes) {
-  if (!boxes.length) return;
-  const answers = boxes.map((box) => {
-    const [, ...parts] = box.querySelector(":scope > details").cloneNode(true).childNodes;
-    return make("li", {}, ...parts);
+function offerAnswersOnPaper() {
+  if (!predictions.length) return;
+  const answers = predictions.map(({ asked: { options, explanation } }) => {
+    const item = make("li", {});
+    item.innerHTML = options.filter(({ correct, feedback }) => correct || feedback)
+      .map(({ correct, text, feedback }) => `<p>${correct ? "✓" : "✗"} <b>${text}</b> ${feedback}</p>`)
+      .join("") + `<p>${explanation}</p>`;
+    return item;
   });
   document.querySelector("main").append(make("section", { class: "answers" },
     make("h2", {}, "Answers to the predictions"), make("ol", {}, ...answers)));
 }
 
-/** Mark an option: the correct one and the one that was chosen; no other can be chosen now. */
-function judge(button, isChosen) {
-  const isCorrect = "correct" in button.parentElement.dataset;
-  button.setAttribute("aria-pressed", isChosen);
-  button.disabled = !isChosen;
-  if (!isCorrect && !isChosen) return;
-  button.classList.add(isCorrect ? "right" : "wrong");
-  button.prepend(isCorrect ? "✓ " : "✗ ");
-}
-
-/** Open the outputs that a prediction was asked about. */
-function openOutputs(key) {
-  for (const fold of document.querySelectorAll("details.attnlab-answer")) {
-    if (fold.dataset.key === key) fold.open = true;
-  }
-}
-
-// --- answers that are kept, by the words of the question: if these change, it is asked again ---------
+// --- answers that are kept: if the words of an option change, its question is asked again ---------
 
 const { lesson } = document.body.dataset;
-
-function questionOf(box) {
-  return box.firstElementChild.textContent;
-}
 
 function answersOf(name) {
   return recall("answers")?.[name] ?? {};
 }
 
 /** Keep an answer, and forget those to questions that this lesson no longer asks. */
-function keepAnswer(question, option) {
-  const asked = [...document.querySelectorAll(".attnlab-predict-stored")].map(questionOf);
-  const answers = Object.entries({ ...answersOf(lesson), [question]: option })
-    .filter(([words]) => asked.includes(words));
+function keepAnswer(key, option) {
+  const answers = Object.entries({ ...answersOf(lesson), [key]: option })
+    .filter(([name]) => predictions.some(({ asked }) => asked.key === name));
   keep("answers", { ...recall("answers"), [lesson]: Object.fromEntries(answers) });
   showProgress();
 }
@@ -340,8 +310,9 @@ function followLessons() {
 
 const row = placeForTools();
 followLessons();
-const predictions = [...document.querySelectorAll(".attnlab-predict-stored")];
-offerAnswersOnPaper(predictions);
+const predictions = [...document.querySelectorAll(".attnlab-predict-stored")].map((box) =>
+  ({ box, asked: JSON.parse(box.nextElementSibling.textContent) }));
+offerAnswersOnPaper();
 predictions.forEach(ask);
 showProgress();
 document.querySelectorAll(":is(.cell, details) > .highlight").forEach(offerCopy);

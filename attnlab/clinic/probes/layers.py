@@ -1,0 +1,260 @@
+"""What only a layer has: heads that are cut and joined, and sides that are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.clinic.call import Call
+from attnlab.clinic.evidence import Evidence
+from attnlab.clinic.family import SIDES
+from attnlab.clinic.observe import Core, Observer
+from attnlab.clinic.plan import SIZES
+from attnlab.clinic.results import Fact, held, wrong
+from attnlab.clinic.sample import Sample, alike
+from attnlab.clinic.search import Recipe
+from attnlab.clinic.signature import PARTS
+from attnlab.sandbox import call as call_safely
+
+UNLIKE = (
+    "Heads that share a key do not share the value of that key: keys and values are repeated in "
+    "different orders."
+)
+REPEAT = "repeat both alike: repeat_interleave(groups, dim=1)."
+
+
+def heads_told(call: Call, cores: list[Core]) -> Iterator[Fact]:
+    """Yield what is wrong with how heads are cut, joined and shared."""
+    for core in cores:
+        if core.sample.sizes.H < 2:
+            continue
+        if over_heads := _over_heads(call, core):
+            yield from over_heads
+            return
+        yield from _cut(core, call)
+        yield from _joined(core, call)
+        yield from _groups(core)
+        yield from _shared(core)
+
+
+def _over_heads(call: Call, core: Core) -> list[Fact]:
+    """Return a finding if the tokens stand where the heads should: heads look at each other."""
+    sizes, length = core.sample.sizes, call.plan.length
+    if sizes.H != length or not sizes.L == sizes.S != length:
+        return []
+    sentence = (
+        f"Heads look at each other instead of tokens: the table of scores is {sizes.L} × "
+        f"{sizes.S}, the number of heads, for a text of {length} tokens."
+    )
+    advice = "move the heads in front of the tokens: transpose(1, 2)."
+    return [wrong("head-mixing", sentence, advice=advice)]
+
+
+def _cut(core: Core, call: Call) -> Iterator[Fact]:
+    """Yield if a head holds pieces of some tokens; the windows of local attention are left out."""
+    sizes, own = core.sample.sizes, (call.plan.length, call.plan.memory)
+    H, L = sizes.H, sizes.L
+    whole = (L in own, sizes.S in own, sizes.S in own)
+    known = zip(PARTS, core.cut, whole, strict=True)
+    cut = {side: right for side, right, sees_all in known if right is not None and sees_all}
+    viewed, moved = ([side for side in cut if cut[side] is right] for right in (False, True))
+    if not viewed:
+        return
+    words = f"The {H} heads are cut by a bare view, without a transpose"
+    if moved:
+        words = f"The heads of the {' and '.join(viewed)} are cut by a bare view, and those of the "
+        words += f"{' and '.join(moved)} are not"
+    size = L if "query" in viewed else sizes.S
+    holders = torch.arange(H * size).div(H, rounding_mode="floor").view(H, size)
+    yield wrong(
+        "split-without-transpose",
+        f"{words}: a head holds pieces of some tokens instead of a part of every token.",
+        table("The token that each row of a head holds:", holders, "head", "row"),
+    )
+
+
+def _joined(core: Core, call: Call) -> Iterator[Fact]:
+    """Compare what heads give with what the projection behind them gets, token by token."""
+    output, merged = core.sample.output.double(), core.merged
+    N, H, L, d = output.shape
+    if merged is None and call.signature.alone and core.reply is not None:
+        merged = core.reply.output.detach()
+    if merged is None or merged.numel() != output.numel():
+        return
+    if L not in (call.plan.length, call.plan.memory) or (merged.shape[0] not in (N, L, N * L)):
+        return
+    wanted = output.transpose(1, 2).reshape(N, L, H * d)
+    placed = [merged.double().reshape(N, L, H * d)]
+    placed.append(merged.double().reshape(L, N, H * d).transpose(0, 1))  # the batch second
+    if any(alike(rows.sort(-1).values, wanted.sort(-1).values) for rows in placed):
+        return
+    rows = placed[0]
+    if not alike(rows.flatten().sort().values, wanted.flatten().sort().values):
+        return
+    ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
+    if all(any(alike(row, place) for place in ordered[1]) for row in ordered[0]):
+        sentence = (
+            "What a query gathers comes out at another token: row i of the output is not that "
+        )
+        yield wrong("position-mixing", f"{sentence}of query i.")
+        return
+    view = alike(merged.flatten(), output.flatten())
+    how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
+    yield wrong(
+        "merge-without-transpose",
+        f"The {H} heads are joined {how}: an output row holds several positions of one head.",
+        table(
+            "The position that each part of an output row holds:",
+            torch.arange(H * L).remainder(L).view(L, H),
+            "row",
+            "part",
+        ),
+    )
+
+
+def _groups(core: Core) -> Iterator[Fact]:
+    """Compare which heads share keys with which share values."""
+    groups = []
+    for part in core.sample[1:3]:
+        flat = part.transpose(0, 1).flatten(1)
+        groups.append([[alike(head, beside) for beside in flat] for head in flat])
+    several = [sum(map(sum, pairs)) > len(pairs) for pairs in groups]
+    if all(several) and groups[0] != groups[1]:
+        yield wrong("wrong-source", UNLIKE, advice=REPEAT)
+
+
+def fewer_key_heads(call: Call, recipe: Recipe) -> Iterator[Fact]:
+    """Give a function two heads of keys and values, and four of queries."""
+    if call.plan.ndim < 4 or call.signature.options.call is not None:
+        return
+    sizes = replace(call.plan.sizes(SIZES[1]), H=4)
+    parts = call.inputs(sizes)
+    few = {side: part if side == "query" else part[:, :2] for side, part in parts.items()}
+    output = call(few).output
+    if output is None:
+        return
+    query, *pair = few.values()
+    near = [part.repeat_interleave(2, dim=1) for part in pair]
+    far = [part.repeat(1, 2, 1, 1) for part in pair]
+
+    def gives(key: Tensor, value: Tensor) -> bool:
+        """Return whether the recipe gives the output of repeated heads."""
+        return recipe.gives(Sample(query, key, value, output, sizes))
+
+    if gives(*near):
+        yield held("groups", "with 2 heads of keys for 4 of queries, neighbours share a key")
+    elif gives(near[0], far[1]) or gives(far[0], near[1]):
+        yield wrong("wrong-source", UNLIKE, advice=REPEAT)
+
+
+def _shared(core: Core) -> Iterator[Fact]:
+    """Yield if all heads compute the same."""
+    output = core.sample.output
+    if output.abs().max() > 0 and alike(output, output[:, :1].expand_as(output)):
+        yield wrong(
+            "wrong-source",
+            f"All {output.shape[1]} heads compute the same, from the same features.",
+            table("What the heads give the first token:", output[0, :, 0, :5], "head", "feature"),
+            advice="give every head its own part of the projections.",
+        )
+
+
+def table(caption: str, values: Tensor, row: str, column: str) -> Evidence:
+    """Return the first rows and columns of some numbers as a table."""
+    shown = values[:7, :7].double()
+    names = (
+        [f"{word} {place}" for place in range(size)]
+        for word, size in zip((row, column), shown.shape, strict=True)
+    )
+    return Evidence(caption, shown, *map(tuple, names))
+
+
+# --- what plays query, key and value --------------------------------------------------------------
+
+
+def unused_sides(call: Call, cores: list[Core]) -> Iterator[Fact]:
+    """Yield sides that are the same or exchanged, though the layer has parameters for them."""
+    for core in cores:
+        letters = _letters(core)
+        unused = _unused(call, core) if letters != "qkv" else ""
+        if unused:
+            ways = (way.words for way in SIDES if letters == "".join(way.compute(*"qkv")))
+            words = next(ways, "") or "Two of query, key and value are the same."
+            yield wrong("wrong-source", f"{words} Weights that it has are never used: {unused}.")
+
+
+def _letters(core: Core) -> str:
+    """Return what plays query, key and value: of equal sides the first."""
+    parts = [part.double() / part.double().norm().clamp_min(1e-12) for part in core.sample[:3]]
+    letters = ""
+    for place, part in enumerate(parts):
+        same = [earlier for earlier in range(place) if alike(part, parts[earlier])]
+        letters += "qkv"[same[0] if same else place]
+    return letters
+
+
+def _unused(call: Call, core: Core) -> str:
+    """Return the name of a matrix of which some rows or columns take no part in the output."""
+    parts = list(call.module.modules()) if call.module is not None else []
+    tables = {id(part.weight) for part in parts if isinstance(part, nn.Embedding)}
+    named = {
+        name: part
+        for name, part in (call.module.named_parameters() if parts else ())
+        if part.ndim >= 2 and part.requires_grad and id(part) not in tables
+    }
+    output = call(call.inputs(), graph=True).output if named else None
+    if output is None or not output.requires_grad:
+        return ""
+    total = (output * torch.randn_like(output)).sum()
+    grads = call_safely(torch.autograd.grad, total, list(named.values()), allow_unused=True).value
+    d = core.sample.sizes.E
+    return next((n for n, grad in zip(named, grads or (), strict=False) if _idle(grad, d)), "")
+
+
+def _idle(grad: Tensor | None, d: int) -> bool:
+    """Return whether as much of a matrix as one head has gets no gradient at all."""
+    if grad is None:
+        return True
+    for dim, size in enumerate(grad.shape):
+        still = (grad.transpose(0, dim).flatten(1) == 0).all(dim=1)
+        if int(still.sum()) * (grad.numel() // size) >= d * min(grad.shape[-2:]):
+            return True
+    return False
+
+
+def exchanged_sides(watch: Observer) -> Iterator[Fact]:
+    """Move one input at a time: the query comes from the first, key and value from the others."""
+    call, base = watch.call, watch()
+    if not base or call.signature.options.call is not None:
+        return
+    sides, uses = set(call.signature.sides.values()), {}
+    for side in sides:
+        fresh, moved = call.inputs(seed=3), {side}
+        if side == "key" and "value" not in sides:
+            moved = {"key", "value"}
+            fresh["value"] = fresh["key"]
+        parts = {s: fresh[s] if s in moved else part for s, part in call.inputs().items()}
+        again = watch(parts=parts)
+        if len(again) != len(base):
+            return
+        pairs = zip(base[-1].sample[:3], again[-1].sample[:3], strict=True)
+        used = {name for name, pair in zip(PARTS, pairs, strict=True) if not alike(*pair)}
+        uses[side] = (used, moved)
+    advice = (
+        "queries come from the first argument, keys and values from "
+        "the others; if all are meant to be the same tokens, pass self_attention=True."
+    )
+    if all(used == wanted for used, wanted in uses.values()):
+        yield held("sides", "queries come from the first argument, keys and values from the rest")
+    elif uses.get("key", ())[:1] == ({"value"},) and uses.get("value", ())[:1] == ({"key"},):
+        yield wrong("key-value-swapped", "Key and value are exchanged.", advice=advice)
+    else:
+        moves = "; ".join(
+            f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} with {side}"
+            for side, (used, _) in sorted(uses.items())
+        )
+        sentence = f"Its inputs are not used as their names say: {moves}."
+        yield wrong("wrong-source", sentence, advice=advice)
