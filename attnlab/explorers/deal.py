@@ -83,8 +83,8 @@ class DealExplorer(Explorer):
         stacked(
             Panel("cards", kind="deal"),
             how_to_read(
-                ("ear", "blue: heard by this answer (cat, dog, owl, fox, bat, ?)"),
-                ("crossed", "✗: not what belongs here"),
+                ("ear", "heard by this answer: cat, dog, owl, fox, bat, ?"),
+                ("crossed", "not what belongs here"),
             ),
         ),
     )
