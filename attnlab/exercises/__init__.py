@@ -42,10 +42,9 @@ from attnlab.exercises.lesson_06 import (
     check_same_scores,
 )
 from attnlab.exercises.lesson_07 import (
-    check_by_letters,
     check_mended_heads,
-    check_pair_test,
-    check_tokens_in_head,
+    check_multi_head,
+    check_three_in_one,
 )
 from attnlab.exercises.lesson_08 import (
     check_joined_pieces,
