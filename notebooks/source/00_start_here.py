@@ -586,7 +586,7 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 90 |
 # | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 50 / 90 |
-# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can two heads do that one cannot? | 50 / 90 |
+# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can a line do that computes nothing? | 44 / 80 |
 # | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 50 / 90 |
 # | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 50 / 95 |
 # | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 50 / 90 |

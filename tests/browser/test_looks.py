@@ -5,7 +5,7 @@ import pytest
 from attnlab import explorers
 from attnlab.explorers import (
     CrossExplorer,
-    HeadsExplorer,
+    DealExplorer,
     MaskExplorer,
     RealHeadsExplorer,
     RowExplorer,
@@ -20,11 +20,11 @@ KINDS = [
     for name in explorers.__all__
     if name.endswith("Explorer") and name != "Explorer"
 ]
-# Beside the first state of every explorer: rows without a key that leak, wrong numbers, a long
+# Beside the first state of every explorer: rows without a key that leak, wrong cards, a long
 # sentence, long names, a question that comes first.
 STATES = [
     MaskExplorer(ask=False, fill="0 after", toggled=[(0, 5)]),
-    HeadsExplorer(ask=False, way="shortcut", step="merge"),
+    DealExplorer(ask=False, split="cut", heads=4),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     CrossExplorer(ask=False, question="doing what?"),
     MaskExplorer(),

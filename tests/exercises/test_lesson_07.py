@@ -186,7 +186,10 @@ test_names_the_mistake = names({
     "check_three_in_one": {
         "Your function returned a tuple of length 2. Return query, key": lambda x, H: (x, x),
         ("raises", "invalid for input"): lambda x, H: by_permute(x, 5),
-        ("the shape (3, 6, 4, 4, 2) instead of (3, 6, 2, 4, 4)", "query, key and value, (N, H, L, head_dim) each"): lambda x, H: by_slices(x, 4 if H == 2 else H),
+        (
+            "the shape (3, 6, 4, 4, 2) instead of (3, 6, 2, 4, 4)",
+            "query, key and value, (N, H, L, head_dim) each",
+        ): lambda x, H: by_slices(x, 4 if H == 2 else H),
         "Take the three apart first": lambda x, H: tuple(by_permute(x, H) + 1),
     },
 })  # fmt: skip
