@@ -53,7 +53,7 @@ def two_animals(count: int, generator: torch.Generator | None = None) -> tuple[T
     --------
     >>> tokens, answers = two_animals(1, torch.Generator().manual_seed(0))
     >>> to_words(tokens[0]), answers[0].tolist()
-    (['bat 1', 'cow 1', 'owl 3', 'dog 3', 'ant 2', 'dog, ant?'], [3, 2])
+    (['cat 1', 'cow 3', 'dog 5', 'fox 2', 'ant 4', 'cat, cow?'], [1, 3])
     """
     count = check_size("count", count, at_least=1)
     # argsort of random numbers gives a random order: of the animals, then of the entries
