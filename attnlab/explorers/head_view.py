@@ -60,7 +60,8 @@ class HeadsPicture(Explorer):
         """Return the maps of all heads, and the row of the token that asks."""
         tokens, weights = self.shown()
         row = weights[self.head, self.picked]
-        places = row.topk(min(len(row), MOST_BARS)).indices.sort().values.tolist()
+        ranked = row.round(decimals=DIGITS).sort(descending=True, stable=True).indices
+        places = ranked[:MOST_BARS].sort().values.tolist()  # of equal weights, the first ones
         names = [tokens[place] for place in places]
         title = self.words["head"].format(**self._named())
         return {

@@ -71,7 +71,8 @@ def voices(d_k: int, entries: int) -> Tensor:
     names = torch.randn(32, 64, dtype=torch.float64, generator=Generator().manual_seed(0))
     generator = Generator().manual_seed(0)
     query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8)
-    who = torch.rand(QUERIES, 32, generator=generator).argsort(dim=-1)[:, :entries]
+    order = torch.rand(QUERIES, 32, generator=generator).argsort(dim=-1, stable=True)
+    who = order[:, :entries]
     number = torch.randint(16, (QUERIES, entries), generator=generator)
     value = torch.eye(16).double()[number]
     lengths = []

@@ -231,7 +231,7 @@ def make_texts(count: int, *, shortest: int = 8, longest: int = 15, jump: float 
         raise ValueError(f"shortest must be at most longest, got {shortest} and {longest}.")
     check_probability("jump", jump)
     period = torch.randint(shortest, longest + 1, (count, 1))
-    letters = torch.rand(count, BAR).argsort(dim=-1)  # (N, 26), all different
+    letters = torch.rand(count, BAR).argsort(dim=-1, stable=True)  # (N, 26), all different
     bar = (torch.rand(count, LENGTH + 1) < jump) & (torch.arange(LENGTH + 1) >= period)
     bar[:, 1:] &= ~bar[:, :-1]
     far = (torch.rand(count, LENGTH + 1) * period).long() * bar

@@ -9,7 +9,7 @@ share = right.float().mean(dim=(0, 2))
 assert (share[:5] == 1).all() and abs(share[5] - 0.5) < 0.02
 
 # %% after: influence
-map_of_suspect = torch.stack(maps).mean(dim=0)
+map_of_suspect = maps.mean(dim=0)
 for guess in range(5):  # the answer is the darkest cell of its row by far
     row = map_of_suspect[guess]
     assert row.argmax() == guess + 1 and row[guess + 1] > 5 * row.sort().values[-2]
@@ -299,6 +299,6 @@ for positions, is_right in ((torch.arange(5), False), (counted, True)):
 
 # %% after: sources  numbers: 2017, 1061, 103749
 
-# %% after: teacher-plan  numbers: 46, 48, 10, 14, 7, 6, 8, 3, 4, 1, 2, 0
+# %% after: teacher-plan  numbers: 49, 11, 14, 7, 6, 8, 3, 4, 1, 2, 0
 
 # %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, -1e9

@@ -581,8 +581,8 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # |---|---|---|---|
 # | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 70 |
 # | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
-# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why divide, and why by that number? | 54 / 80 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model be trained on every next word at once without being shown the answers? | 51 / 80 |
+# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why divide, and why by that number? | 49 / 80 |
+# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model be trained on every next word at once without being shown the answers? | 49 / 80 |
 # | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 90 |
 # | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
 # | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 50 / 90 |

@@ -7,29 +7,31 @@
 # scores = query @ key.T / d_k**0.5
 # ```
 #
-# Here `d_k` is the number of features of a query and of a key,
+# Here `d_k` is the number of features of a query,
 # which lesson 1 called E. Why divide the dot products by anything?
-# And why by the square root of this number, rather than by the number itself?
-# To find out, we let small models learn to look something up, each with another divisor.
+# And why by the square root of `d_k`, rather than by `d_k` itself?
+# To find out, we let small models learn, each with another divisor.
 #
-# **You need:** lesson 1 (scores, weights, output, and a soft lookup that learns),
-# and the ideas of a loss, a gradient and a learning rate.
+# **You need:** lesson 1 (a soft lookup that learns), and the ideas of a loss,
+# a gradient and a learning rate.
 #
 # **You will be able to**
 # - explain where $\sqrt{d_k}$ comes from, and check it by measuring,
-# - say what happens to the gradients of the queries without the division,
-# - say what the root does that other divisors do not, and what it does not do in a trained layer.
+# - say what becomes of the gradients of the queries without the division,
+# - say what sets the root apart from other divisors, and what it does not do in a trained layer.
 #
-# **Time:** 54 minutes in class, or 80 on your own with the exercises.
+# **Time:** 49 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 from attnlab import Table, data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import ScalingExplorer
+from attnlab.palette import BLUE, GREEN, ORANGE
 from attnlab.plotting import plot_attention, plot_heads
 
 lesson_setup()
@@ -40,8 +42,8 @@ lesson_setup()
 # Each of our phone books has eight entries, a name and a number each.
 # There are 32 names, and a vector of 64 random features stands for each of them.
 # As lesson 0 said, a model makes queries and keys from such vectors with two matrices.
-# Here, these two matrices are all that a model learns.
-# The first name of a book asks for its own number, so its query must find the key of the same name.
+# Here only these two learn.
+# The first name of a book asks for its number: its query must find the key of the same name.
 
 # %% look-up
 generator = torch.Generator().manual_seed(0)
@@ -63,12 +65,11 @@ def look_up(w, divisor, who, number):
 
 # %% training [markdown] below="`train` draws both matrices"
 # A number from 0 to 15 is stored as 16 features, a single 1 among zeros.
-# (We compute in float64, so that your computer prints the same digits as ours.)
+# (With float64, your computer prints the same digits as ours.)
 #
-# At first both matrices are random,
-# so the query of a name is a stranger to the key of the same name.
-# `train` draws both matrices and takes ten steps of gradient descent, each on 32 new books.
-# As in lesson 1, the loss is the squared error.
+# `train` draws both matrices at random, so at first a query is a stranger to every key.
+# Then it takes ten steps of gradient descent, each on 32 new books.
+# The loss is the squared error, as in lesson 1.
 
 
 # %% train
@@ -85,11 +86,10 @@ def train(d_k, divisor, generator, rate=0.5, books=32, steps=10):
     return w.detach()
 
 
-# %% counting [markdown] below="It trains five models"
-# Dividing by 8 gives the features of queries and keys a mean of 0 and a variance of about 1.
+# %% counting [markdown] below="`accuracy` trains five models"
+# (Dividing by 8 gives the features of queries and keys a variance of about 1.)
 #
-# `accuracy` counts right answers.
-# It trains five models from different random matrices and asks each about 500 new books.
+# `accuracy` trains five models and returns the share of right answers in 500 new books each.
 
 
 # %% accuracy
@@ -124,46 +124,36 @@ Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 # A single division cures it.
 #
 # The paper that introduced the formula divides for this reason.
-# It reports that without the division, dot products fall behind “for larger values of $d_k$”,
-# and suspects that large dot products push the softmax to where its gradients are extremely small.
+# Its authors suspect that “for large values of $d_k$” the dot products push the softmax to where
+# its gradients are extremely small.
 # We will see how far that is right.
 
 # %% other-divisors [markdown]
 # ## Let training choose the divisor
 #
 # Perhaps any large divisor would have helped.
-# We try nine divisors at five sizes, which makes 225 models.
+# We try nine of them at five sizes.
 
 # %% vote
 sizes, divisors = [4, 16, 64, 256, 1024], [1, 2, 4, 8, 16, 32, 64, 128, 256]
 votes = torch.tensor([[accuracy(d_k, c) for c in divisors] for d_k in sizes])
-
-# %% vote-figure jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-from attnlab.palette import ORANGE
-
-_, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-plot_attention(
-    votes, ax=ax, queries=list(map(str, sizes)), keys=list(map(str, divisors))
-)
-for row in range(5):
-    frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 3}
-    ax.add_patch(plt.Rectangle((row + 1.02, row + 0.02), 0.96, 0.96, **frame))
+rows, columns = [f"{d_k:,}" for d_k in sizes], [str(c) for c in divisors]
+ax = plot_attention(votes, queries=rows, keys=columns)
+for row in range(5):  # the root of the size is in the column row + 1
+    ax.add_patch(plt.Rectangle((row + 1, row), 1, 1, fill=False, ec=ORANGE, lw=3))
 ax.set(xlabel="divided by", ylabel="features, d_k")
-ax.set_title("Four times the features, twice the divisor (frames: √d_k)")
+ax.set_title("Four times the features, twice the divisor")
 show_figure(ax, "2.1")
 
 # %% diagonal [markdown] above="The best divisors lie"
 # The best divisors lie on a diagonal: four times the features ask for twice the divisor.
-# From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
-# A divisor can also be too large.
-# To the right of the frames, each row from $d_k = 16$ on is nearly the row above,
-# moved on by one column.
+# From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it,
+# and to the right of the frames each row is nearly the row above, moved on by one column.
 #
-# So something must grow as the square root of $d_k$ does.
+# So something must grow as $\sqrt{d_k}$ does.
 # What is it?
 
-# %% strangers [markdown] below="The sum wanders like"
+# %% strangers [markdown] below="The sum is a"
 # ## A sum of strangers
 #
 # The raw score of a query $q$ and a key $k$ is a sum of $d_k$ products.
@@ -171,22 +161,28 @@ show_figure(ax, "2.1")
 # $$q \cdot k = q_1 k_1 + q_2 k_2 + \dots + q_{d_k} k_{d_k}$$
 #
 # If the two are strangers, each product is as likely to be negative as positive.
-# The sum wanders like somebody who takes one random step after another, forwards or backwards:
-# it is a *random walk*.
-# We let 1,000 queries meet eight keys each, and add up one feature at a time.
+# The sum is a *random walk*: each feature takes it a random step forwards or backwards.
+# We let 1,000 queries meet eight keys each.
 
 # %% walks
 generator = torch.Generator().manual_seed(1)
 query = torch.randn(1000, 1, 1024, generator=generator)
 key = torch.randn(1000, 8, 1024, generator=generator)
 walks = (query * key).cumsum(dim=-1)  # (1000, 8, 1024): raw scores after each feature
+counts = torch.tensor([16, 64, 256, 1024])
+labels = [f"d_k = {d_k}" for d_k in counts]
+raw = walks[:, :, counts - 1]  # (1000, 8, 4)
+measured = {}
+for name, scores in {"not divided": raw, "divided by √d_k": raw / counts**0.5}.items():
+    measured[f"{name}: spread"] = scores.std(dim=(0, 1))
+    won = scores.softmax(dim=1).amax(dim=1) > 0.99  # (1000, 4)
+    measured[f"{name}: one weight above 0.99"] = won.double().mean(dim=0)
+Table(list(measured), labels, torch.stack(list(measured.values())))
 
 # %% walks-figure jupyter={"source_hidden": true}
-from attnlab.palette import RAMP, to_hex
+from attnlab.plotting import WEIGHT_COLOURS
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap
 
-blues = LinearSegmentedColormap.from_list("weights", [to_hex(c) for c in RAMP])
 features = torch.arange(1, 1025)
 titles = {
     "not divided: the luckiest key takes all": torch.ones(1024),
@@ -200,7 +196,10 @@ for ax, (title, number) in zip(axes, titles.items(), strict=True):
     for line, weight in zip(lines, lines.softmax(dim=0), strict=True):
         points = torch.stack([features, line], dim=-1)[:, None]
         pieces = torch.cat([points[:-1], points[1:]], dim=1).numpy()
-        look = {"colors": blues(0.22 + 0.78 * weight), "linewidths": 1 + 4 * weight}
+        look = {
+            "colors": WEIGHT_COLOURS(0.22 + 0.78 * weight),
+            "linewidths": 1 + 4 * weight,
+        }
         ax.add_collection(LineCollection(pieces, **look))
     top = 1.1 * max(lines.abs().max().item(), 2)
     ax.set(xlim=(0, 1024), ylim=(-top, top), xlabel="features added up, d_k")
@@ -209,113 +208,92 @@ for ax, (title, number) in zip(axes, titles.items(), strict=True):
 axes[0].set_ylabel("score")
 show_figure(axes[0], "2.2")
 
-# %% lucky [markdown] above="The luckiest key has" below="Here are all 1,000"
-# Figure 2.2 shows the eight keys of the first query.
-# On the left, the walks drift apart, along with the dashed lines at $\pm\sqrt{d_k}$.
+# %% lucky [markdown] above="The luckiest key soon"
+# Figure 2.2 shows the first query.
+# On the left its eight walks drift apart, along with the dashed lines at $\pm\sqrt{d_k}$.
 # The softmax turns a lead into a ratio: a key that is ahead by 8 gets $e^8$, or about 3,000,
 # times the weight.
-# The luckiest key has soon taken all of it, although nothing has been learned.
+# The luckiest key soon takes all of it, although nothing has been learned.
 # On the right are the same walks, divided by $\sqrt{d_k}$.
-#
-# Here are all 1,000 queries.
-# The *spread* is the [standard deviation](glossary.ipynb#standard-deviation) of the scores,
-# a typical distance from their mean, which is about 0.
 
-# %% spread
-counts = torch.tensor([16, 64, 256, 1024])
-labels = [f"d_k = {d_k}" for d_k in counts]
-raw = walks[:, :, counts - 1]  # (1000, 8, 4)
-divided = raw / counts**0.5
-measured = {}
-for name, scores in {"not divided": raw, "divided by √d_k": divided}.items():
-    measured[f"{name}: spread"] = scores.std(dim=(0, 1))
-    won = scores.softmax(dim=1).amax(dim=1) > 0.99  # (1000, 4)
-    measured[f"{name}: one weight above 0.99"] = won.double().mean(dim=0)
-Table(list(measured), labels, torch.stack(list(measured.values())))
-
-# %% variances-add [markdown] above="The spread of a raw score" below="Without it, one key"
-# The spread of a raw score is close to $\sqrt{d_k}$.
-# To see why, square the sum of two products, $a$ and $b$.
+# %% variances-add [markdown] above="Its root is the" below="The softmax takes luck"
+# The *spread* in the table is the [standard deviation](glossary.ipynb#standard-deviation),
+# a typical distance from the mean, which is about 0.
+# Why is it $\sqrt{d_k}$?
+# Square the sum of two products, $a$ and $b$.
 #
 # $$(a + b)^2 = a^2 + 2ab + b^2$$
 #
-# If $a$ and $b$ are [independent](glossary.ipynb#independent) and have mean 0,
-# the mean of $ab$ is 0, so the mean squares add up.
-# Each product has mean square 1 if the features are independent,
-# with mean 0 and [variance](glossary.ipynb#variance) 1.
-# A raw score is a sum of $d_k$ such products.
-# So its mean square, which is its variance, is $d_k$, and its spread is $\sqrt{d_k}$.
-# The division brings the spread back to 1 at every size.
+# If they are [independent](glossary.ipynb#independent) and have mean 0, the mean of $ab$ is 0,
+# so the mean squares add up.
+# For independent features of mean 0 and [variance](glossary.ipynb#variance) 1,
+# each product has mean square 1, so a sum of $d_k$ products has mean square $d_k$.
+# Its root is the spread, and dividing by $\sqrt{d_k}$ brings the spread back to 1.
 #
-# Without it, one key has more than 0.99 of the weight in about two rows of three at 256 features.
+# Without the division, one key has more than 0.99 of the weight in about two rows of three at 256
+# features.
 # The softmax takes luck for certainty: it is *clipped*, or [saturated](glossary.ipynb#saturated).
 
 # %% voices [markdown] below="The gradient of a query"
 # ## Who asks for a change?
 #
-# What does this do to learning?
-# The gradient of a query says how the query should change,
-# and its length says how loudly the query asks.
+# The gradient of a query says how it should change, and its length says how loudly it asks.
 # We listen to the first names of 1,000 books before any training.
-# We also measure the gradient of the query matrix,
-# in which the gradients of all the queries are added up.
+# The gradient of the query matrix adds up what they ask.
 
 
 # %% gradients
 def gradients(d_k, divisor):
     generator = torch.Generator().manual_seed(0)
-    w_query, w_key = (
-        torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8
-    )
+    w = torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8
     who, number = phone_books(1000, generator)
-    w_query.requires_grad_()
+    w_query = w[0].requires_grad_()
     query = (names @ w_query)[who[:, :1]]  # (1000, 1, d_k): one for each book
     query.retain_grad()
-    key = (names @ w_key)[who]  # (1000, 8, d_k)
+    key = (names @ w[1])[who]  # (1000, 8, d_k)
     output = (query @ key.mT / divisor).softmax(dim=-1) @ number
     (output - number[:, :1]).square().sum().backward()
     return query.grad.norm(dim=-1).flatten(), w_query.grad.norm() / 1000
 
 
 # %% loudness
-rows = {}
-for name, power in {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}.items():
+powers, rows = {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}, {}
+for name, power in powers.items():
     found = [gradients(d_k, d_k**power) for d_k in counts.tolist()]
     rows[f"{name}: a typical query"] = [lengths.median() for lengths, _ in found]
     rows[f"{name}: the matrix"] = [length for _, length in found]
 Table(list(rows), labels, torch.tensor(list(rows.values())))
 
 # %% crowd-figure jupyter={"source_hidden": true}
-names_of_columns = ["not divided", "divided by √d_k", "divided by d_k"]
+titles = ["not divided", "divided by √d_k", "divided by d_k"]
 below = ["few shout, most are silent", "all speak, at every size", "all whisper"]
-_, axes = plt.subplots(3, 3, figsize=(10, 5.6), layout="constrained")
+fig, axes = plt.subplots(3, 3, figsize=(10, 5.8), layout="constrained")
 for i, d_k in enumerate([4, 64, 1024]):
     for j, power in enumerate([0, 0.5, 1]):
-        ax = axes[i, j]
+        ax, color = axes[i, j], (ORANGE, BLUE, GREEN)[j]
         loud = gradients(d_k, d_k**power)[0][:160]
         across, down = torch.arange(160) % 20, torch.arange(160) // 20
-        shade = 0.52 + 0.26 * (loud.clamp(min=1e-6) / 0.28).log10()
-        dots = {"edgecolor": "white", "linewidth": 0.3}
-        ax.scatter(across, down, loud / 0.28 * 40, blues(shade.clamp(0.25, 1)), **dots)
+        ax.scatter(across, down, 140 * loud, color=color, alpha=0.75, linewidth=0)
         ax.set(xlim=(-0.9, 19.9), ylim=(-0.9, 7.9), xticks=[], yticks=[])
-        ax.spines[:].set_visible(True)
+        ax.spines[:].set(visible=True, color=color, linewidth=2.5 if j == 1 else 0.8)
+        if i == 0:
+            ax.set_title(titles[j], color=color)
+        if i == 2:
+            ax.set_xlabel(below[j], color=color)
     axes[i, 0].set_ylabel(f"d_k = {d_k:,}")
-for j in range(3):
-    axes[0, j].set_title(names_of_columns[j])
-    axes[2, j].set_xlabel(below[j])
-show_figure(axes[0, 0], "2.3")
+fig.suptitle("Only the root keeps the voices the same at every size", weight="bold")
+show_figure(fig, "2.3")
 
 # %% half-true [markdown] above="**A few queries shout"
 # The suspicion was right about the typical query: in a book of eight entries,
 # its gradient becomes almost nothing in a large head.
-# But the gradients do not vanish as a whole.
-# The gradient of the matrix is two to five times as long as with the root.
+# But the gradient of the matrix is longer than with the root, not shorter.
 # **A few queries shout, and most are silent.**
 # Divided by $d_k$, all of them whisper, and ever more softly.
-# Only with the root are the voices nearly the same at every size.
+# Of the three, only the root keeps the voices nearly the same at every size.
 #
-# Is it bad if a few shout?
-# A step of training then follows the few and ignores the rest.
+# Does it hurt if a few shout?
+# A step of training then follows the few.
 # If that is what hurts, it must help to invite a larger crowd: more books for each step.
 
 # %% crowd
@@ -325,16 +303,15 @@ Table(["d_k = 256, not divided"], [f"{n:,} books" for n in books], learned)
 
 # %% crowd-helps [markdown] above="But even a hundred"
 # It does help.
-# But even a hundred times as many books a step do not replace the one division,
-# which took the models to .96 with 32 books.
+# But even a hundred times as many books do not replace the one division,
+# which took the models to .96.
 
 # %% sound-check [markdown]
 # ## The sound check
 #
-# A concert begins with a sound check.
-# Many tracks are mixed into one signal, and the level is set.
-# A signal that is too soft can be turned up.
-# One that is too loud is clipped, and no volume knob restores what is cut off.
+# Before a concert, a sound check sets the level.
+# What is too soft can be turned up.
+# What is too loud is clipped, and no volume knob restores it.
 #
 # Our volume knob is the learning rate, by which every gradient is multiplied.
 # So far it was ½.
@@ -347,19 +324,19 @@ predict("02/another-learning-rate")
 ScalingExplorer(ask=False)
 
 # %% try-it [markdown] answers="02/another-learning-rate"
-# The dots are the queries of Figure 2.3, and the curves are models that we trained in advance.
-# (The script is `data/make_scaling_race.py`.)
+# The dots are queries before training.
+# The curves are models that `data/make_scaling_race.py` trained in advance.
 # Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
 # Which divisor can keep its rate?
-# And what changes if a book has 4 or 32 entries?
+# What changes if a book has 4 or 32 entries?
 
 # %% rescued [markdown] above="A whisper can be" answers="02/another-learning-rate"
 # A whisper can be turned up.
 # At a rate of 128, dividing by $d_k$ does as well at $d_k = 256$ as the root does at 2.
-# Without a division no rate on the slider brings more than .57 in ten steps there.
+# Without a division, no rate on the slider brings more than .57 there.
 #
 # So the root is not the only number that works.
-# But with $d_k$ the best rate of the slider is 8, 32, 128 and 512 as $d_k$ grows from 16 to 1,024.
+# But as $d_k$ grows from 16 to 1,024, dividing by it needs the rates 8, 32, 128 and 512.
 # With the root, a rate of 2 brings at least .98 each time.
 
 # %% twice [markdown]
@@ -367,30 +344,33 @@ ScalingExplorer(ask=False)
 #
 # How far does one step of training move the scores?
 
-# %% one-step
-moved = torch.zeros(3, 4)
-for i, power in enumerate([0, 0.5, 1]):
-    for j, d_k in enumerate(counts.tolist()):
-        for seed in range(5):
-            scores = []
-            for steps in (0, 1):
-                generator = torch.Generator().manual_seed(seed)
-                query, key = names @ train(d_k, d_k**power, generator, steps=steps)
-                scores.append(query @ key.mT / d_k**power)
-            moved[i, j] += (scores[1] - scores[0]).std() / 5
-pd.DataFrame(moved.numpy(), ["not divided", "by √d_k", "by d_k"], labels).map(
-    "{:.2g}".format
-)
 
-# %% both-ends [markdown] above="The divisor $c$ acts"
+# %% one-step
+def step_of_scores(d_k, divisor):
+    moved = []
+    for seed in range(5):
+        scores = []
+        for steps in (0, 1):
+            generator = torch.Generator().manual_seed(seed)
+            query, key = names @ train(d_k, divisor, generator, steps=steps)
+            scores.append(query @ key.mT / divisor)
+        moved.append((scores[1] - scores[0]).std().item())
+    return sum(moved) / 5
+
+
+steps = {
+    name: [step_of_scores(d_k, d_k**power) for d_k in counts.tolist()]
+    for name, power in powers.items()
+}
+pd.DataFrame(steps, labels).T.map("{:.2g}".format)
+
+# %% both-ends [markdown] above="So a step moves the scores"
 # With the root, the scores move about equally far at every size.
 # With $d_k$, they move about a quarter as far each time.
 #
-# The divisor $c$ acts twice.
-# The gradient of a query is a sum of keys, each divided by $c$,
-# and in the new score the change is divided by $c$ once more.
-# In between, a key meets itself: the change contains the key,
-# and its dot product with the key is about $d_k$.
+# The divisor $c$ acts twice: the gradient of a query is a sum of keys, each divided by $c$,
+# and the new score is divided by $c$ as well.
+# In between, a key meets itself, and its dot product with itself is about $d_k$.
 # So a step moves the scores in proportion to $d_k / c^2$, as long as nothing is clipped.
 # That is 1 for $c = \sqrt{d_k}$, and $1/d_k$ for $c = d_k$.
 # The root sets the start and the step at once.
@@ -398,12 +378,11 @@ pd.DataFrame(moved.numpy(), ["not divided", "by √d_k", "by d_k"], labels).map(
 # %% concert [markdown] below="We take the first"
 # ## The concert
 #
-# A sound check is made before the concert.
+# A sound check comes before the concert.
 # How loud is the music, once it plays?
-# We take the first attention layer of all-MiniLM-L6-v2,
-# a small trained model that turns English sentences into vectors.
-# It has twelve [heads](glossary.ipynb#head): small attention computations side by side.
-# Here, $d_k$ belongs to a single head, and is 32; the whole layer is 384 wide.
+# We take the first attention layer of all-MiniLM-L6-v2, a trained model of English sentences.
+# It has twelve [heads](glossary.ipynb#head), small attention computations side by side.
+# Here $d_k$ belongs to a single head: it is 32, in a layer that is 384 wide.
 # The logarithm of a weight is its score, up to a number that its whole row shares.
 
 # %% see-trained
@@ -432,14 +411,13 @@ show_figure(figure, "2.4")
 # Why divide the dot products by anything?
 # Before training, a query and a key are strangers,
 # and their raw score is a random walk of $d_k$ steps.
-# In a large head, the softmax takes the lucky ones for certain: a few queries shout,
-# most are silent, and the model learns worse.
+# In a large head the softmax takes luck for certainty: a few queries shout, most are silent,
+# and the model learns worse.
 #
-# And why by the square root?
+# And why by the square root, rather than by $d_k$?
 # Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start.
-# Other divisors can work: with $d_k$ and a higher learning rate, our phone book learns as well.
-# The root is the one divisor that gives every size of head the same start,
-# and the same step at the same rate.
+# Dividing by $d_k$ can work too, with a higher learning rate.
+# But only the root gave every size of head the same start, and the same step at the same rate.
 # All this was measured on one small model, trained with plain gradient descent.
 
 # %% further [markdown]
@@ -468,10 +446,11 @@ for d_k in (64, 256):
 # %% adam [markdown] answers="02/twins"
 # Many models are trained with Adam.
 # It moves every parameter by about the learning rate, however long the gradient is.
-# A change of the query then contains no divisor, and only the new score is divided by $c$,
-# so a step moves the scores in proportion to $d_k / c$.
-# Which divisor would keep its rate then?
-# Here are the best of eleven rates for ten steps of Adam.
+# A change of the query then contains no divisor, and only the new score is divided by $c$.
+# So the first step moves the scores in proportion to $d_k / c$:
+# equally far at every size if $c = d_k$,
+# and twice as far for four times the features if $c = \sqrt{d_k}$.
+# Here are the best of ten rates for ten steps of Adam.
 
 # %% see-adam
 race = pd.read_csv(data_path("scaling_race.csv"))
@@ -486,7 +465,7 @@ columns = {
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
 # %% adam-reads [markdown] answers="02/twins"
-# With $d_k$ the best rate hardly changes; with the root it falls from 1/64 to 1/128.
+# With $d_k$ the best rate stays at 1/16 or 1/32; with the root it falls from 1/64 to 1/128.
 # So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
 # In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.
 # Without a division, no rate brings more than .57 from 64 features on.
@@ -735,15 +714,15 @@ print(f"spread {scores.std():.2f}")
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
-# The phone book and the first race: 11.
+# **49 minutes.**
+# The phone book and the first race: 12.
 # Nine divisors: 4.
 # Random walks: 8.
 # Who asks for a change: 8.
-# The sound check, with the explorer: 9.
-# The step, the concert and the answer: 6.
+# The sound check, with the explorer: 10.
+# The step, the concert and the answer: 7.
 #
 # **Where a class stalls.**
 # *The phone book:* draw one book with three entries on the board,

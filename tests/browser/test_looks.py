@@ -92,6 +92,19 @@ def test_controls_sentence_and_picture_fit_on_a_screen(page, width, most):
     assert [one for one in fits if one[1] > most] == []
 
 
+@pytest.mark.parametrize("width", [1180, 899, 560])
+def test_all_of_a_mask_is_in_sight_of_its_controls(page, width):
+    """899 and 560: JupyterLab at 1366 and at 1024 pixels with its side bar open."""
+    page.set_viewport_size({"width": width, "height": 900})
+    reach = """card => card.querySelector('.masks') ? [[
+        card.querySelectorAll('section')[2].getBoundingClientRect().bottom
+        - card.querySelector('.bar').getBoundingClientRect().top,
+        ...[...card.querySelectorAll('section')].map(one => one.offsetHeight)]] : []"""
+    for depth, *heights in in_cards(page, reach):
+        assert depth < 647
+        assert max(heights) - min(heights) < 2  # rows of the three stand side by side
+
+
 def test_the_picture_stays_where_it_is_while_the_sentence_changes(page):
     page.set_viewport_size({"width": 860, "height": 900})
     card, places = page.locator(".card").nth(KINDS.index(ScalingExplorer)), set()

@@ -45,11 +45,12 @@ def test_every_form_is_shown_said_and_written_as_it_is(form):
         torch.testing.assert_close(torch.as_tensor(found).float(), row, check_dtype=False)
 
 
-def test_of_many_tokens_the_picture_has_those_with_the_largest_weights():
-    view = HeadView(torch.eye(60).roll(-1, 0) * 0.5 + 0.5 / 60, [f"t{i}" for i in range(60)])
-    names = view.frame_now()["row"]["names"]
-    assert len(names) == 24
-    assert "t1" in names
+def test_of_many_tokens_the_picture_has_those_with_the_largest_weights_of_ties_the_first():
+    generator = torch.Generator().manual_seed(0)
+    hair = 1e-7 * torch.rand(60, 60, generator=generator)  # what another processor makes of it
+    weights = torch.eye(60).roll(-1, 0) * 0.5 + 0.5 / 60 + hair
+    view = HeadView(weights, [f"t{i}" for i in range(60)], word=40)
+    assert view.frame_now()["row"]["names"] == [*[f"t{i}" for i in range(23)], "t41"]
 
 
 BAD = [
