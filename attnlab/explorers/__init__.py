@@ -11,9 +11,9 @@ be given at the start, set from Python and read back::
 
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
+from attnlab.explorers.deal import DealExplorer
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
-from attnlab.explorers.heads import HeadsExplorer
 from attnlab.explorers.layers import LayersExplorer
 from attnlab.explorers.live import Live, live
 from attnlab.explorers.look_up import SoftLookupExplorer

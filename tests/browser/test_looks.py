@@ -3,7 +3,7 @@
 import pytest
 
 from attnlab.explorers import (
-    HeadsExplorer,
+    DealExplorer,
     MaskExplorer,
     RealHeadsExplorer,
     RowExplorer,
@@ -14,11 +14,11 @@ from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, wait_until
 from tests.explorers.common import KINDS
 
-# Beside the first state of every explorer: rows without a key that leak, wrong numbers, a long
+# Beside the first state of every explorer: rows without a key that leak, wrong cards, a long
 # sentence, long names, a question that comes first.
 STATES = [
     MaskExplorer(ask=False, fill="0 after", toggled=[(0, 5)]),
-    HeadsExplorer(ask=False, way="shortcut", step="merge"),
+    DealExplorer(ask=False, split="cut", heads=4),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
     MaskExplorer(),
 ]

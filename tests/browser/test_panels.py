@@ -9,7 +9,7 @@ import torch
 from attnlab.explorers import (
     CacheExplorer,
     CostExplorer,
-    HeadsExplorer,
+    DealExplorer,
     RowExplorer,
     ScalingExplorer,
 )
@@ -21,7 +21,7 @@ STATES = [
     ScalingExplorer(ask=False, d_k=64, rate=32.0, entries=32),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
-    HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
+    DealExplorer(ask=False, split="cut", heads=3),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]
 
@@ -120,12 +120,20 @@ def check_squares(shown, _panel, values, explorer):
     assert texts[10:12] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
 
 
-def check_tables(shown, _panel, values, _explorer):
-    marks = ["✗" * bool(wrong) for wrong in numbers(values["wrong"])]
-    texts = [text for table in values["texts"] for row in table for text in row]
-    wanted = [text + mark for text, mark in zip(texts, marks, strict=True)]
-    assert shown.locator(".cell").all_text_contents() == wanted
-    assert shown.locator(".cell.wrong").count() == sum(map(bool, marks))
+def check_deal(shown, _panel, values, _explorer):
+    """The deck, the cards in the hands, and whose answers each token gets, with what they heard."""
+    assert shown.locator(".deck .cell").all_text_contents() == values["deck"]
+    hands = [values["deck"][int(card)] for card in numbers(values["hands"])]
+    asked = list(itertools.chain(*values["asked"]))
+    heard = torch.as_tensor(values["heard"]).flatten(0, 1).tolist()
+    marks = [*numbers(values["wrong_hands"]), *numbers(values["wrong_output"])]
+    found = read(
+        shown.locator(".hands .cell"),
+        """e => [e.querySelector('b').textContent, e.querySelectorAll('.cross').length,
+            [...e.querySelectorAll('.heard i')].map(i => i.className === 'yes')]""",
+    )
+    wanted = zip([*hands, *asked], marks, [*[[]] * len(hands), *heard], strict=True)
+    assert found == [[text, mark, ears] for text, mark, ears in wanted]
 
 
 def check_strips(shown, _panel, values, explorer):

@@ -106,7 +106,7 @@ DRAWN = [  # by the explorers themselves: another state, another picture
     (ex.SoftLookupExplorer, {}, {"temperature": 0.5}),
     (ex.RotaryExplorer, {}, {"key": 3}),
     (ex.LookingBackExplorer, {}, {"position": 3}),
-    (ex.HeadsExplorer, {"step": "view"}, {"step": "view", "way": "shortcut"}),
+    (ex.DealExplorer, {}, {"split": "cut"}),
     (ex.RowExplorer, {"step": 3}, {"step": 3, "mask": "causal", "query": "is"}),
     (ex.WhoAsksExplorer, {}, {"word": "tide"}),
 ]

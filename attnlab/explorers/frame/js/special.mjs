@@ -126,48 +126,53 @@ export const SPECIAL = {
   },
 
   /**
-   * Tables of named cells. For each table, row and column a frame has `texts`, `tokens` (whose
-   * number it is), `wrong` and `places` (in memory: a cell with the same place travels).
+   * Cards of a split and a merge: the deck in the order of memory, the hands of the heads, and whose
+   * answers each token gets. `deck` holds names, `hands` places in it: a card travels between hands.
    */
-  tables: () => {
-    const element = html("div", { class: "tables" }), cells = new Map();
-    let moving = [];
-    const cellOf = (place, token, text, wrong) => {
-      const cell = cells.get(place) ?? html("span", { class: "cell" }, html("b"), html("i"));
-      if (place !== undefined) cells.set(place, cell);
-      cell.className = `cell t${token} ${wrong ? "wrong" : ""}`;
-      setText(cell.firstChild, text);
-      setText(cell.lastChild, wrong ? "✗" : "");
-      return cell;
-    };
-    const show = ({ row, names, columns, texts, tokens, wrong, places }) => {
-      const before = new Map([...cells.values()].map((cell) => [cell, boxOf(cell)]));
+  deal: () => {
+    const deck = html("div", { class: "deck" }), cards = new Map();
+    const tables = html("div", { class: "hands" });
+    const element = html("div", { class: "deal" },
+      html("h5", {}, "x in memory, token by token"), deck, tables);
+    let moving = [], dealt = "";
+    const mark = (wrong) => (wrong ? html("i", { class: "cross" }, "✗") : []);
+    const strip = (heard) => html("span", { class: "heard", "aria-hidden": "true" },
+      heard.map((yes) => html("i", { class: yes ? "yes" : null })));
+    const show = ({ tokens, deck: names, hands, wrong_hands: lost, asked, heard, wrong_output: wrong,
+      parts }) => {
+      if (dealt !== String(names)) {
+        deck.replaceChildren(...names.map((name) => html("span", { class: "cell" }, name)));
+        cards.clear();
+      }
+      dealt = String(names);
+      const before = new Map([...cards.values()].map((card) => [card, boxOf(card)]));
       moving.forEach((animation) => animation.cancel());
-      element.style.setProperty("--few", inALine(tokens));
-      element.classList.toggle("many", tokens.flat(2).length > 64);
-      element.replaceChildren(...tokens.map((table, t) => tableOf(names, t, row, columns,
-        table.map((line, i) => line.map((token, j) =>
-          cellOf(places[t]?.[i][j], token, texts[t][i][j], wrong[t][i][j]))))));
+      const inHand = (place, gone) => {
+        const card = cards.get(place) ?? html("span", { class: "cell" });
+        cards.set(place, card);
+        card.replaceChildren(html("b", {}, names[place]), ...[mark(gone)].flat());
+        return card;
+      };
+      const answer = (asker, ears, bad) => html("span", { class: "cell" }, html("b", {}, asker),
+        mark(bad), strip(ears),
+        html("span", { class: "unseen" }, ` heard ${ears.filter(Boolean).length} of ${ears.length}`));
+      tables.replaceChildren(
+        tableOf("In the heads, by place", tokens.map((_, i) => String(i)),
+          hands.map((row, h) => [`head ${h}`, row.map((place, i) => inHand(place, lost[h][i]))])),
+        tableOf("Output: whose answers, and what they heard", tokens, asked.map((row, h) =>
+          [parts[h], row.map((asker, i) => answer(asker, heard[h][i], wrong[h][i]))])));
       moving = glide(before);
     };
     return { element, show };
   },
 };
 
-function tableOf(names, index, row, columns, rows) {
-  const head = html("tr", {}, html("td", {}, html("span", { class: "wide" }, row)),
-    columns.map((column) => html("th", { scope: "col" }, column)));
-  return html("table", {}, html("caption", { class: names.length > 1 ? null : "unseen" }, names[index]),
-    html("thead", {}, head), html("tbody", {}, rows.map((cells, i) => html("tr", {},
-      html("th", { scope: "row" }, html("span", { class: "unseen" }, `${row} `), String(i)),
+function tableOf(caption, columns, rows) {
+  return html("table", {}, html("caption", {}, caption),
+    html("thead", {}, html("tr", {}, html("td", {}),
+      columns.map((column) => html("th", { scope: "col" }, column)))),
+    html("tbody", {}, rows.map(([name, cells]) => html("tr", {}, html("th", { scope: "row" }, name),
       cells.map((cell) => html("td", {}, cell))))));
-}
-
-/** How many tables stand in a line of a narrow page. */
-function inALine(tables) {
-  const count = tables.length, columns = tables[0][0].length;
-  if (columns === 6) return 1;
-  return columns > 2 || (count === 4 && columns === 2) ? 2 : Math.min(count, count === 6 ? 3 : 4);
 }
 
 function boxOf(element) {
