@@ -25,7 +25,7 @@ COLOURS = {
     "warm": ROLES["warm"].light,
     "none": "none",
 }
-HEADS = tuple(ROLES[role].light for role in ("good", "focus", "other"))
+HEADS = tuple(ROLES[role].light for role in ("good", "other"))
 
 
 class Box(NamedTuple):

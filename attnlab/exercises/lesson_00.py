@@ -186,13 +186,13 @@ def check_third_sentence(words: list[str]) -> Right:
     bat = x[words.index("bat")]
     animal, sport = (scores_of(bat, x).softmax(dim=-1) @ x)[:2].tolist()
     plain_animal, plain_sport = x.mean(dim=0)[:2].tolist()
-    found = f"The new vector of “bat” has {animal:.3f} of `animal` and {sport:.3f} of `sport`."
+    measured = f"The new vector of “bat” has {animal:.3f} of `animal` and {sport:.3f} of `sport`."
     if animal > sport:
-        return Right(f"{found} Together, the words that have some `animal` outweigh “ball”.")
+        return Right(f"{measured} Together, the words that have some `animal` outweigh “ball”.")
     if plain_animal > plain_sport:
         raise Wrong(
-            f"{found} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
+            f"{measured} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
             f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
             "and “ball” matches it better than “cave” and “hung” do."
         )
-    raise Wrong(f"{found} Add more of the words that have some `animal`.")
+    raise Wrong(f"{measured} Add more of the words that have some `animal`.")

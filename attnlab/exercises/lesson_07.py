@@ -6,92 +6,228 @@ import math
 from collections.abc import Callable, Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlab.checks import shape
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Wrong, vector
-from attnlab.exercises.frame.forms import Case, Compared, Either, Opinion, Value, bugs_left, randoms
+from attnlab.exercises.frame.answers import Answer, Wrong
+from attnlab.exercises.frame.forms import Compared, Either, asked, randoms, same
 from attnlab.heads import merge_heads, split_heads
 
 Split = Callable[[Tensor, int], Tensor]
 Merge = Callable[[Tensor], Tensor]
-
-# --- tokens in a head -----------------------------------------------------------------------------
-
-
-TOKENS = {3, 4}
-
-
-def tokens(value: object) -> frozenset[int]:
-    """Read tokens of a sentence of six."""
-    wanted = "a list of tokens, which are whole numbers from 0 to 5"
-    said = vector(sorted(value) if isinstance(value, set) else value, wanted).flatten().tolist()
-    if not said or len(set(said)) < len(said) or not set(said) <= set(range(6)):
-        raise Wrong(voice.returned(voice.listed(said), wanted, "No token may occur twice."))
-    return frozenset(map(int, said))
-
-
-@Value(
-    read=tokens,
-    right=TOKENS,
-    slips={
-        "That is what a correct split gives. Here `view` hands out the numbers in the order in "
-        "which they lie in memory, and head 2 gets twelve of them.": {0, 1, 2, 3, 4, 5},
-        "Those are the tokens of another head. Heads are counted from 0, so head 2 is the third.": (
-            Either({0, 1}, {1, 2}, {4, 5})
-        ),
-        "A head holds 6 rows of 2 numbers. That is twelve in all, more than the 8 of one token.": (
-            Either({2}, {3}, {4})
-        ),
-        "Heads 0 and 1 take the first 24 numbers, 0 to 23. Token 2 ends at number 23.": {2, 3},
-    },
-    verified="These are the tokens whose numbers head 2 holds.",
-    otherwise="Number the 48 numbers of x in the order in which they lie in memory. Which of them "
-    "go to head 2?",
-)
-def check_tokens_in_head(_said: frozenset[int]) -> None:
-    """Check which tokens have numbers in head 2 of ``x.view(4, 6, 2)``, with x of shape (6, 8).
-
-    Verified: the two tokens, each once, in any order.
-
-    Parameters
-    ----------
-    answer
-        The tokens, or a function without arguments that returns them.
-
-    See Also
-    --------
-    attnlab.split_heads : puts every token into every head.
-    """
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 
 # --- attention in heads, with some of its steps changed -------------------------------------------
 
 
+def cut(x: Tensor, num_heads: int) -> Tensor:
+    """Cut the order of memory into heads."""
+    return x.reshape(len(x), num_heads, x.shape[1], -1)
+
+
+def pile(heads: Tensor) -> Tensor:
+    """Join the heads in the order of memory."""
+    return heads.reshape(len(heads), heads.shape[2], -1)
+
+
+def left_behind(x: Tensor, num_heads: int) -> Tensor:
+    """Cut the features, and leave the heads behind the tokens."""
+    return x.unflatten(-1, (num_heads, -1))
+
+
+def in_turn(x: Tensor, num_heads: int) -> Tensor:
+    """Give head h the features h, h + num_heads, h + 2 num_heads, ..."""
+    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
+
+
+def from_turns(heads: Tensor) -> Tensor:
+    """Join what ``in_turn`` has split."""
+    return heads.permute(0, 2, 3, 1).flatten(-2)
+
+
+def flattened(heads: Tensor) -> Tensor:
+    """Join the last two axes."""
+    return heads.flatten(2)
+
+
 def attend(
     query: Tensor, key: Tensor, value: Tensor, axes: tuple[int, ...] = (-1,), dim: int = -1
-) -> Tensor:
-    """Return attention in every head, its scores divided by the root of a product of sizes."""
+) -> tuple[Tensor, Tensor]:
+    """Return output and weights of every head, the scores divided by the root of some sizes."""
     divisor = math.sqrt(math.prod(query.shape[axis] for axis in axes))
-    return (query @ key.mT / divisor).softmax(dim) @ value
+    weights = (query @ key.mT / divisor).softmax(dim)
+    return weights @ value, weights
 
 
-def transposed(x: Tensor) -> Tensor:
-    """Return x with heads and tokens exchanged."""
-    return x.transpose(1, 2)
+# --- the layer ------------------------------------------------------------------------------------
+
+SIZES = {12: (2, 5, 12), 8: (1, 7, 8)}  # of the tokens, by their features
 
 
-def cut_anew(x: Tensor) -> Tensor:
-    """Return x in the shape of ``transposed``, with its numbers in the order of memory."""
-    return x.reshape(transposed(x).shape)
+class MultiHead(nn.Module):
+    """Multi-head attention whose steps can be changed."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        split: Split = split_heads,
+        merge: Merge = merge_heads,
+        **steps: object,
+    ) -> None:
+        super().__init__()
+        for name in PROJECTIONS:
+            setattr(self, name, nn.Linear(embed_dim, embed_dim, bias=False))
+        self.num_heads, self.split, self.merge, self.steps = num_heads, split, merge, steps
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output and the weights."""
+        query, key, value = (
+            self.split(project(x), self.num_heads)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        answers, weights = attend(query, key, value, **self.steps)
+        return self.out_proj(self.merge(answers)), weights
 
 
-def by_letters(
-    split: Merge = transposed, merge: Merge = transposed, **steps: object
-) -> Callable[..., Tensor]:
-    """Return attention in the layout (N, L, H, head_dim)."""
-    return lambda *inputs: merge(attend(*map(split, inputs), **steps))
+def changed(**parts: object) -> Callable[[int, int], MultiHead]:
+    """Return the layer with some parts changed, to be made of E and H."""
+    return lambda embed_dim, num_heads: MultiHead(embed_dim, num_heads, **parts)
+
+
+def applied(layer: object) -> tuple[Tensor, Tensor]:
+    """Return output and weights of a layer with known parameters, for known tokens."""
+    if not isinstance(layer, nn.Module):
+        raise Wrong(voice.returned(voice.kind_of(layer), "the layer, an nn.Module"))
+    if not [*layer.parameters()]:
+        raise NotImplementedError  # the class is still empty
+    projections = {name: getattr(layer, name, None) for name in PROJECTIONS}
+    for name, one in projections.items():
+        if not isinstance(one, nn.Linear):
+            raise Wrong(
+                f"The layer has no nn.Linear named {name}. It needs {', '.join(PROJECTIONS)}."
+            )
+        if one.bias is not None:
+            raise Wrong(f"{name} has a bias. Make all four with bias=False.")
+    embed_dim = layer.q_proj.in_features
+    for name, one in projections.items():
+        if one.weight.shape != (embed_dim, embed_dim):
+            raise Wrong(
+                f"The weight of {name} has the shape {shape(one.weight)}. Make it nn.Linear(E, E), "
+                "one matrix for all heads."
+            )
+    tokens, *weights = randoms(SIZES[embed_dim], *[(embed_dim, embed_dim)] * 4, dtype=torch.float64)
+    layer.double()
+    with torch.no_grad():
+        for one, weight in zip(projections.values(), weights, strict=True):
+            one.weight.copy_(weight / embed_dim**0.5)
+    result = layer(tokens)
+    if result is None:
+        raise Wrong("`forward` returns None. Return the output and the weights.")
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        raise Wrong(
+            f"`forward` returns {voice.kind_of(result)}. Return two tensors, output and weights."
+        )
+    return tuple(result)
+
+
+def output_of(layer: object) -> Tensor:
+    """Return the output of a layer, if it is a tensor."""
+    return _only_tensor(applied(layer)[0], "output")
+
+
+def weights_of(layer: object) -> Tensor:
+    """Return the weights of a layer, if they are a tensor."""
+    return _only_tensor(applied(layer)[1], "weights")
+
+
+def _only_tensor(value: object, what: str) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise Wrong(
+            f"The {what} that `forward` returns should be a tensor, not {voice.kind_of(value)}."
+        )
+    return value.detach()
+
+
+def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
+    """Raise Wrong unless the weights are those of every head, too."""
+    for case, inputs in body():
+        got, right = asked(answer, inputs, case, weights_of), weights_of(MultiHead(*inputs))
+        if got.shape != right.shape:
+            why = "Return one table for each head."
+            raise Wrong(
+                f"The output is correct. {voice.has(case, 'weights', 'shape', got, right)} {why}"
+            )
+        if not same(got, right):
+            raise Wrong(
+                f"The output is correct. {voice.is_wrong(case, 'weights')} Return what multiplies "
+                "the values."
+            )
+
+
+@Compared(
+    right=MultiHead,
+    read=output_of,
+    slips={
+        "Your scores are divided by the square root of E. A dot product inside a head has head_dim "
+        "terms, not E.": changed(axes=(1, -1)),
+        "Your scores are not divided. Divide them by the square root of head_dim.": changed(
+            axes=()
+        ),
+        "Your scores are divided by head_dim. Divide them by its square root.": changed(
+            axes=(-1, -1)
+        ),
+        "Your scores are divided by the square root of H. Divide them by that of "
+        "head_dim.": changed(axes=(1,)),
+        "Your softmax runs over the queries or over the heads. Let it run over the keys, the last "
+        "axis.": Either(changed(dim=1), changed(dim=2)),
+        "Your split cuts the deck: head 0 holds whole tokens. Cut the features first, and then "
+        "transpose.": Either(changed(split=cut), changed(split=cut, merge=pile)),
+        "Each head is right, but the outputs are piled, not collected. Transpose back before you "
+        "join them.": changed(merge=pile),
+        "Your weights have the shape (N, L, H, H): each token compares its own heads with each "
+        "other. Move the heads in front of the tokens.": changed(
+            split=left_behind, merge=flattened
+        ),
+        "Head h has the features h, h + H, h + 2H and so on. Parameters that were trained "
+        "elsewhere expect neighbouring features.": changed(split=in_turn, merge=from_turns),
+    },
+    errors={
+        "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
+        "side in memory. Use reshape or flatten.",
+        "mat1 and mat2 shapes": "out_proj needs (N, L, E). Have the heads been merged?",
+    },
+    otherwise="The shape is correct. Compare the projections, the split, the scores, the softmax, "
+    "the merge and the last projection with those of the lesson, one after the other.",
+    misshapen="The output has the shape of the tokens (N, L, E).",
+    axes=("sequence", "token", "feature"),
+    also=check_weights,
+    verified="With the same parameters, output and weights are those of nn.MultiheadAttention, for "
+    "1, 2, 3 and 12 heads.",
+)
+def check_multi_head() -> Iterator[tuple[str, tuple]]:
+    """Check a class for multi-head attention, made of E and H.
+
+    Verified: the names and shapes of the projections, and the numbers of output and weights for
+    four numbers of heads, in float64, with parameters that the check copies into the layer.
+
+    Parameters
+    ----------
+    answer
+        A subclass of ``nn.Module`` that is made of (E, H). Its ``forward`` takes tokens (N, L, E)
+        and returns the output (N, L, E) and the weights (N, H, L, L).
+
+    See Also
+    --------
+    torch.nn.MultiheadAttention : the same in PyTorch.
+    """
+    for embed_dim, heads in ((12, 3), (12, 1), (12, 12), (8, 2)):
+        yield f"E = {embed_dim} and H = {heads}", (embed_dim, heads)
+
+
+# --- a bug ----------------------------------------------------------------------------------------
 
 
 def in_heads(
@@ -101,116 +237,41 @@ def in_heads(
 
     def self_attend(x: Tensor, num_heads: int) -> Tensor:
         heads = split(x, num_heads)
-        return merge(attend(heads, heads, heads, **steps))
+        return merge(attend(heads, heads, heads, **steps)[0])
 
     return self_attend
-
-
-def split_by_reshape(x: Tensor, num_heads: int) -> Tensor:
-    """Cut the order of memory into heads."""
-    return x.reshape(len(x), num_heads, x.shape[1], -1)
-
-
-def merge_by_reshape(heads: Tensor) -> Tensor:
-    """Join the heads in the order of memory."""
-    return cut_anew(heads).flatten(-2)
-
-
-def dealt_split(x: Tensor, num_heads: int) -> Tensor:
-    """Give head h the features h, h + num_heads, h + 2 num_heads, ..."""
-    return x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)
-
-
-def dealt_merge(heads: Tensor) -> Tensor:
-    """Join what ``dealt_split`` has dealt."""
-    return heads.permute(0, 2, 3, 1).flatten(-2)
-
-
-def wrong_scores(make: Callable[..., Callable]) -> dict[str, Either]:
-    """Return mistakes of the division and of the softmax, made by one of the two functions."""
-    return {
-        "The scores must be divided by the square root of head_dim, the number of terms in a dot "
-        "product inside a head.": Either(
-            *(make(axes=axes) for axes in ((), (1,), (2,), (-1, -1)))  # by 1, √H, √L or head_dim
-        ),
-        "The softmax must run over the keys, the last axis of the scores.": Either(
-            make(dim=1), make(dim=2)
-        ),
-    }
-
-
-# --- attention by letters -------------------------------------------------------------------------
-
-SIZES = ((2, 5, 7, 3, 6), (3, 4, 2, 5, 7))  # N, L, S, H, head_dim: no root is another size
-
-
-@Compared(
-    right=by_letters(),
-    slips={
-        "In your output, the heads come before the tokens. Its letters must end in "
-        "`lhd`.": by_letters(merge=lambda heads: heads),
-        **wrong_scores(by_letters),
-        "`reshape` and `view` cannot exchange two axes, because they cut the numbers anew in the "
-        "order of memory. Use transpose(1, 2), or the letters.": Either(
-            by_letters(merge=cut_anew), by_letters(cut_anew), by_letters(cut_anew, cut_anew)
-        ),
-    },
-    otherwise=lambda _got, _right, query, *_others: (
-        "The shape is correct. Which letter is summed over in each line?"
-        if query.shape[-1] == 6
-        else "With head_dim 6 it is correct. Does your code contain a fixed size?"
-    ),
-    verified="The numbers are correct in every head, for both sizes that were tried.",
-    axes=("sequence", "query", "head", "feature"),
-)
-def check_by_letters() -> Iterator[tuple[str, tuple]]:
-    """Check attention in the layout (N, L, H, head_dim).
-
-    Verified: shape and numbers of the output for random query, key and value of two sizes, with L
-    and S apart.
-
-    Parameters
-    ----------
-    answer
-        A function of (query, key, value) that returns the output.
-
-    See Also
-    --------
-    torch.einsum : names the axes by letters.
-    """
-    for n, length, others, heads, size in SIZES:
-        inputs = randoms((n, length, heads, size), *[(n, others, heads, size)] * 2)
-        query, key, _ = inputs
-        yield f"query {shape(query)}, and key and value {shape(key)}", inputs
-
-
-# --- three bugs -----------------------------------------------------------------------------------
-
-BUGS = {
-    "the split cuts up the numbers in memory order. Cut the features first, and then transpose.": {
-        "split": split_by_reshape
-    },
-    "the scores are divided by the square root of E, but a dot product inside a head has only "
-    "head_dim terms.": {"axes": (1, -1)},
-    "the merge joins the heads without transposing back.": {"merge": merge_by_reshape},
-}
 
 
 @Compared(
     right=in_heads(),
     slips={
-        **bugs_left(in_heads, BUGS),
-        "The heads were not moved in front of the tokens, so each token attends to its own heads, "
-        "and nothing passes from token to token.": in_heads(
-            lambda x, num_heads: x.unflatten(-1, (num_heads, -1)), lambda heads: heads.flatten(-2)
+        "The heads are still behind the tokens, so each token attends to its own heads.": in_heads(
+            left_behind, flattened
         ),
-        **wrong_scores(in_heads),
-        "The features are dealt out like cards. Head h must get the features h * head_dim to "
-        "(h + 1) * head_dim - 1.": in_heads(dealt_split, dealt_merge),
+        "The heads have moved in front of the tokens and are never moved back. Transpose the "
+        "output before you flatten it.": in_heads(merge=flattened),
+        "Your split cuts the deck: head 0 holds whole tokens. Use a transpose.": Either(
+            in_heads(cut), in_heads(cut, pile), in_heads(cut, flattened)
+        ),
+        "On the way back you piled the hands. Use a transpose there, too.": in_heads(merge=pile),
+        "You exchanged heads and features, axes 2 and 3. Exchange tokens and heads, axes 1 and "
+        "2.": Either(
+            in_heads(
+                lambda x, num_heads: left_behind(x, num_heads).transpose(2, 3),
+                lambda heads: heads.transpose(2, 3).flatten(2),
+            ),
+            in_heads(lambda x, num_heads: left_behind(x, num_heads).transpose(2, 3), flattened),
+        ),
+        "Your scores are not divided by the square root of head_dim.": Either(
+            in_heads(axes=()), in_heads(axes=(1, -1))
+        ),
+    },
+    errors={
+        "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
+        "side in memory. Use reshape or flatten."
     },
     otherwise=lambda _got, _right, _x, num_heads: (
-        "The shape is correct. Compare the split, the scores, the softmax and the merge with those "
-        "of the lesson, one after the other."
+        "The shape is correct. Which axes does attention work on, and what do they mean here?"
         if num_heads == 3
         else "With 3 heads it is correct. Does your code contain a fixed size?"
     ),
@@ -225,7 +286,7 @@ def check_mended_heads() -> Iterator[tuple[str, tuple]]:
     Parameters
     ----------
     answer
-        A function of (x, num_heads) that returns the output (N, L, E).
+        A function of (x, H) that returns the output (N, L, E).
 
     See Also
     --------
@@ -235,108 +296,90 @@ def check_mended_heads() -> Iterator[tuple[str, tuple]]:
         yield f"x {size} and {heads} head{'s' * (heads > 1)}", (*randoms(size), heads)
 
 
-# --- a test for pairs -----------------------------------------------------------------------------
+# --- one matrix for all three ---------------------------------------------------------------------
 
 
-def merge_by_strides(contiguous: bool) -> Merge:
-    """Return a merge that is wrong where the heads lie in memory in this way."""
-    return lambda heads: (
-        merge_by_reshape(heads) if heads.is_contiguous() == contiguous else merge_heads(heads)
-    )
+def three(value: object) -> Tensor:
+    """Return three tensors of one shape as one tensor."""
+    wanted = "query, key and value, three tensors (N, H, L, head_dim)"
+    if isinstance(value, Tensor) and len(value) == 3:
+        return value.detach()
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        raise Wrong(voice.returned(voice.kind_of(value), wanted))
+    if any(not isinstance(one, Tensor) or one.shape != value[0].shape for one in value):
+        got = ", ".join(voice.kind_of(one) for one in value)
+        raise Wrong(voice.returned(got, wanted))
+    return torch.stack(list(value)).detach()
 
 
-def swapped_in_the_last_head(axis: int) -> tuple[Split, Merge]:
-    """Return a pair that swaps the last two entries of an axis in one head, and swaps them back."""
-
-    def swap(heads: Tensor) -> Tensor:
-        moved, last = heads.clone(), heads.shape[axis] - 1
-        order = torch.tensor([*range(last - 1), last, last - 1])
-        moved[:, -1] = heads.index_select(axis, order)[:, -1]
-        return moved
-
-    return (lambda x, num_heads: swap(split_heads(x, num_heads))), (
-        lambda heads: merge_heads(swap(heads))
-    )
+def by_chunks(split: Split = split_heads) -> Callable[[Tensor, int], Tensor]:
+    """Return a function that takes the three apart first, and then splits each."""
+    return lambda x, num_heads: torch.stack([split(one, num_heads) for one in x.chunk(3, dim=-1)])
 
 
-ROUND_TRIP = "A round trip catches this pair."
-IDENTITY = "The round trip of this pair gives x again"
-EVERY_TOKEN = f"{IDENTITY}, and most rows are correct. Compare every row of every head."
-CORRECT_PAIRS: dict[str, tuple[Split, Merge]] = {
-    "reshape and transpose": (
-        lambda x, num_heads: x.reshape(*x.shape[:2], num_heads, -1).transpose(1, 2),
-        lambda heads: heads.transpose(1, 2).reshape(len(heads), heads.shape[2], -1),
-    ),
-    "split_heads and merge_heads": (split_heads, merge_heads),
-    "chunk and cat": (
-        lambda x, num_heads: torch.stack(x.chunk(num_heads, dim=-1), dim=1),
-        lambda heads: torch.cat(heads.unbind(dim=1), dim=-1),
-    ),
-}
-WRONG_PAIRS: dict[str, tuple[Split, Merge, str]] = {
-    "reshaped split, correct merge": (
-        split_by_reshape,
-        merge_heads,
-        "A round trip catches this pair, but not every wrong pair. Look into a head as well.",
-    ),
-    "correct split, reshaped merge": (split_heads, merge_by_reshape, ROUND_TRIP),
-    "reshaped split, reshaped merge": (
-        split_by_reshape,
-        merge_by_reshape,
-        f"{IDENTITY}. Look into a head, which must hold its slice of every token.",
-    ),
-    "features dealt out like cards": (
-        dealt_split,
-        dealt_merge,
-        "Each head has every token, but not the features h * head_dim to (h + 1) * head_dim - 1.",
-    ),
-    "sequences swapped": (
-        lambda x, num_heads: split_heads(x.flip(0), num_heads),
-        lambda heads: merge_heads(heads).flip(0),
-        "The heads of sequence 0 hold numbers of another sequence. Test a batch of two.",
-    ),
-    "last two tokens swapped in the last head": (*swapped_in_the_last_head(2), EVERY_TOKEN),
-    "last two features swapped in the last head": (
-        *swapped_in_the_last_head(3),
-        f"{IDENTITY}, and each token is in place. Compare every feature.",
-    ),
-    "merge correct only after a split": (
-        split_heads,
-        merge_by_strides(contiguous=True),
-        f"{IDENTITY}. After attention, the numbers lie in memory head by head, so test "
-        "merge(heads.contiguous()) too.",
-    ),
-    "merge correct only after contiguous()": (
-        split_heads,
-        merge_by_strides(contiguous=False),
-        "Test the merge right after the split too, without contiguous().",
-    ),
-}
+def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
+    """Return a function that views the last axes so, and takes three tensors (N, H, L, d)."""
+
+    def function(x: Tensor, num_heads: int) -> Tensor:
+        size = {"N": len(x), "L": x.shape[1], "H": num_heads, "3": 3}
+        size["d"] = x.shape[2] // (3 * num_heads)
+        return x.reshape(*(size[one] for one in sizes)).permute(
+            *("".join(sizes).index(one) for one in order)
+        )
+
+    return function
 
 
-@Opinion(
-    errors={"AssertionError": "If a pair is wrong, return False."},
-    verified=(
-        f"All {len(CORRECT_PAIRS)} correct pairs pass, and all {len(WRONG_PAIRS)} wrong ones fail."
+@Compared(
+    right=by_chunks(),
+    read=three,
+    what="three tensors",
+    slips={
+        "Each head has its own query, key and value side by side, as in GPT-NeoX. Here all queries "
+        "come first.": viewed(*"NLH3d", order="3NHLd"),
+        "Neighbouring numbers became query, key and value. Here they belong to one query.": Either(
+            viewed(*"NLHd3", order="3NHLd"), viewed(*"NLdH3", order="3NHLd")
+        ),
+        "You cut the sequences into three, not the features.": viewed(*"3NLHd", order="3NHLd"),
+        "Each of the three is correct, but your split cuts the deck: head 0 holds whole tokens.": (
+            by_chunks(cut)
+        ),
+        "The heads still stand behind the tokens. Move them in front with a transpose.": Either(
+            by_chunks(left_behind), viewed(*"NL3Hd", order="3NLHd")
+        ),
+        "Head h has the features h, h + H, h + 2H and so on of each of the three.": by_chunks(
+            in_turn
+        ),
+        "The three are in another order. The queries come first, then the keys and then the "
+        "values.": Either(
+            lambda x, num_heads: by_chunks()(x, num_heads)[[1, 0, 2]],
+            lambda x, num_heads: by_chunks()(x, num_heads)[[2, 1, 0]],
+            lambda x, num_heads: by_chunks()(x, num_heads)[[0, 2, 1]],
+        ),
+    },
+    otherwise=lambda _got, _right, _x, num_heads: (
+        "Take the three apart first, and then split each as the lesson does."
+        if num_heads == 3
+        else "With 3 heads they are correct. Does your code contain a fixed size?"
     ),
+    misshapen="Return query, key and value, (N, H, L, head_dim) each.",
+    axes=("query, key or value", "sequence", "head", "token", "feature"),
+    verified="Query, key and value hold the right numbers in every head, for two sizes.",
 )
-def check_pair_test() -> Iterator[Case]:
-    """Check a test that separates correct pairs (split, merge) from wrong ones.
+def check_three_in_one() -> Iterator[tuple[str, tuple]]:
+    """Check how what one matrix has projected becomes query, key and value in heads.
 
-    Verified: True for the correct pairs, False for the wrong ones. Some of the wrong ones go wrong
-    in one head, one token or one feature only, or only with heads in one order of memory.
+    Verified: shapes and numbers, for two sizes.
 
     Parameters
     ----------
     answer
-        A function of (split, merge) that returns a bool.
+        A function of (projected, H), projected being (N, L, 3 * E) with the queries first, then the
+        keys and then the values. It returns query, key and value, (N, H, L, head_dim) each.
 
     See Also
     --------
-    attnlab.clinic.diagnose : names what is wrong with such a pair.
+    torch.nn.MultiheadAttention : keeps its three matrices in one, ``in_proj_weight``.
     """
-    for name, pair in CORRECT_PAIRS.items():
-        hint = "Compare numbers and shapes, not strides or names."
-        yield Case(f"the correct pair “{name}”", pair, True, hint)
-    for name, (split, merge, why) in WRONG_PAIRS.items():
-        yield Case(f"the wrong pair “{name}”", (split, merge), False, why)
+    for size, heads in (((2, 5, 36), 3), ((6, 4, 24), 2)):
+        yield f"projected {size} and H = {heads}", (*randoms(size), heads)

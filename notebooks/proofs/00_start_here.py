@@ -72,7 +72,10 @@ leads = [
     for words, column in ((in_the_cave, 0), (with_the_ball, 1))
 ]
 assert torch.allclose(torch.tensor(leads), torch.tensor([[0.21, 0.20], [0.45, 0.34]]), atol=0.005)
-parts = [(row[:, None] * words)[:, :2] for words, row in zip((in_the_cave, with_the_ball), given)]
+parts = [
+    (row[:, None] * words)[:, :2]
+    for words, row in zip((in_the_cave, with_the_ball), given, strict=True)
+]
 assert torch.allclose(parts[0][[3, 4], 0], torch.tensor([0.12, 0.09]), atol=0.005)  # the alt text
 assert torch.allclose(parts[1][[3, 1], 1], torch.tensor([0.33, 0.12]), atol=0.005)
 

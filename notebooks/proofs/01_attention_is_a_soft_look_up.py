@@ -4,14 +4,18 @@ assert abs(math.degrees(math.atan2(kitten[1], kitten[0])) - 30) < 0.01
 # %% after: soft
 # the same lookup, whatever the order of the pairs of keys and values
 order = torch.tensor([2, 0, 1])
-assert torch.allclose((kitten @ keys[order].T).softmax(dim=-1) @ legs[order], soft_lookup(kitten, keys, legs))
+assert torch.allclose(
+    (kitten @ keys[order].T).softmax(dim=-1) @ legs[order], soft_lookup(kitten, keys, legs)
+)
 largest = [(match / t).softmax(dim=-1).max().item() for t in (0.1, 0.5, 1, 2, 10)]
 assert sorted(largest, reverse=True) == largest  # a high temperature evens the weights out
 
 # %% after: ask-most  numbers: -90
 
 # %% after: circle
-assert best - 360 == -24 and torch.allclose(of_cat[[0, best]], torch.tensor([0.665, 0.700]), atol=5e-4)
+assert best - 360 == -24 and torch.allclose(
+    of_cat[[0, best]], torch.tensor([0.665, 0.700]), atol=5e-4
+)
 others = (around[[0, best, 270]] @ keys.T).softmax(dim=-1)
 assert torch.allclose(others[:2, 1], torch.tensor([0.245, 0.187]), atol=6e-4)
 assert abs(others[0, 2] - 0.090) < 5e-4 and abs(others[2, 0] - 0.42) < 0.005
@@ -60,12 +64,10 @@ assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)
 assert (hard[106:135] == 2).all() and hard[120] == 2  # wrong and flat
 
 # %% after: hard-slope
-try:
+import pytest
+
+with pytest.raises(RuntimeError, match="does not require grad"):
     legs[(keys @ start.clone().requires_grad_()).argmax()].backward()
-except RuntimeError as error:
-    assert "does not require grad" in str(error)
-else:
-    raise AssertionError
 
 # %% after: after-two-slopes  numbers: 2, 4.11, 4.40
 begin = start.clone().requires_grad_()
@@ -157,7 +159,6 @@ odd = (Q @ K.T / math.sqrt(6)).softmax(dim=-1)  # the root of the number of keys
 assert torch.allclose(odd.sum(dim=-1), torch.ones(6)) and not torch.allclose(odd, weights)
 lowest, highest = V.amin(dim=0), V.amax(dim=0)  # "within the range of the values"
 assert ((output >= lowest - 1e-6) & (output <= highest + 1e-6)).all()
-
 
 
 def slope_of(query, keys, values):

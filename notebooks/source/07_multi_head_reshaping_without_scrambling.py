@@ -1,103 +1,127 @@
-# %% opening [markdown] above="So what can two"
+# %% opening [markdown] above="**What can a line"
 # # 7 · Multi-head attention: reshaping without scrambling
+# In *The Annotated Transformer*,
+# one line cuts the features of each token into groups with `view` and then exchanges two axes with
+# `transpose`.
+# A reader reported this as an error, because `view` alone can give the same shape.
 #
-# Here is a list of animals, each with a number: *cat 3, dog 7, owl 0, fox 5, bat 1*.
-# A question names two of them, say *owl and dog*, and asks for their numbers in that order.
-# The answer is *0 and 7*.
-# The question *dog and owl* has the answer *7 and 0*.
-#
-# For you this is hardly more difficult than a question about one animal.
-# For attention it is much harder.
-# One attention computation, with queries, keys and values of its own, is called a **head**,
-# and it returns a single weighted average of everything it looks at.
-# If two numbers enter this average with equal weights, it does not show which of them came first.
-# So what can two heads do that one cannot?
-#
-# You will find out by experiment, and then write the layer yourself in about 25 lines.
-# After that you will break it, because cutting the features into heads often goes wrong without
-# raising an error.
+# Neither version computes anything: it changes, adds and drops no number.
+# And yet a layer with one of them will answer every question of this lesson,
+# and a layer with the other fewer than one in five, without any error message.
+# **What can a line do that computes nothing?**
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb),
-# in which trained matrices compute the queries, keys and values,
-# and for one test the causal mask from lesson 3.
-# You should know what a loss, an optimizer and an MLP are.
+# in which trained matrices compute the queries, keys and values.
+# You should know what an MLP is.
 #
-# **You will be able to:** explain what several heads are good for,
-# write multi-head attention and show that it gives the same output as PyTorch’s layer,
-# follow a number through the split and the merge, and catch scrambled heads with two short tests.
+# **You will be able to:** say what several heads are for, and what a single head can do;
+# write multi-head attention that agrees with PyTorch’s layer;
+# follow every number through a split and a merge; and write a test that catches a scrambled split.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises.
-# “Further” takes another 15.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another ten.
 
 # %% setup
-import pandas as pd
+from copy import deepcopy
+from itertools import permutations
+
 import torch
 import torch.nn.functional as F
-from attnlab import MultiHeadAttention, Table, influence_map
+from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import HeadsExplorer
-from attnlab.plotting import plot_attention
+from attnlab.explorers import DealExplorer
+from attnlab.models.two_animals import ask, to_words, two_animals
+from torch import nn
 
 lesson_setup()
+torch.set_default_dtype(torch.float64)  # other processors then give the same results
 
-# %% two-animals-in-one-question [markdown]
-# ## Two animals in one question
+# %% a-list [markdown]
+# ## Two numbers, in order
 #
-# We turn this into a task for a layer.
-# There are eight animals and the numbers 0 to 7.
-# Each list has five tokens, and a sixth token is the question.
-# A token has 32 features, each of them 0 or 1.
-# In a list entry, the first 8 name the animal and the next 8 its number.
-# In a question, the last 16 name the two animals, 8 features for each.
-# Three lists are printed below the code.
+# Each list holds five animals with a number from 0 to 7, and a question that names two of them.
+# The answer is the numbers of these two, in the order of the question.
+
+# %% three-lists
+tokens, answers = two_animals(3, torch.Generator().manual_seed(3))
+for one_list, answer in zip(tokens, answers.tolist(), strict=True):
+    print("   ".join(to_words(one_list)), "  →  ", *answer)
+
+# %% as-tokens [markdown]
+# The five entries and the question are six tokens.
+# Each has 32 features, which are 0 or 1: sixteen for the animal and the number of an entry,
+# and sixteen for the two animals of a question.
+#
+# Our layer is the self-attention of lesson 6, with `nn.Linear` for its matrices.
+# Three things are new.
+# A function `split` prepares queries, keys and values,
+# a function `merge` joins what attention returns, and one more matrix, `out_proj`,
+# computes the output from it.
 
 
-# %% the-task
-def two_animals(n, generator, E=32):
-    """Return n lists with their questions (n, 6, E), and the answers (n, 2)."""
-    # argsort of random numbers gives a random order: of the animals, of the positions
-    animal = torch.rand(n, 8, generator=generator).argsort(dim=-1)[:, :5]
-    number = torch.randint(8, (n, 5), generator=generator)
-    asked = torch.rand(n, 5, generator=generator).argsort(dim=-1)[:, :2]
-    tokens = torch.zeros(n, 6, E)
-    tokens[:, :5, :8] = F.one_hot(animal, 8)
-    tokens[:, :5, 8:16] = F.one_hot(number, 8)
-    tokens[:, 5, 16:32] = F.one_hot(animal.gather(1, asked), 8).flatten(1)
-    return tokens, number.gather(1, asked)  # the numbers at these positions
+# %% the-layer
+class Attention(nn.Module):
+    """Tokens (N, L, E) -> output (N, L, E) and weights; split and merge are yours."""
+
+    def __init__(self, split, merge, E=32):
+        super().__init__()
+        self.split, self.merge = split, merge
+        self.q_proj = nn.Linear(E, E, bias=False)
+        self.k_proj = nn.Linear(E, E, bias=False)
+        self.v_proj = nn.Linear(E, E, bias=False)
+        self.out_proj = nn.Linear(E, E, bias=False)
+
+    def forward(self, x):
+        projected = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        query, key, value = map(self.split, projected)
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
+        return self.out_proj(self.merge(weights @ value)), weights
 
 
-def at_the_question(output):
-    return output[:, -1, :16].unflatten(-1, (2, 8))  # (n, 2, 8)
+# %% two-versions [markdown] below="Both splits give the"
+# We compare three layers.
+# In the first, `split` and `merge` return what they are given.
+# In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions,
+# A and B. Both splits give the same shape, and their results share the memory of `x`:
+# not a single number is moved.
 
 
-# %% in-words jupyter={"source_hidden": true}
-ANIMALS = ["ant", "bat", "cat", "cow", "dog", "elk", "fox", "owl"]
+# %% a-and-b
+def unchanged(x):
+    return x
 
 
-def in_words(tokens):  # "cat 3" for an entry, "owl, dog?" for a question
-    what, how_many, first, second = (
-        tokens.unflatten(-1, (4, 8)).argmax(dim=-1).T.tolist()
-    )
-    entries = [f"{ANIMALS[what[i]]} {how_many[i]}" for i in range(5)]
-    return [*entries, f"{ANIMALS[first[5]]}, {ANIMALS[second[5]]}?"]
+def split_a(x):
+    return x.view(len(x), -1, 2, 16).transpose(1, 2)
 
 
-three_lists, three_answers = two_animals(3, torch.Generator().manual_seed(3))
-for a_list, answer in zip(three_lists, three_answers.tolist(), strict=True):
-    print("   ".join(in_words(a_list)), "  →  ", *answer)
+def merge_a(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+def split_b(x):
+    return x.view(len(x), 2, -1, 16)
+
+
+def merge_b(heads):
+    return heads.reshape(len(heads), -1, 32)
+
+
+for split in (split_a, split_b):
+    print(tuple(split(tokens).shape), split(tokens).data_ptr() == tokens.data_ptr())
 
 # %% how-to-train [markdown]
-# For now we use the `MultiHeadAttention` of attnlab; you will write your own below.
-#
-# The layer returns 32 new features for each token.
-# `at_the_question` takes the first 16 of the question:
-# 8 for the eight possible values of the first number, and 8 for those of the second.
-# In each group, the position of the largest feature is the guess.
+# The answer is read from the output of the question:
+# its first 8 features are a vote on the first number, and the next 8 a vote on the second.
 
 
 # %% training
-def train(layer, task=two_animals, read=at_the_question, steps=200):
+def at_the_question(output):
+    return output[:, -1, :16].unflatten(-1, (2, 8))  # (N, 2, 8)
+
+
+def train(layer, task=two_animals, read=at_the_question, steps=800):
     generator = torch.Generator().manual_seed(0)  # the same lists for every layer
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
     for _ in range(steps):
@@ -113,719 +137,556 @@ def train(layer, task=two_animals, read=at_the_question, steps=200):
 # %% counting
 @torch.no_grad()
 def share_correct(layer, task=two_animals, read=at_the_question):
-    """Return the share of correct guesses for each answer, and for all at once."""
-    tokens, answers = task(2000, torch.Generator().manual_seed(1))  # new lists
-    correct = read(layer(tokens)[0]).argmax(dim=-1) == answers
-    all_correct = correct.all(dim=-1, keepdim=True)
-    return torch.cat([correct, all_correct], dim=-1).float().mean(dim=0)
+    """Return the share of right guesses for each answer, and for all answers at once."""
+    generator, correct = torch.Generator().manual_seed(1), []
+    for _ in range(10):  # 20,000 new lists
+        tokens, answers = task(2000, generator)
+        correct.append(read(layer(tokens)[0]).argmax(dim=-1) == answers)
+    each = torch.cat(correct).double()
+    return torch.cat([each.mean(dim=0), each.prod(dim=-1).mean(dim=0, keepdim=True)])
 
 
-# %% ask-one-head
-predict("07/one-head-and-two-animals")
+# %% three-layers
+def start(split, merge):
+    torch.manual_seed(1)  # the same first matrices for every layer
+    return Attention(split, merge)
 
-# %% see-one-head
-# %%answer 07/one-head-and-two-animals
-numbers = ["first correct", "second correct", "both correct"]
-torch.manual_seed(0)
-one_head = train(MultiHeadAttention(32, num_heads=1, bias=False), steps=800)
-# (another processor changes the second decimal)
-Table(["1 head"], numbers, share_correct(one_head)[None].round(decimals=1))
 
-# %% more-heads [markdown] above="The single head gets" answers="07/one-head-and-two-animals"
-# The single head gets both numbers right in only about a fifth of the questions.
-# It finds the first number nine times out of ten, and the second far less often.
-# (In one question out of eight, the two numbers are equal, and finding one of them is enough.)
+no_split = train(start(unchanged, unchanged))
+with_a = train(start(split_a, merge_a))
+with_b = train(start(split_b, merge_b))
+Table(
+    ["no split", "version A", "version B"],
+    ["first correct", "second correct", "both correct"],
+    torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
+)
+
+# %% three-numbers [markdown] above="This lesson explains the"
+# All three layers have 4,096 parameters,
+# began with the same random numbers and have seen the same lists.
+# Without a split, the layer gets both numbers right in a fifth of the lists.
+# With version A it is always right, and with version B in 18% of the lists.
+# This lesson explains the three numbers of the last column.
 #
-# Is the head too small?
-# We train a single head again with 128 features.
-# The tokens get 96 more features, which are 0.
-# We also train two layers of 32 features, with two and with four heads, for only 200 steps.
+# First we put three questions about a list of our own.
 
+# %% own-list
+animals = {"cat": 3, "dog": 7, "owl": 0, "fox": 5, "bat": 1}
+for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
+    print(f"{first}, {second}?", end="")
+    for layer in (no_split, with_a, with_b):
+        output, _ = layer(ask(animals, first, second))
+        print("    ", *at_the_question(output)[0].argmax(dim=-1).tolist(), end="")
+    print()
 
-# %% see-more-heads
-def wide_animals(n, generator):
-    return two_animals(n, generator, E=128)
-
-
-torch.manual_seed(0)
-wide = train(MultiHeadAttention(128, num_heads=1, bias=False), wide_animals, steps=800)
-two_heads = train(MultiHeadAttention(32, num_heads=2, bias=False))
-four_heads = train(MultiHeadAttention(32, num_heads=4, bias=False))
-shares = {
-    "1 head": share_correct(one_head),
-    "1 head of 128 features": share_correct(wide, wide_animals),
-    "2 heads": share_correct(two_heads),
-    "4 heads": share_correct(four_heads),
-}
-Table([*shares], numbers, torch.stack([*shares.values()]).round(decimals=1))
-
-# %% more-heads-read [markdown] above="A head with more" answers="07/one-head-and-two-animals"
-# A head with more features does no better, but a second head solves the task.
-# Other random starts agree.
+# %% a-clue [markdown] above="Version B is wrong"
+# Without a split (left), the layer names the first number twice.
+# Version A (middle) is right three times.
+# Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
 #
-# Where do the heads look?
-# We average their weights over 2,000 questions.
-
-
-# %% where-they-look
-@torch.no_grad()
-def mean_weights(layer):  # on the first animal, on the second, and on the rest: (H, 3)
-    tokens, _ = two_animals(2000, torch.Generator().manual_seed(1))
-    weights = layer(tokens).weights[:, :, -1, :5]  # (n, H, 5): from the question
-    shares = []
-    for asked in tokens[:, 5:, 16:32].chunk(2, dim=-1):  # (n, 1, 8) each
-        here = (tokens[:, :5, :8] * asked).sum(dim=-1)  # (n, 5): 1 at this animal
-        shares.append((weights * here[:, None]).sum(dim=-1).mean(dim=0))
-    return torch.stack([*shares, 1 - sum(shares)], dim=-1)
-
-
-looks = torch.cat([mean_weights(one_head), mean_weights(two_heads)])
-heads = ["the single head", "head 0 of two", "head 1 of two"]
-columns = ["first animal", "second animal", "all others"]
-ax = plot_attention(looks, queries=heads, keys=columns)
-ax.set(xlabel="", ylabel="", aspect="auto")
-show_figure(ax, "7.1")
-
-# %% what-for [markdown] above="With two heads, one" answers="07/one-head-and-two-animals"
-# The single head looks at both animals and returns a mixture of their two numbers.
-# It looks more at the first, so the first number usually wins in both readings.
+# ## One head, one average
 #
-# With two heads, one gives most of its weight to the first animal and the other to the second.
-# The numbers that they find end up in different features.
-# This is what several heads are for:
-# **one layer computes several weighted averages and keeps them apart.**
-# (A single head with an MLP behind it can learn the task too, in one more step.)
+# Without a split, each query has one row of weights, and so it gets one weighted average.
+# A layer that computes one row of weights for each query is called a
+# [**head**](glossary.ipynb#head).
+# Here is where the question looks, for two questions about our list.
 
-# %% the-layer [markdown] below="Here is the whole"
-# ## The layer
+# %% twins jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+from attnlab.palette import BLUE
+
+fig, axes = plt.subplots(1, 2, figsize=(7.5, 2.6), layout="constrained", sharex=True)
+for ax, pair in zip(axes, [("owl", "dog"), ("dog", "owl")], strict=True):
+    question = ask(animals, *pair)
+    row = no_split(question)[1][0, -1].detach()
+    names = to_words(question[0])
+    ax.barh(range(6), row, color=BLUE)
+    for place, weight in enumerate(row.tolist()):
+        ax.text(weight + 0.01, place, f"{weight:.2f}", va="center")
+    ax.set_yticks(range(6), [*names[:5], "question"])
+    ax.set(title=names[-1], xlim=(0, 0.65), xlabel="weight")
+    ax.invert_yaxis()
+show_figure(fig, "7.1")
+
+# %% nearly-twins [markdown] above="The two averages are"
+# The two averages are nearly twins.
+# Each holds about half of one number and four tenths of the other.
+# The two numbers have not been kept apart: all 32 features are mixed in this way.
+
+# %% ask-mixture
+predict("07/what-is-in-the-mixture")
+
+# %% see-mixture
+# %%answer 07/what-is-in-the-mixture
+torch.manual_seed(1)
+last_steps = [
+    nn.Linear(32, 32),  # a matrix with a bias
+    nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 32)),  # an MLP
+]
+for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
+    frozen = deepcopy(no_split).requires_grad_(False)
+    frozen.out_proj = last_step  # the only part that is trained
+    print(f"{name:8}{share_correct(train(frozen))[-1]:.2f}")
+
+# %% mixture-read [markdown] above="So most of it" answers="07/what-is-in-the-mixture"
+# A new matrix finds both numbers hardly more often than before,
+# but an MLP finds them in nine lists of ten.
+# So most of it is in the average, and a matrix cannot get it out.
 #
-# Here is the whole layer, drawn with three heads.
-# Three matrices **project** every token into its query, key and value.
-# The layer then [**splits**](glossary.ipynb#split) them:
-# head 0 gets the first third of the features of each query, key and value,
-# head 1 gets the second third, and so on.
+# Why not?
+# The first number has the tallest share and the second number the second tallest.
+# In a matrix, a larger share always speaks for a guess or always against it.
+# So it can look for the largest share, but not for the second largest.
+# (“Further” proves it.)
+# An MLP can do that, as long as the head keeps to its preference.
 #
-# Each head **attends** on its own: scores, softmax, weighted average.
-# Finally the layer [**merges**](glossary.ipynb#merge) the results of all heads,
-# which means that it puts them side by side again, and a last matrix **projects** them once more.
+# (We chose start 1 of the random numbers; “Further” has twelve.)
+
+# %% two-heads [markdown] below="Which tokens does each"
+# ## Two heads, two averages
+#
+# Now we look inside version A. Which tokens does each of the 32 features come from,
+# before `out_proj` mixes them?
+
+# %% listening jupyter={"source_hidden": true}
+from attnlab.palette import LINE
+from attnlab.plotting import WEIGHT_COLOURS
+
+OWL_DOG = ask(animals, "owl", "dog")
+
+
+def sources_of(layer):
+    """Return the weight of each token in each feature of the question's average: (6, 32)."""
+    weights = layer(OWL_DOG)[1].detach()[0]
+    if layer is no_split:
+        return weights[-1, :, None].expand(6, 32)
+    if layer is with_a:
+        return weights[:, -1].repeat_interleave(16, dim=0).T
+    halves = (
+        weights[1, -2:].unflatten(-1, (3, 2)).sum(dim=-1)
+    )  # head 1: fox, bat, question
+    return F.pad(halves.repeat_interleave(16, dim=0).T, (0, 0, 3, 0), value=torch.nan)
+
+
+def draw_sources(titles, layers):
+    width = 2.1 + 2.7 * len(layers)
+    fig, axes = plt.subplots(
+        1, len(layers), figsize=(width, 2.9), layout="constrained", sharey=True
+    )
+    for ax, title, layer in zip(axes, titles, layers, strict=True):
+        sources = sources_of(layer)
+        ax.set_facecolor(LINE)
+        ax.pcolormesh(sources.numpy(), cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
+        ax.axvline(16, color="white", linewidth=0 if layer is no_split else 4)
+        for token, row in enumerate(sources.tolist()):
+            for middle, weight in [(8, row[0]), (24, row[-1])]:
+                if weight > 0.2:
+                    ink = "white" if weight > 0.5 else "black"
+                    ax.text(
+                        middle,
+                        token + 0.5,
+                        f"{weight:.2f}",
+                        color=ink,
+                        ha="center",
+                        va="center",
+                    )
+        if layer is with_b:
+            ax.text(16, 1.5, "not heard", ha="center", va="center")
+        ax.set_yticks([i + 0.5 for i in range(6)], to_words(OWL_DOG[0]))
+        ax.set(title=title, xticks=[0, 16, 32], xlabel="features")
+        ax.tick_params(length=0)
+    axes[0].invert_yaxis()
+    return fig
+
+
+fig = draw_sources(["no split: one head", "version A: two heads"], [no_split, with_a])
+show_figure(fig, "7.2")
+
+# %% what-for [markdown] above="**Several heads keep several" below="This is the whole"
+# In version A, the first 16 features of queries, keys and values have a softmax of their own,
+# and so have the last 16.
+# These are two heads.
+# One of them looks at the animal that is named first, and the other at the second.
+# The two numbers arrive in different features, where a matrix, `out_proj`, can read both of them.
+# **Several heads keep several averages apart.**
+#
+# This is the whole layer, with two heads.
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.display import diagram
 
-show_figure(diagram("multi_head_attention"), "7.2")
+show_figure(diagram("multi_head_attention"), "7.3")
 
-# %% head-dim [markdown] below="Splitting cuts the features"
-# The number of features in a head is called [**head_dim**](glossary.ipynb#head_dim).
-# Here, as in the original paper, it is $E / H$,
-# so the number of heads $H$ has to divide the number of features $E$.
-# Two heads of 16 features then need as many parameters as one head of 32.
+# %% head-dim [markdown] above="The layer projects first"
+# The layer projects first and [**splits**](glossary.ipynb#split) afterwards,
+# so each feature of a head is made from all features of the token.
+# Then each head attends on its own,
+# and the layer [**merges**](glossary.ipynb#merge) their averages.
 #
-# That is a convention, and some models choose another size (“Sources” names one).
-# Splitting cuts the features and moves the heads to the front,
-# and merging takes the same steps back.
-
-
-# %% split-and-merge
-def split(x, H):
-    N, L, E = x.shape
-    cut = x.view(N, L, H, E // H)  # (N, L, H, head_dim): cut the features
-    return cut.transpose(1, 2)  # (N, H, L, head_dim): move the heads to the front
-
-
-def merge(heads):
-    N, H, L, head_dim = heads.shape
-    rows = heads.transpose(1, 2)  # (N, L, H, head_dim): move the heads back
-    return rows.reshape(N, L, H * head_dim)  # view cannot read memory in this order
-
-
-# %% multi-head
-class MultiHead(torch.nn.Module):
-    """Tokens (N, L, E) -> output (N, L, E) and weights (N, H, L, L)."""
-
-    def __init__(self, E, H):
-        super().__init__()
-        self.H = H
-        self.q_proj = torch.nn.Linear(E, E, bias=False)
-        self.k_proj = torch.nn.Linear(E, E, bias=False)
-        self.v_proj = torch.nn.Linear(E, E, bias=False)
-        self.out_proj = torch.nn.Linear(E, E, bias=False)
-
-    def forward(self, x):
-        query = split(self.q_proj(x), self.H)  # (N, H, L, head_dim)
-        key = split(self.k_proj(x), self.H)
-        value = split(self.v_proj(x), self.H)
-        scores = query @ key.mT / query.shape[-1] ** 0.5  # (N, H, L, L)
-        weights = scores.softmax(dim=-1)
-        return self.out_proj(merge(weights @ value)), weights
-
-
-# %% equal-to-torch [markdown]
-# The matrix product `@` works on the last two axes and leaves the axes in front of them as they
-# are, so one line computes the scores of all heads of all sentences.
-# Three details deserve a second look.
+# The number of features in a head, [**head_dim**](glossary.ipynb#head_dim), is usually $E / H$.
+# Then two heads need no more parameters than one, as in our table.
+# Scores are divided by $\sqrt{\text{head\_dim}}$,
+# because a dot product inside a head has head_dim terms.
 #
-# - A head does not read a slice of the *token*.
-#   The layer projects first and splits afterwards,
-#   so each feature of a head is made from all features of the token.
-#   You may also think of one small matrix for each head.
-#   Side by side, these small matrices are the one large matrix of the layer.
-# - The scores are divided by the square root of head_dim, not of $E$,
-#   because a dot product inside a head has only head_dim terms.
-# - Without the last projection, each feature of the output would come from a single head.
-#   `out_proj` lets every feature depend on all the heads.
+# ## The same shape, another content
 #
-# PyTorch’s own layer does the same.
-# It keeps the three input matrices in one tensor, `in_proj_weight`,
-# with all rows for the queries first, then those for the keys and then those for the values.
+# Version B has two heads too, and fails.
 
-# %% torch-layer
-torch.manual_seed(0)
-ours = MultiHead(32, 4)
-theirs = torch.nn.MultiheadAttention(32, 4, bias=False, batch_first=True)
-stacked = torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight])
-parameters = {"in_proj_weight": stacked, "out_proj.weight": ours.out_proj.weight}
-theirs.load_state_dict(parameters)
-sentences = torch.randn(2, 5, 32)  # (N, L, E)
-output, weights = ours(sentences)
-expected, _ = theirs(sentences, sentences, sentences)
-print("same output:", torch.allclose(output, expected, atol=1e-6))
-print("weights:", tuple(weights.shape))
+# %% ask-head-0
+predict("07/head-0-of-version-b")
 
-# %% follow-the-numbers [markdown] above="With the same matrices" below="To see where `split`"
-# With the same matrices, our layer and PyTorch’s give the same output.
+# %% see-head-0
+# %%answer 07/head-0-of-version-b
+halves = 10 * torch.arange(6)[:, None] + torch.arange(2)  # 10 * token + half
+print("version A\n", halves.view(6, 2).transpose(0, 1))
+print("version B\n", halves.view(2, 6))
+
+# %% deal-or-cut [markdown] above="**A deals the deck" answers="07/head-0-of-version-b"
+# Here each number stands for 16 features: 31, for example, is the second half of token 3.
 #
-# ## Follow the numbers
+# Think of a deck of cards: cat-0, cat-1, dog-0, dog-1, and so on.
+# **A deals the deck, and B cuts it.**
+# If you deal the cards to two players in turn, each of them gets one card of every token.
+# If you cut the deck in the middle, player 0 gets all of *cat*, *dog* and *owl*.
+# Either way each player holds six cards, so the shape is the same.
 #
-# To see where `split` puts the numbers, we let each number spell out its own address.
-# For example, 210 belongs to token 2, head 1, feature 0 of that head.
-# (So 1 is 001: token 0, head 0, feature 1.)
-# There are four tokens with six features each, to be split into three heads.
+# There are two ways back.
+# Version A collects the cards in the order of dealing, and version B piles one hand on the other.
 
-# %% addresses
-token, head = torch.arange(4)[:, None, None], torch.arange(3)[:, None]
-feature = torch.arange(2)
-addresses = (100 * token + 10 * head + feature).flatten(1)  # (L, E) = (4, 6)
-by_head = addresses.view(4, 3, 2).transpose(0, 1)  # (H, L, head_dim)
-shortcut = addresses.view(3, 4, 2)  # the same shape in one step
-print(addresses)
-
-# %% figure-rows jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-from matplotlib.colors import ListedColormap
-
-TOKENS = ListedColormap(["#cfe3f5", "#fbdcb8", "#d3ebc9", "#e7d3ee"])
-
-
-def draw_addresses(ax, table, title):
-    ax.pcolormesh(
-        table // 100, cmap=TOKENS, vmin=0, vmax=3, edgecolor="white", linewidth=2
-    )
-    for i, row in enumerate(table.tolist()):
-        for j, address in enumerate(row):
-            ax.text(j + 0.5, i + 0.5, f"{address:03d}", ha="center", va="center")
-    ax.set(xticks=[], yticks=[], aspect="equal", title=title)
-    ax.invert_yaxis()
-    ax.spines[:].set_visible(False)
-
-
-fig = plt.figure(figsize=(7.5, 2.5), layout="constrained")
-ways = {"view, then transpose": by_head, "the shortcut": shortcut}
-for part, (way, tables) in zip(
-    fig.subfigures(1, 2, wspace=0.08), ways.items(), strict=True
-):
-    part.suptitle(way, fontweight="bold")
-    for h, ax in enumerate(part.subplots(1, 3)):
-        draw_addresses(ax, tables[h], f"head {h}")
-show_figure(fig, "7.3")
-
-# %% the-shortcut [markdown] above="The shortcut gives the"
-# On the left, `view` cuts the six features of each token into three pairs,
-# and `transpose` moves the heads to the front.
-# Each head is then a table of its own with one row for each token, and the tens digit,
-# which names the head, is the same throughout the table.
+# %% experiment [markdown] below="Why could version B"
+# ### Your experiment: split and merge
 #
-# On the right, `view` is asked for the final shape directly.
-# We call this the **shortcut**.
-# The shortcut gives the correct shape and raises no error, but most of its rows are wrong.
-# `view` does not know what a token is.
-# It hands out the numbers in the order in which they lie in memory, eight to each head,
-# so head 0 gets the six of token 0 and two of token 1.
-# Only `transpose` changes the order in which the numbers are read.
+# The explorer begins with version A, *deal* and *collect*.
+# Each card asks a question of its own and is answered by the cards of its hand.
 #
-# ## Broken layers with the correct shape
-#
-# There is a shortcut for merging too: reshape the heads into (N, L, E) without transposing back.
-#
-# A third mistake is to forget the transpose in both functions,
-# so that `split` only cuts the features and `merge` only joins them.
-# The head axis then stays after the token axis, and the “scores” have the shape (N, L, H, H).
-# Every token compares its own heads with each other, and no token ever looks at another one.
+# 1. Now take version B, *cut* and *pile*.
+#    Why could version B answer the question about *fox* and *bat*?
+# 2. Combine *cut* with *collect*, and *deal* with *pile*.
+#    What is wrong in each case?
 
+# %% explore-deal
+DealExplorer(ask=False)
 
-# %% pairs
-def reshaped_split(x, H):
-    return x.reshape(x.shape[0], H, x.shape[1], -1)  # (N, H, L, head_dim) in one step
-
-
-def reshaped_merge(heads):
-    return heads.reshape(heads.shape[0], heads.shape[2], -1)  # (N, L, E) in one step
-
-
-def cut_only(x, H):
-    return x.unflatten(-1, (H, -1))  # (N, L, H, head_dim)
-
-
-def join_only(heads):
-    return heads.flatten(-2)  # (N, L, E)
-
-
-pairs = {
-    "correct": (split, merge),
-    "reshaped split": (reshaped_split, merge),
-    "reshaped merge": (split, reshaped_merge),
-    "both reshaped": (reshaped_split, reshaped_merge),
-    "heads never moved": (cut_only, join_only),
-}
-
-# %% round-trip-text [markdown]
-# Each entry is a pair of functions, one that splits and one that merges.
-# A common test of such a pair is the round trip: split `x`, merge the result,
-# and compare it with `x`.
-
-# %% round-trip
-x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # (N, L, E), all numbers different
-for name, (cut, join) in pairs.items():
-    print(f"{name:18}", torch.equal(join(cut(x, 3)), x))
-
-# %% experiment-follow [markdown] above="A round trip shows" below="Why are two of"
-# Two broken pairs pass.
-# A round trip shows only that the two functions undo each other.
-#
-# ### Your experiment: find the two correct scores
-#
-# The explorer goes through the layer step by step.
-# It begins with the scores that follow the shortcut: three heads with 4 × 4 scores each.
-# “0·1” means that the query comes from token 0 and the key from token 1.
-# A score has the colour of its key’s token.
-# The score in row $i$ and column $j$ of head $h$ is correct if it compares token $i$ with token $j$
-# and uses the features of head $h$.
-# A cross marks a wrong score.
-#
-# Why are two of the 48 scores correct?
-# Four scores in head 1 compare the right tokens: why are they wrong?
-# Go back to “view” to find out.
-# Then go on to “merge”: what has happened to the wrong rows?
-
-# %% explore-heads
-HeadsExplorer(way="shortcut", step="scores", ask=False)
-
-# %% would-training [markdown]
+# %% experiment-read [markdown] below="Of the ten pairs"
 # <details><summary>The answers</summary>
 #
-# The first row of head 0 and the last row of head 2 are in place,
-# so each of them compared with itself is correct.
-# The four scores in head 1 use features of other heads.
-# Merging by the shortcut puts all numbers back in their places,
-# because neither step has changed their order.
-# But in a layer, attention comes between the two steps.
-# Each row is then back in its place and holds an average over the wrong rows.
+# 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
+#    It hears these two and nobody else.
+# 2. With *cut* and *collect*, nobody hears all tokens, and the answers go to wrong tokens.
+#    With *deal* and *pile*, every answer has heard all tokens, but most of them go to wrong tokens.
 # </details>
 #
-# ## Training the five layers
+# Now we can compute the 0.18.
+# Of the ten pairs of animals, the question has heard both animals of one pair,
+# one animal of six pairs, and none of three pairs.
+# A number that it has not heard can only be guessed, and one guess in eight is right.
+# So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18,
+# apart from luck with the lists of the test.
+
+# %% listening-all jupyter={"source_hidden": true}
+titles = ["no split: one head", "A: deal and collect", "B: cut and pile"]
+fig = draw_sources(titles, [no_split, with_a, with_b])
+show_figure(fig, "7.4")
+
+# %% nothing-warns [markdown] below="The new task is"
+# ## Nothing warns you
 #
-# Would training reveal a broken layer?
-# The new task is to copy digits.
-# There are eight tokens, each with a digit from 0 to 7 and a feature that marks its position.
-# The first 8 features of output $i$ should name digit $i$.
-# We train all five layers for 300 steps.
-# Then we train them on the two animals, once with two heads and once with eight.
-# The next two cells set this up: a layer with any pair of functions, and the new task.
-# You need not read them closely.
-
-
-# %% breakable
-class AnyPair(MultiHead):
-    """MultiHead with a split and a merge of your choice."""
-
-    def __init__(self, E, H, split, merge):
-        super().__init__(E, H)
-        self.split, self.merge = split, merge
-
-    def forward(self, x):
-        projected = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
-        query, key, value = (self.split(part, self.H) for part in projected)
-        mixed = F.scaled_dot_product_attention(query, key, value)
-        return self.out_proj(self.merge(mixed)), None
+# Perhaps training always shows that something is wrong?
+# The new task is to copy eight digits.
+# Each token holds a digit and its position, and output $i$ has to name digit $i$.
+# We train all four combinations of our splits and merges, for 300 steps.
 
 
 # %% copying
-def copy_digits(n, generator):
-    """Return n lists of eight digits as tokens (n, 8, 32), and the digits (n, 8)."""
-    digits = torch.randint(8, (n, 8), generator=generator)
-    position, rest = torch.eye(8).expand(n, 8, 8), torch.zeros(n, 8, 16)
+def copy_digits(count, generator):
+    digits = torch.randint(8, (count, 8), generator=generator)
+    position = torch.eye(8).expand(count, 8, 8)
+    rest = torch.zeros(count, 8, 16)
     return torch.cat([F.one_hot(digits, 8), position, rest], dim=-1), digits
 
 
 def at_each_token(output):
-    return output[:, :, :8]  # (n, 8, 8)
+    return output[:, :, :8]  # (N, L, 8)
 
 
-# %% ask-copy
-predict("07/learn-to-copy")
+names = ["deal, collect", "cut, collect", "deal, pile", "cut, pile"]
+ways = [(split_a, merge_a), (split_b, merge_a), (split_a, merge_b), (split_b, merge_b)]
+copiers = [train(start(*way), copy_digits, at_each_token, 300) for way in ways]
+copied = [share_correct(layer, copy_digits, at_each_token)[-1:] for layer in copiers]
+Table(names, ["lists of eight"], torch.stack(copied))
 
+# %% all-copy [markdown] above="All four learn to"
+# All four learn to copy.
+# Copying needs no other token.
+# And a shuffle that is always the same can be undone,
+# because attention learns to look where each digit has gone.
 
-# %% see-copy
-# %%answer 07/learn-to-copy
-def learns(pair, task, read, H=2):
-    layer = train(AnyPair(32, H, *pair), task, read, steps=300)
-    return share_correct(layer, task, read)[-1]  # all answers at once
-
-
-torch.manual_seed(0)
-rows = []
-for pair in pairs.values():
-    copied = learns(pair, copy_digits, at_each_token)
-    found = learns(pair, two_animals, at_the_question)
-    found_by_eight = learns(pair, two_animals, at_the_question, H=8)
-    rows.append(torch.stack([copied, found, found_by_eight]))
-trained = torch.stack(rows)
-columns = ["copies 8 digits", "two animals", "two animals, 8 heads"]
-Table([*pairs], columns, trained.round(decimals=1))
-
-# %% two-tests [markdown] above="All five layers learn" answers="07/learn-to-copy"
-# All five layers learn to copy.
-# With “both reshaped” and “heads never moved”, each output still depends on its own token,
-# and copying needs no other.
-# With the other two, the rows are shuffled, but always in the same way,
-# and each token carries its position.
-# So attention learns to fetch each digit from where it has landed,
-# or to put it where the merge will pick it up.
+# %% the-test [markdown] below="Let every number carry"
+# ## A test that catches every scramble
 #
-# With two heads, only the correct layer learns the two animals.
-# With eight, the layer with the reshaped merge learns them as well.
-# With eight heads, the row that it puts in the place of the question holds what two of them have
-# found for the question.
-# With two heads, that row holds what only one has found.
-# So a task may catch a broken layer at one size and not at another.
+# *Cut* and *pile* have the correct shape, give `x` back and learn to copy.
+# So what would show that they are wrong?
+# Let every number carry its own label, and compare the result with what it has to be.
+# Head $h$ has to hold the $h$-th part of the features of every token.
+# We write that down without `view` and `transpose`.
 
-# %% two-tests-without-training [markdown]
-# ### Two tests without training
+
+# %% label-test
+def labels_are_right(split, merge):
+    x = torch.arange(2 * 6 * 32).view(2, 6, 32)  # two lists; every number differs
+    heads = torch.arange(2 * 2 * 6 * 16).view(2, 2, 6, 16)
+    parts = torch.stack(x.chunk(2, dim=-1), dim=1)  # (N, H, L, head_dim)
+    side_by_side = torch.cat(heads.unbind(dim=1), dim=-1)  # (N, L, E)
+    return torch.equal(split(x), parts) and torch.equal(merge(heads), side_by_side)
+
+
+# %% the-answer [markdown] above="It decides which numbers"
+# ## So what can a line do that computes nothing?
 #
-# **The causal map.**
-# Which tokens does output $i$ depend on?
-# Under a causal mask, it has to depend on every token up to $i$ and on none after it.
-# The [**influence map**](glossary.ipynb#influence-map) marks the cell $(i, j)$ if output $i$
-# changes at all when token $j$ changes a little, which it finds out from gradients.
-# So it has to be a full lower triangle.
-# We use eight tokens with 32 features, cut into four heads, and no matrices.
-
-
-# %% causal-map
-def causal_map(split, merge):
-    def attend(tokens):  # (L, E); query = key = value
-        heads = split(tokens[None], 4)
-        mixed = F.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
-        return merge(mixed)[0]
-
-    # not too large: a saturated softmax has gradients of 0 even in a correct layer
-    noise = torch.randn(8, 32, generator=torch.Generator().manual_seed(0))
-    return influence_map(attend, noise) > 0  # (L, L); masked tokens give exactly 0
-
-
-maps = {name: causal_map(*pair) for name, pair in pairs.items()}
-
-# %% maps jupyter={"source_hidden": true}
-from attnlab.plotting import plot_mask
-
-_, axes = plt.subplots(1, 5, figsize=(7.5, 2.2), layout="constrained", sharey=True)
-for ax, (name, seen) in zip(axes, maps.items(), strict=True):
-    plot_mask(seen, ax=ax, legend=False).set(xlabel="token", ylabel="")
-    ax.set_title(name.replace(" never", "\nnever").replace("ed ", "ed\n"), fontsize=10)
-axes[0].set_ylabel("output")
-show_figure(axes[0], "7.4")
-
-# %% slice-text [markdown] above="No broken layer has"
-# No broken layer has the full triangle.
-# Two of them see the future, and the other two miss most of the past.
+# It decides which numbers meet.
+# Attention averages over the tokens in each head, so it matters what the split puts there.
 #
-# **The slice test.**
-# We split 12 features into three heads of four.
-# Then head 1 has to hold features 4 to 7 of every token of every sentence.
-# If the slices are correct, a round trip tests the merge as well.
-# (Exercise 4 closes two holes that this test leaves.)
-# Here are all our tests together.
-
-
-# %% table-of-tests
-def slice_test(split, merge):
-    heads = split(x, 3)
-    return torch.equal(heads[:, 1], x[..., 4:8]) and torch.equal(merge(heads), x)
-
-
-triangle = torch.ones(8, 8).tril().bool()
-tests = {
-    "output shape": [join(cut(x, 3)).shape == x.shape for cut, join in pairs.values()],
-    "round trip": [torch.equal(join(cut(x, 3)), x) for cut, join in pairs.values()],
-    "learns to copy (90%)": (trained[:, 0] > 0.9).tolist(),
-    "learns the animals, 2 heads (90%)": (trained[:, 1] > 0.9).tolist(),
-    "causal map": [torch.equal(one_map, triangle) for one_map in maps.values()],
-    "slice test": [slice_test(*pair) for pair in pairs.values()],
-}
-pd.DataFrame(tests, [*pairs]).T.replace({True: "passes", False: "fails"})
-
-# %% the-answer [markdown] above="The causal map and"
-# A good test is passed by the correct layer and failed by the other four.
-# The causal map and the slice test tell all four broken layers from the correct one without any
-# training.
-# The map shows which tokens a head mixes, and the slice test also which features it holds.
+# Without a split, all features share one row of weights.
+# Asked for *owl* and *dog*, the layer gets one average of 0 and 7,
+# from which a matrix reads both numbers in about a fifth of the lists.
+# If the features are dealt, each head has a part of every token.
+# One head brings the 0, the other the 7, and a matrix finds both in every list.
+# If the features are cut, the question shares its head with *fox* and *bat* alone.
+# It never hears of the owl or the dog, and no training can go beyond 18%.
 #
-# ## So what can two heads do that one cannot?
-#
-# They can keep two weighted averages apart.
-# Asked for *owl and dog*, a single head returns one mixture of 0 and 7,
-# and the mixture does not say which number belongs to which animal.
-# With two heads, one looks at the owl and the other at the dog.
-# The 0 and the 7 arrive in different features, so *0 and 7* is a different output from *7 and 0*.
-#
-# With head_dim $= E / H$, the second head costs no parameters.
-# The price is that each head has fewer features,
-# and that the layer computes a second table of weights.
-#
-# The line with the `transpose` is the one to test.
-# Check where the numbers go.
+# All of that happens without an error.
+# Labels show where the numbers went.
 
 # %% further [markdown]
 # ## Further
 #
-# ### Why one head must fail
+# ### Why no matrix finds the second number
 #
-# Was the single head only badly trained?
-# Suppose that it gives the weight $a$ to the first animal, a smaller weight $b$ to the second,
-# and nothing to the others, whatever the numbers are.
-# (If it prefers the second animal, the same argument holds for the first number.)
+# Suppose that the head gives the first animal a weight $a$ and the second a smaller weight $b$,
+# whatever the numbers are.
+# A matrix gives each guess a score,
+# to which each number contributes its weight times an amount that the matrix has for it.
+# Take two numbers, $m$ and $n$, and let $d_m$ and $d_n$ be what they add to the guess $n$ beyond
+# what they add to the guess $m$.
+# To find the second number of the lists *m, n* and *n, m*, we need
 #
-# Look at how the second number is read.
-# Each number $m$ adds its weight times some amount $w_m(g)$ to the score of the guess $g$.
-# If the numbers are 1 and 2, the guess 2 must beat the guess 1.
-# If they are 2 and 1, the guess 1 must beat the guess 2:
+# $$a\, d_m + b\, d_n > 0 \qquad a\, d_n + b\, d_m < 0$$
 #
-# $$a\, w_1(2) + b\, w_2(2) > a\, w_1(1) + b\, w_2(1)$$
+# Subtract the second line from the first: $(a - b)(d_m - d_n) > 0$, so $d_m > d_n$.
+# But if both numbers are $m$, the guess $m$ has to win, so $(a + b)\, d_m < 0$.
+# If both are $n$, then $(a + b)\, d_n > 0$.
+# Together they say $d_m < d_n$, so at most three of the four lists can be right.
+# (Whatever the other tokens add can be counted to both sides,
+# and changes nothing if it is the same in all four lists.)
 #
-# $$a\, w_2(1) + b\, w_1(1) > a\, w_2(2) + b\, w_1(2)$$
+# This is about weights that do not depend on the numbers.
+# A head whose weights do depend on them can escape it, but none of our twelve found that way.
 #
-# We add the two lines and divide by $a - b$.
-# What remains is $w_1(2) + w_2(1) > w_1(1) + w_2(2)$.
-#
-# But if both numbers are 1, the guess 1 must win, so $w_1(1) > w_1(2)$.
-# In the same way, $w_2(2) > w_2(1)$.
-# These three statements contradict each other.
-# So a head that is right when the numbers are equal gets at most one of the two orders right.
-# Equal numbers come up in one question of eight,
-# so it gets both numbers in at most 1/8 + 1/2 · 7/8 of the questions, or 56%,
-# however many features it has.
-# Training found less than half of that.
-#
-# ### What the contiguity error means
-#
-# A tensor is a row of numbers in memory and a rule for reading it.
-# Its [**strides**](glossary.ipynb#stride) say how far to step in memory to reach the next entry
-# along each axis.
-# Neither `view` nor `transpose` moves a number.
-# `transpose` swaps two sizes and their strides.
+# `two_animals.csv` holds the smallest and the largest of twelve starts.
+# `matrix` and `mlp` are the last steps,
+# `same` is the share of lists in which the head gives more weight to the same one of the two
+# animals, and `wide` is a head with 128 features.
 
-# %% strides
-cut = addresses.view(4, 3, 2)  # (tokens, heads, features)
-cut.stride(), by_head.stride()
+# %% twelve-starts
+starts = load_table("two_animals.csv")
+extremes = torch.stack([starts.values.amin(dim=0), starts.values.amax(dim=0)])
+Table(["smallest", "largest"], starts.features, extremes)
 
-# %% further-contiguity-2 [markdown]
-# What happens if we merge `by_head` with `view`, without transposing back?
+# %% starts-read [markdown]
+# A matrix never found both numbers in more than 28% of the lists.
+# The MLP found them in 75% to 95%,
+# and the fewest where the head had not settled which animal to prefer.
+# A wider head did not help.
 
-# %% view-error tags=["raises-exception"]
-by_head.view(4, 6)
-
-# %% further-contiguity-3 [markdown]
-# A tensor is called [**contiguous**](glossary.ipynb#contiguous) if reading it in order means
-# walking through memory step by step.
-# `by_head` is not.
-# The first row of the merged table would have to be 0, 1, 100, 101, 200, 201,
-# and in memory these lie 1, 5, 1, 5 and 1 steps apart.
-# But an axis has a single stride, and so `view` refuses.
+# %% every-pair [markdown]
+# ### Which of 36 pairs are right?
 #
-# The error message recommends `reshape`, which copies the numbers if it must.
-# If the axes are not in the order that you intend,
-# `reshape` joins the wrong numbers without an error.
-# So if `view` complains, check the order of your axes first.
-#
-# The absence of an error proves nothing either.
-# `weights @ value` is a new tensor that lies in memory head by head,
-# so `view` without the transpose silently merges it in the wrong order.
-#
-# ### Two traps in PyTorch’s attention
-#
-# `nn.MultiheadAttention` computes what our class computes, but the interfaces hold some surprises.
-# The first is that the layer treats the *first* axis as the tokens and the second as the sentences,
-# unless you pass `batch_first=True`.
-# Below are three sentences of five tokens each.
-# We change sentence 0 and see which outputs change,
-# first with the default and then with `batch_first=True`.
+# How much does the label test catch?
+# A split is usually one `reshape` and one exchange of axes.
+# For each token there are two heads with 16 features each, and the three axes $L$,
+# $H$ and $d$ have six orders.
+# So there are six such splits: reshape to one of the orders,
+# then bring the axes into the order $H, L, d$.
+# “LHd” deals, and “HLd” cuts.
+# The six merges do the same backwards, which makes 36 pairs.
 
-# %% batch-axis
-torch.manual_seed(0)
-batch = torch.randn(3, 5, 32)  # (N, L, E)
-changed = batch.clone()
-changed[0] += torch.randn(5, 32)
-default = torch.nn.MultiheadAttention(32, 4, bias=False)
-default.load_state_dict(theirs.state_dict())  # the same parameters
-for layer in (default, theirs):
-    after, before = (layer(data, data, data)[0] for data in (changed, batch))
-    print(((after - before).abs().amax(dim=-1) > 1e-6).int())  # (N, L)
 
-# %% batch-axis-reading [markdown]
-# With the default, the other two sentences change as well,
-# because the layer mixes the sentences and keeps the words apart.
-# The output has the correct shape.
-# The weights would reveal the mistake by their shape, (5, 3, 3) instead of (3, 5, 5),
-# unless there are as many sentences as tokens.
+# %% six-by-six
+def split_by(order):
+    size = {"L": 6, "H": 2, "d": 16}
+    sizes, axes = (
+        [size[axis] for axis in order],
+        [1 + order.index(axis) for axis in "HLd"],
+    )
+    return lambda x: x.reshape(len(x), *sizes).permute(0, *axes)
+
+
+def merge_by(order):
+    axes = [1 + "HLd".index(axis) for axis in order]
+    return lambda heads: heads.permute(0, *axes).reshape(len(heads), 6, 32)
+
+
+orders = ["".join(order) for order in permutations("LHd")]
+pairs = [(split_by(split), merge_by(merge)) for split in orders for merge in orders]
+
+# %% count-pairs
+shape = [merge(split(tokens)).shape == tokens.shape for split, merge in pairs]
+round_trip = [torch.equal(merge(split(tokens)), tokens) for split, merge in pairs]
+labels = [labels_are_right(split, merge) for split, merge in pairs]
+print(
+    "correct shape", sum(shape), " round trip", sum(round_trip), " labels", sum(labels)
+)
+
+# %% census jupyter={"source_hidden": true}
+import pandas as pd
+from attnlab import data_path
+
+stored = pd.read_csv(data_path("scrambled_pairs.csv"))
+shares = (
+    stored.groupby(["split", "merge"], sort=False)[["copies", "two_animals"]].min()
+    > 0.95
+)
+tests = {
+    "correct shape": shape,
+    "learns to copy": shares["copies"],
+    "learns two animals": shares["two_animals"],
+    "merge undoes split": round_trip,
+    "labels are right": labels,
+}
+_, axes = plt.subplots(1, 5, figsize=(8.6, 2.5), layout="constrained", sharey=True)
+for ax, (name, passed) in zip(axes, tests.items(), strict=True):
+    grid = torch.tensor([*passed]).view(6, 6)
+    for row, column in torch.cartesian_prod(torch.arange(6), torch.arange(6)).tolist():
+        colour = BLUE if grid[row, column] else "white"
+        square = plt.Rectangle((column + 0.1, row + 0.1), 0.8, 0.8)
+        square.set(facecolor=colour, edgecolor=BLUE if grid[row, column] else LINE)
+        ax.add_patch(square)
+    ax.set(
+        xlim=(0, 6),
+        ylim=(6, 0),
+        aspect="equal",
+        title=name,
+        xlabel=f"{grid.sum()} of 36",
+    )
+    ax.title.set_fontsize(10)
+    ax.set_xticks([i + 0.5 for i in range(6)], orders, rotation=90, fontsize=7)
+    ax.set_yticks([i + 0.5 for i in range(6)], orders, fontsize=7)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+axes[0].set_ylabel("split")
+show_figure(axes[0], "7.5")
+
+# %% census-read [markdown]
+# All 36 pairs give the correct shape, and all learned to copy lists of eight.
+# Eight learned the two animals, and six pass the round trip.
+# (We had trained each pair from three starts, and “learned” means more than 95% in all three.)
+# Only one passes the label test: *deal* and *collect*.
 #
-# The second trap is [**dropout**](glossary.ipynb#dropout).
-# During training it sets some weights to zero and scales the others up,
-# and the layer returns the weights as they are *after* this step.
-# So call `.eval()` before you look at weights.
-# Here are the row sums of head 0 for one sentence, in training mode and in `eval` mode.
-
-# %% dropout-sums
-torch.manual_seed(0)
-dropping = torch.nn.MultiheadAttention(32, 4, bias=False, dropout=0.5, batch_first=True)
-dropping.load_state_dict(theirs.state_dict())
-for mode in (True, False):
-    dropping.train(mode)
-    _, rows_of_heads = dropping(batch, batch, batch, average_attn_weights=False)
-    sums = rows_of_heads.sum(dim=-1)[0, 0].detach().round(decimals=2)
-    print("training" if mode else "eval    ", sums)
+# Three of the other 35 keep all tokens apart and only number the features in another way.
+# They learn whatever the correct pair learns, and are wrong only for parameters from another layer.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - A head is one attention computation with its own queries, keys and values: for each query,
-#   one softmax and one weighted average.
+# - A head computes one row of weights, and so one weighted average, for each query.
 #   Several heads keep several averages apart.
+# - One average still holds most of both numbers, but a matrix cannot read both of them.
+#   In most of our starts, an MLP could.
 # - Project, split, attend, merge, project.
-#   To split, use `view` to get (N, L, H, head_dim) and then `transpose`.
-#   To merge, use `transpose` and then `reshape`.
-# - A head reads the whole token, because the layer projects before it splits.
-#   One large matrix is several small ones side by side.
-# - If head_dim is $E / H$, more heads need no more parameters, but each head has fewer features.
-#   Each head divides its raw scores by $\sqrt{\text{head\_dim}}$, not by $\sqrt{E}$.
-# - A correct shape, a successful round trip and a falling loss do not prove that the heads are
-#   correct.
-#   Compare each head with its slice, and draw the causal map.
+#   Split with `view` to (N, L, H, head_dim), then `transpose`; merge with `transpose`,
+#   then `flatten`.
+# - With head_dim $= E / H$, more heads need no more parameters.
+#   Scores are divided by $\sqrt{\text{head\_dim}}$.
+# - A correct shape, a round trip and a falling loss do not prove that the heads are correct.
+#   Give every number a label, and compare.
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the empty function below the task and run it.
+# In a running notebook, write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
+# The last task has no check.
 
 # %% exercise-1 [markdown]
-# ### 1 · Predict ★ (4 minutes)
+# ### 1 · Implement ★★★ (12 minutes)
 #
-# `x` has 6 tokens with 8 features each, and you want 4 heads.
-# Someone writes `x.view(4, 6, 2)`.
-# From which tokens do the numbers in head 2 come?
+# Write the layer for any width $E$ and any number of heads $H$ that divides it.
+# Call the four matrices `q_proj`, `k_proj`, `v_proj` and `out_proj`, as above.
+# The check copies the same parameters into your layer and into one of PyTorch,
+# and compares the output (N, L, E) and the weights (N, H, L, L).
 #
 # <details><summary>Hint</summary>
 #
-# Number all entries of `x` in the order in which they lie in memory.
-# How many of them does a head get, and where does head 2 begin?
+# Which numbers in the split and the merge of version A belong to two heads of 16 features?
 # </details>
 
 # %%
-from attnlab.exercises import check_by_letters, check_mended_heads
-from attnlab.exercises import check_pair_test, check_tokens_in_head
+from attnlab.exercises import check_mended_heads, check_multi_head, check_three_in_one
 
 
 # %% tags=["exercise"]
-def tokens_in_head_2():
-    """Return a list of token numbers, counted from 0."""
+class MultiHead(nn.Module):
+    """Tokens (N, L, E) -> output (N, L, E) and weights (N, H, L, L)."""
+
+    def __init__(self, E, H):
+        super().__init__()
+
+    def forward(self, x):
+        """Return output and weights."""
 
 
 # %%
-check_tokens_in_head(tokens_in_head_2)
+check_multi_head(MultiHead)
 
 
 # %% tags=["solution"]
-def tokens_in_head_2_solution():
-    return [3, 4]  # numbers 24 to 35; token 3 has 24 to 31
+class MultiHead_solution(nn.Module):
+    def __init__(self, E, H):
+        super().__init__()
+        self.H = H
+        self.q_proj = nn.Linear(E, E, bias=False)
+        self.k_proj = nn.Linear(E, E, bias=False)
+        self.v_proj = nn.Linear(E, E, bias=False)
+        self.out_proj = nn.Linear(E, E, bias=False)
+
+    def split(self, x):
+        N, L, E = x.shape
+        return x.view(N, L, self.H, E // self.H).transpose(1, 2)
+
+    def forward(self, x):
+        query = self.split(self.q_proj(x))
+        key = self.split(self.k_proj(x))
+        value = self.split(self.v_proj(x))
+        scores = query @ key.mT / query.shape[-1] ** 0.5
+        weights = scores.softmax(dim=-1)
+        merged = (weights @ value).transpose(1, 2).flatten(2)
+        return self.out_proj(merged), weights
 
 
-check_tokens_in_head(tokens_in_head_2_solution)
+check_multi_head(MultiHead_solution)
 
 # %% exercise-2 [markdown]
-# ### 2 · Modify ★★ (8 minutes)
+# ### 2 · Find the bug ★★ (8 minutes)
 #
-# In `torch.einsum` you name every axis with a letter,
-# and it sums over the letters that do not appear after the arrow.
-# You need no transpose, because you name the axes instead of moving them.
-# These are the raw scores of all heads:
-
-# %% by-letters
-letters_q = torch.randn(2, 5, 3, 4)  # (N, L, H, head_dim)
-letters_k = torch.randn(2, 7, 3, 4)  # (N, S, H, head_dim)
-torch.einsum("nlhd,nshd->nhls", letters_q, letters_k).shape
-
-# %% exercise-2-task [markdown]
-# Complete the computation: scale, softmax, weighted average.
-# The output keeps the layout of the query, with the head axis after the token axis.
+# `broken` returns the correct shape.
+# But if token 0 changes, only output 0 changes.
+# Write `mended`, a version without the bug.
 #
 # <details><summary>Hint</summary>
 #
-# The weights are <code>nhls</code> and the values <code>nshd</code>.
-# Which letters does the output have, and in which order?
-# The number under the square root is the size of the query's last axis, <code>d</code>.
+# `F.scaled_dot_product_attention` attends over the last two axes.
+# What do they mean here?
 # </details>
 
 
 # %% tags=["exercise"]
-def attend_by_letters(query, key, value):
-    """(N, L, H, d), (N, S, H, d), (N, S, H, d) -> output (N, L, H, d)."""
+def broken(x, H):
+    heads = x.unflatten(-1, (H, -1))
+    return F.scaled_dot_product_attention(heads, heads, heads).flatten(2)
 
 
-# %%
-check_by_letters(attend_by_letters)
-
-
-# %% tags=["solution"]
-def attend_by_letters_solution(query, key, value):
-    scores = torch.einsum("nlhd,nshd->nhls", query, key) / query.shape[-1] ** 0.5
-    return torch.einsum("nhls,nshd->nlhd", scores.softmax(dim=-1), value)
-
-
-check_by_letters(attend_by_letters_solution)
-
-# %% exercise-3 [markdown]
-# ### 3 · Repair ★★ (8 minutes)
-#
-# `broken` returns a tensor of the correct shape but has three bugs.
-# Write `mended`, a version without them.
-#
-# <details><summary>Hint</summary>
-#
-# After every line, write down what each axis means.
-# How many terms does one dot product have?
-# </details>
-
-
-# %% tags=["exercise"]
-def broken(x, num_heads):
-    N, L, E = x.shape
-    heads = x.reshape(N, num_heads, L, E // num_heads)
-    scores = heads @ heads.mT / E**0.5
-    mixed = scores.softmax(dim=-1) @ heads
-    return mixed.reshape(N, L, E)
-
-
-def mended(x, num_heads):
-    """Attention in heads with query = key = value = x: (N, L, E) -> (N, L, E)."""
+def mended(x, H):
+    """Attention in H heads with query = key = value = x: (N, L, E) -> (N, L, E)."""
 
 
 # %%
@@ -833,128 +694,142 @@ check_mended_heads(mended)
 
 
 # %% tags=["solution"]
-def mended_solution(x, num_heads):
-    N, L, E = x.shape
-    heads = x.reshape(N, L, num_heads, E // num_heads).transpose(1, 2)
-    scores = heads @ heads.mT / heads.shape[-1] ** 0.5
-    mixed = scores.softmax(dim=-1) @ heads
-    return mixed.transpose(1, 2).reshape(N, L, E)
+def mended_solution(x, H):
+    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
+    averages = F.scaled_dot_product_attention(heads, heads, heads)
+    return averages.transpose(1, 2).flatten(2)
 
 
 check_mended_heads(mended_solution)
 
-# %% exercise-4 [markdown]
-# ### 4 · Implement ★★★ (12 minutes)
+# %% exercise-3 [markdown]
+# ### 3 · Modify ★★ (8 minutes)
 #
-# The slice test of this lesson has two holes.
-# It looks at only one head, and it tries `merge` only on what `split` has just returned.
-# These heads still lie in memory in the order of the tokens.
-# In our layer, `merge` gets `weights @ value`, a new tensor that lies in memory head by head.
-# With the addresses from “Follow the numbers”, the two orders are:
-#
-# ```text
-# as split returns them:      000 001 010 011 020 021 100 101 110 111 120 121 200 ...
-# after heads.contiguous():   000 001 100 101 200 201 300 301 010 011 110 111 210 ...
-# ```
-#
-# `heads.contiguous()` copies the first order into the second, and no entry of the tensor changes.
-# PyTorch’s own functions give the same result for both.
-# But a `merge` that reads the memory directly, as a hand-written kernel may do,
-# can be correct for one of them and wrong for the other.
-#
-# Write a test without these holes,
-# for any pair of functions `split(x, num_heads)` and `merge(heads)`.
-# It should return True if two things hold:
-# head $h$ holds its slice of every token of every sentence, for every $h$,
-# and `merge` joins the heads correctly,
-# both as `split` returns them and after `heads.contiguous()`.
-# Otherwise it should return False.
-# (Your test need not handle a `merge` that raises an error.)
-# The check tries your test on correct and wrong pairs.
+# Many programs use one large matrix instead of `q_proj`, `k_proj` and `v_proj`.
+# It gives each token $3E$ features: first all of its query, then all of its key,
+# and then all of its value.
+# Make query, key and value of them, each of the shape (N, H, L, head_dim).
 #
 # <details><summary>Hint</summary>
 #
-# Use numbers that are all different, such as those from <code>torch.arange</code>,
-# and give all axes different sizes.
-# What must <code>split(x, H)[:, h]</code> be equal to?
+# You can take the three apart first, with `chunk`, or treat “which of the three” as one more axis.
+# In which order do the axes lie in memory?
 # </details>
 
 
 # %% tags=["exercise"]
-def is_correct(split, merge):
-    """Return True or False."""
+def three_in_one(projected, H):
+    """(N, L, 3 * E) -> query, key and value, (N, H, L, head_dim) each."""
 
 
 # %%
-check_pair_test(is_correct)
+check_three_in_one(three_in_one)
 
 
 # %% tags=["solution"]
-def is_correct_solution(split, merge):
-    x = torch.arange(2.0 * 5 * 12).view(2, 5, 12)  # N = 2, L = 5, E = 12
-    heads = split(x, 3)
-    if heads.shape != (2, 3, 5, 4):
-        return False
-    slices = [torch.equal(heads[:, h], x[..., 4 * h : 4 * h + 4]) for h in range(3)]
-    back = torch.equal(merge(heads), x) and torch.equal(merge(heads.contiguous()), x)
-    return all(slices) and back
+def three_in_one_solution(projected, H):
+    parts = projected.chunk(3, dim=-1)
+    return [part.unflatten(-1, (H, -1)).transpose(1, 2) for part in parts]
 
 
-check_pair_test(is_correct_solution)
+check_three_in_one(three_in_one_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Explain ★ (4 minutes)
+# %% exercise-4 [markdown]
+# ### 4 · Explain ★ (5 minutes)
 #
-# A friend changes `merge` and says: “It must be correct.
-# The shape matches, and the model still learns.”
-# Answer in two sentences.
+# A friend says: “My split and my merge use `view` alone.
+# `merge(split(x))` gives `x`, the loss falls, and it answered *fox, bat?*.”
+# Answer in three sentences.
+# What share of the two-animals lists can this layer reach at most with four heads?
 #
 # <details><summary>An answer</summary>
 #
-# A merge that scrambles the heads has the same shape, and in a task like copying,
-# with lists that all have the same length,
-# the parameters around it can learn to live with the shuffle.
-# Ask for a test that shows where each number comes from: compare every head with its slice,
-# merge the slices again, and draw the causal map.
+# Your split cuts whole tokens off, and your merge undoes that,
+# so the round trip says nothing about what stands in a head.
+# The loss falls because some tokens do share a head: those of *fox* and *bat* with the question,
+# for example.
+# With four heads the question hears only *bat*.
+# Four of the ten pairs contain the bat and leave one number to guess, and six leave two,
+# so it reaches at most 4/10 · 1/8 + 6/10 · 1/64, or 6%.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# `nn.MultiheadAttention(embed_dim, num_heads, bias=False, batch_first=True)` is the layer built in
-# this lesson.
-# By default it has biases and expects (L, N, E).
-# It returns the output and the weights.
-# The weights are averaged over the heads unless you pass `average_attn_weights=False`,
-# and with `need_weights=False` you get None in their place.
+# `nn.MultiheadAttention` is this layer.
+# It keeps the matrices of query, key and value in one, `in_proj_weight`.
+
+# %% equal-to-torch
+theirs = nn.MultiheadAttention(32, num_heads=2, bias=False, batch_first=True)
+in_proj = [with_a.q_proj.weight, with_a.k_proj.weight, with_a.v_proj.weight]
+parameters = {
+    "in_proj_weight": torch.cat(in_proj),
+    "out_proj.weight": with_a.out_proj.weight,
+}
+theirs.load_state_dict(parameters)
+output, _ = theirs(tokens, tokens, tokens)
+print("same output:", torch.allclose(output, with_a(tokens)[0]))
+
+# %% in-torch-2 [markdown]
+# Unless you pass `batch_first=True`,
+# it takes the first axis for the tokens and mixes the sentences of a batch, with the correct shape.
+# The weights that it returns are averaged over the heads unless you pass
+# `average_attn_weights=False`, and in training mode they are those after
+# [**dropout**](glossary.ipynb#dropout), whose rows need not sum to 1.
 # True in its Boolean masks means *blocked*.
-# `attnlab.MultiHeadAttention.from_torch` copies such a layer into one of ours, which always expects
-# (N, L, E).
 #
-# `F.scaled_dot_product_attention` attends over the last two axes and accepts any number of axes in
-# front of them.
-# With heads, the shape is (N, H, L, head_dim).
-# It divides by the square root of the last size, it returns only the output,
-# and True in its Boolean mask means *may attend*.
+# `attnlab.MultiHeadAttention` is the same layer, always with (N, L, E); later lessons use it,
+# and `split_heads` and `merge_heads`.
+# With heads in front, (N, H, L, head_dim),
+# `F.scaled_dot_product_attention` computes all of them at once.
+
+# %% contiguity [markdown]
+# ### What the contiguity error means
+#
+# A tensor is a row of numbers in memory and a rule for reading it.
+# Its [**strides**](glossary.ipynb#stride) say how many steps in memory lead to the next entry along
+# each axis.
+# `transpose` moves no number either: it exchanges two sizes and their strides.
+
+# %% strides
+cards = torch.arange(12).view(6, 2)
+print(cards.stride(), cards.T.stride())
+
+# %% further-contiguity [markdown]
+# A tensor is [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking
+# through memory step by step, and `cards.T` is not.
+# A row of the new shape would need several strides, so `view` refuses.
+
+# %% view-error tags=["raises-exception"]
+cards.T.view(12)
+
+# %% further-contiguity-2 [markdown]
+# The message recommends `reshape`, which copies the numbers if it must.
+# That joins them in the order of the axes as they are now.
+# If this is not the order that you mean, the error has gone and the scramble is there.
+# Nor does the absence of an error prove anything:
+# `weights @ value` is a new tensor that lies in memory head by head,
+# and `view` without a transpose piles the hands without complaint.
 
 # %% sources [markdown]
 # ## Sources
 #
 # - Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017,
 #   section 3.2.2: multi-head attention, and what is lost in a single average.
+# - harvardnlp, annotated-transformer,
+#   [issue 17](https://github.com/harvardnlp/annotated-transformer/issues/17) and
+#   [issue 118](https://github.com/harvardnlp/annotated-transformer/issues/118): the line,
+#   reported as an error, and the question whether `view` alone will do.
+#   The same question about another program:
+#   [hyunwoongko, transformer, issue 15](https://github.com/hyunwoongko/transformer/issues/15).
+# - [Chinese-Text-Classification-Pytorch, issue 10](https://github.com/649453932/Chinese-Text-Classification-Pytorch/issues/10):
+#   a reader asks whether a `view` in a published classifier mixes up the order.
 # - Baan,
 #   [transformer-from-scratch, pull request 6](https://github.com/jsbaan/transformer-from-scratch/pull/6):
 #   a merge without a transpose, in a model that had nevertheless learned to copy.
-#   As the pull request says, this is probably because copying demands too little.
 # - Gemma Team,
 #   [Gemma: Open Models Based on Gemini Research and Technology](https://arxiv.org/abs/2403.08295),
 #   2024, table 1: a head_dim that is not $E / H$.
-# - Michel et al., [Are Sixteen Heads Really Better than One?](https://arxiv.org/abs/1905.10650),
-#   2019: in trained models many heads can be removed.
-# - The step from one small matrix for each head to a single large one follows chapter 3 of
-#   Sebastian Raschka’s
-#   [Build a Large Language Model (From Scratch)](https://www.manning.com/books/build-a-large-language-model-from-scratch).
-# - Weights after dropout: [PyTorch, issue 42929](https://github.com/pytorch/pytorch/issues/42929).
 
 # %% next [markdown]
 # ## Next
@@ -966,22 +841,21 @@ check_pair_test(is_correct_solution)
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.**
-# Two animals: 13.
-# The layer: 9.
-# Follow the numbers: 4.
-# Broken layers, with the explorer: 11.
-# Training and tests: 10.
-# The answer: 3.
+# Two numbers, and three layers: 9.
+# One head: 10.
+# Two heads: 6.
+# Deal or cut, with the explorer: 13.
+# Nothing warns you: 5.
+# The test, and the answer: 7.
 # Leave “Further” for home.
 #
 # **Where a class stalls.**
-# *“But the shape is correct”:* give every student a card with a number such as 210,
-# and let the class sort itself, first by token and then by head.
-# *Confusing `reshape` with `transpose`:*
-# ask what each of them does to the shape and to the order in memory.
-# *“Why not one large head?”:* go back to the row with 128 features,
-# and to the mixture of two numbers.
-# *“How many heads should I use?”:* say that many models choose a head_dim of 64 or 128.
+# *“Who reads the average?”:* everything is frozen but the last step.
+# *The second largest share:* a student plays the matrix, and may only say “more of this,
+# more for that guess”.
+# *Deal or cut:* take twelve real cards and two players, and then merge them again.
+# *`permutations("LHd")`:* do one of the six by hand.
+# *“Why not always chunk and stack?”:* one may; it copies the numbers, and `view` does not.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -1001,15 +875,15 @@ check_pair_test(is_correct_solution)
 # `merge(split(x))` equals `x`.
 # What does that show?
 # **That the two undo each other.**
-# *Both are correct:* a pair of shortcuts passes too.
+# *Both are correct:* cut and pile passes too.
 # *Each head holds all tokens:* the round trip never looks into a head.
 #
 # **3.**
 # The loss falls.
 # What does that show?
 # **Neither that the heads are correct nor that the layer attends.**
-# *The heads are correct:* in a task like copying,
-# attention can make up for a fixed shuffle if the tokens carry their place.
+# *The heads are correct:* attention can make up for a shuffle that is always the same,
+# if the tokens carry their place.
 # *The layer attends:* copying needs no other token.
 #
 # **4.**

@@ -9,32 +9,25 @@ import torch
 from attnlab.explorers import (
     CacheExplorer,
     CostExplorer,
-    CrossExplorer,
-    HeadsExplorer,
+    DealExplorer,
     RowExplorer,
     ScalingExplorer,
 )
 from attnlab.explorers.frame.controls import Choice, Slider, controls_of
-from tests.browser.pages import close
+from tests.browser.pages import read
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024),
     ScalingExplorer(ask=False, d_k=64, rate=32.0, entries=32),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
-    HeadsExplorer(ask=False, heads=2, way="shortcut", step="view"),
-    CrossExplorer(ask=False, asking="words", word="mat"),
+    DealExplorer(ask=False, split="cut", heads=3),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]
 
 
 def numbers(values):
     return torch.as_tensor(values, dtype=torch.float64).flatten().tolist()
-
-
-def read(locator, script):
-    """Return what a function of an element gives for each."""
-    return locator.evaluate_all(f"all => all.map({script})")
 
 
 # --- each kind of panel ---------------------------------------------------------------------------
@@ -127,12 +120,20 @@ def check_squares(shown, _panel, values, explorer):
     assert texts[10:12] == [f"n = {explorer.n}", f"n = {2 * explorer.n}"]
 
 
-def check_tables(shown, _panel, values, _explorer):
-    marks = ["✗" * bool(wrong) for wrong in numbers(values["wrong"])]
-    texts = [text for table in values["texts"] for row in table for text in row]
-    wanted = [text + mark for text, mark in zip(texts, marks, strict=True)]
-    assert shown.locator(".cell").all_text_contents() == wanted
-    assert shown.locator(".cell.wrong").count() == sum(map(bool, marks))
+def check_deal(shown, _panel, values, _explorer):
+    """The deck, the cards in the hands, and whose answers each token gets, with what they heard."""
+    assert shown.locator(".deck .cell").all_text_contents() == values["deck"]
+    hands = [values["deck"][int(card)] for card in numbers(values["hands"])]
+    asked = list(itertools.chain(*values["asked"]))
+    heard = torch.as_tensor(values["heard"]).flatten(0, 1).tolist()
+    marks = [*numbers(values["wrong_hands"]), *numbers(values["wrong_output"])]
+    found = read(
+        shown.locator(".hands .cell"),
+        """e => [e.querySelector('b').textContent, e.querySelectorAll('.cross').length,
+            [...e.querySelectorAll('.heard i')].map(i => i.className === 'yes')]""",
+    )
+    wanted = zip([*hands, *asked], marks, [*[[]] * len(hands), *heard], strict=True)
+    assert found == [[text, mark, ears] for text, mark, ears in wanted]
 
 
 def check_strips(shown, _panel, values, explorer):
@@ -143,17 +144,6 @@ def check_strips(shown, _panel, values, explorer):
         wanted = [*row["cells"], row["sum"]]
         assert texts == (wanted if row["step"] <= explorer.step else [""] * len(wanted))
     assert shown.locator("[aria-current=step]").inner_text().startswith(f"{explorer.step} ")
-
-
-def check_crossing(shown, _panel, _values, explorer):
-    """A line to each key, as wide as its weight."""
-    ends = (
-        "e => [e.x1.baseVal.value, e.x2.baseVal.value, parseFloat(getComputedStyle(e).strokeWidth)]"
-    )
-    result = explorer.result
-    row, start = result.weights[result.picked], 100 * (result.picked + 0.5) / len(result.queries)
-    wanted = [[start, 100 * (j + 0.5) / len(row), 30 * weight] for j, weight in enumerate(row)]
-    close(read(shown.locator(".pull"), ends), wanted, 0.02)
 
 
 CHECKS = {

@@ -104,4 +104,5 @@ def test_numbers_that_look_equal_are_told_apart():
     evidence = refused(exercises.check_new_vector, filled(-10)).evidence
     assert evidence.rows == ("yours", "correct", "yours - correct")
     yours, correct, difference = evidence.cells()
-    assert yours == correct and all(float(number) for number in difference)
+    assert yours == correct
+    assert all(float(number) for number in difference)

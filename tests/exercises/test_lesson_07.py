@@ -1,93 +1,199 @@
 """The checks of lesson 7: what they accept, and what they say of answers that are not slips."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from attnlab import split_heads
+from attnlab.exercises import check_multi_head
 from tests.exercises.verdicts import accepts, names
 
 attention = F.scaled_dot_product_attention
 
 
-def by_axes(query, key, value, size=None):
-    heads = (part.transpose(1, 2) for part in (query, key, value))
-    return attention(*heads, scale=size and size**-0.5).transpose(1, 2)
+class Base(nn.Module):
+    def __init__(self, E, H, bias=False):
+        super().__init__()
+        self.H = H
+        self.q_proj = nn.Linear(E, E, bias=bias)
+        self.k_proj = nn.Linear(E, E, bias=bias)
+        self.v_proj = nn.Linear(E, E, bias=bias)
+        self.out_proj = nn.Linear(E, E, bias=bias)
+
+    def scores(self, x):
+        parts = (project(x) for project in (self.q_proj, self.k_proj, self.v_proj))
+        return [part.unflatten(-1, (self.H, -1)).transpose(1, 2) for part in parts]
 
 
-def mended(x, num_heads):
-    return torch.cat([attention(part, part, part) for part in x.chunk(num_heads, dim=-1)], dim=-1)
+class ByLoop(Base):
+    """A loop over the rows of each head in the three matrices."""
+
+    def forward(self, x):
+        outputs, tables = [], []
+        weights = (one.weight.chunk(self.H) for one in (self.q_proj, self.k_proj, self.v_proj))
+        for W_q, W_k, W_v in zip(*weights, strict=True):
+            query, key, value = x @ W_q.T, x @ W_k.T, x @ W_v.T
+            table = torch.softmax(query @ key.mT / W_q.shape[0] ** 0.5, dim=-1)
+            outputs.append(table @ value)
+            tables.append(table)
+        return self.out_proj(torch.cat(outputs, dim=-1)), torch.stack(tables, dim=1)
 
 
-# --- a test for pairs -----------------------------------------------------------------------------
+class ByLetters(Base):
+    """No transpose: the letters move the axes."""
 
-NUMBERED = torch.arange(120.0).view(2, 5, 12)
-ALL = slice(None)
-
-
-def same_split(split, *where, x=NUMBERED):
-    return torch.equal(split(x, 3)[where], split_heads(x, 3)[where])
-
-
-def round_trip(split, merge, x=NUMBERED):
-    return torch.equal(merge(split(x, 3)), x)
+    def forward(self, x):
+        parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        query, key, value = (part.unflatten(-1, (self.H, -1)) for part in parts)
+        scores = torch.einsum("nlhd,nshd->nhls", query, key) / query.shape[-1] ** 0.5
+        weights = scores.softmax(-1)
+        output = torch.einsum("nhls,nshd->nlhd", weights, value).flatten(-2)
+        return [self.out_proj(output), weights]
 
 
-def merges_anew(split, merge):
-    return torch.equal(merge(split(NUMBERED, 3).contiguous()), NUMBERED)
+class Averaged(ByLetters):
+    def forward(self, x):
+        output, weights = super().forward(x)
+        return output, weights.mean(dim=1)
 
 
-def same_in(*where, x=NUMBERED):
-    """Return a test of a round trip, and of the split in one place."""
-    return lambda split, merge: same_split(split, *where, x=x) and round_trip(split, merge, x)
+class Scores(ByLetters):
+    def forward(self, x):
+        output, weights = super().forward(x)
+        return output, weights.log()
 
 
-def is_right(split, merge):
-    return merges_anew(split, merge) and same_in(...)(split, merge)
+class OutputAlone(ByLetters):
+    def forward(self, x):
+        return super().forward(x)[0]
 
 
-def by_assert(split, merge):
-    assert is_right(split, merge)
-    return True
+class Forgetful(Base):
+    def forward(self, x):
+        self.scores(x)
+
+
+class NotProjected(Base):
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        return (weights @ value).transpose(1, 2).flatten(2), weights
+
+
+class NotMerged(Base):
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        return self.out_proj(weights @ value), weights
+
+
+class ByView(Base):
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        answers = (weights @ value).transpose(1, 2)
+        return self.out_proj(answers.view(x.shape)), weights
+
+
+class Small(nn.Module):
+    def __init__(self, E, H):
+        super().__init__()
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(E, E // H, bias=False))
+
+
+class Empty(nn.Module):
+    def __init__(self, E, H):
+        super().__init__()
+
+    def forward(self, x):
+        """Tokens (N, L, E) -> output (N, L, E) and weights (N, H, L, L)."""
+
+
+class Fixed(ByLetters):
+    def __init__(self, E, H):
+        super().__init__(E, 3 if H == 1 else H)
+
+
+def mended(x, H):
+    return torch.cat([attention(part, part, part) for part in x.chunk(H, dim=-1)], dim=-1)
+
+
+def by_transposes(x, H):
+    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
+    return attention(heads, heads, heads).transpose(1, 2).flatten(2)
+
+
+def by_broken(x, H):
+    heads = x.unflatten(-1, (H, -1))
+    return attention(heads, heads, heads).flatten(2)
+
+
+def only_there(x, H):
+    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
+    return attention(heads, heads, heads).flatten(2)
+
+
+def by_view(x, H):
+    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
+    weights = (heads @ heads.mT / heads.shape[-1] ** 0.5).softmax(dim=-1)
+    return (weights @ heads).transpose(1, 2).view(x.shape)
+
+
+def by_permute(x, H):
+    N, L, _ = x.shape
+    return x.view(N, L, 3, H, -1).permute(2, 0, 3, 1, 4)
+
+
+def by_slices(x, H):
+    E = x.shape[-1] // 3
+    parts = x[..., :E], x[..., E : 2 * E], x[..., 2 * E :]
+    return [torch.stack(part.chunk(H, dim=-1), dim=1) for part in parts]
+
+
+def with_heads(x, H, axis):
+    heads = [part.unflatten(-1, (H, -1)).transpose(1, 2) for part in x.chunk(3, dim=axis)]
+    return tuple(heads)
 
 
 test_accepts = accepts({
-    "check_tokens_in_head": [
-        lambda: {3, 4},
-        torch.tensor([3, 4]),
-        lambda: torch.arange(6).repeat_interleave(8).view(4, 6, 2)[2].unique(),
-    ],
-    "check_by_letters": [by_axes],
-    "check_mended_heads": [mended],
-    "check_pair_test": [is_right, lambda split, merge: np.bool_(is_right(split, merge))],
+    "check_multi_head": [ByLoop, ByLetters, lambda E, H: ByLoop(E, H).float()],
+    "check_mended_heads": [mended, by_transposes],
+    "check_three_in_one": [by_permute, by_slices, lambda x, H: with_heads(x, H, -1)],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_tokens_in_head": {
-        "Your answer is []. It should be": [],
-        "a list of tokens, which are whole numbers from 0 to 5": [6, 7],
-        "No token may occur twice": [3, 3, 4],
-    },
-    "check_by_letters": {
-        "With head_dim 6 it is correct. Does your code contain a fixed "
-        "size?": lambda q, k, v: by_axes(q, k, v, 6),
+    "check_multi_head": {
+        "The layer has no nn.Linear named q_proj": lambda E, H: nn.Linear(E, E),
+        "q_proj has a bias. Make all four with bias=False.": lambda E, H: ByLoop(E, H, bias=True),
+        "one matrix for all heads": Small,
+        "`forward` returns None. Return the output and the weights.": Forgetful,
+        "`forward` returns a tensor of shape (2, 5, 12). Return two tensors": OutputAlone,
+        ("the weights have the shape (2, 5, 5) instead of (2, 3, 5, 5)", "one table"): Averaged,
+        ("With E = 12 and H = 3, the weights are wrong", "what multiplies the values"): Scores,
+        "Compare the projections, the split": NotProjected,
+        "out_proj needs (N, L, E). Have the heads been merged?": NotMerged,
+        "do not lie side by side in memory. Use reshape or flatten.": ByView,
+        "With E = 12 and H = 1, the output": Fixed,
+        "a tensor of shape (12, 3). Return the layer, an nn.Module.": lambda E, H: torch.ones(E, H),
     },
     "check_mended_heads": {
-        "With 3 heads it is correct. Does your code contain a fixed "
-        "size?": lambda x, num_heads: mended(x, 3),
+        "each token attends to its own heads": by_broken,
+        ("the shape (2, 3, 20) instead of (2, 5, 12)", "never moved back"): only_there,
+        "Use reshape or flatten.": by_view,
+        "Does your code contain a fixed size?": lambda x, H: by_transposes(x, 3 if H == 1 else H),
+        "Which axes does attention work on": lambda x, H: x,
     },
-    "check_pair_test": {
-        "the wrong pair “reshaped split, reshaped merge”. The round trip of": round_trip,
-        "Test a batch of two": same_in(..., x=NUMBERED[:1]),
-        "“merge correct only after a split”. The round trip": same_in(...),
-        "Test the merge right after the split": lambda split, merge: (
-            merges_anew(split, merge) and same_split(split, ...)
-        ),
-        "“last two tokens swapped in the last head”": same_in(ALL, slice(2)),
-        "“last two features swapped in the last head”": same_in(..., 0),
-        "False for the correct pair “chunk and cat”": lambda split, merge: (
-            is_right(split, merge) and not split(NUMBERED, 3).is_contiguous()
-        ),
-        ("“reshaped split, correct merge”, your function raises", "AssertionError"): by_assert,
+    "check_three_in_one": {
+        "Your function returned a tuple of length 2. Return query, key": lambda x, H: (x, x),
+        ("raises", "invalid for input"): lambda x, H: by_permute(x, 5),
+        (
+            "the shape (3, 6, 4, 4, 2) instead of (3, 6, 2, 4, 4)",
+            "query, key and value, (N, H, L, head_dim) each",
+        ): lambda x, H: by_slices(x, 4 if H == 2 else H),
+        "Take the three apart first": lambda x, H: tuple(by_permute(x, H) + 1),
     },
 })  # fmt: skip
+
+
+def test_an_empty_class_is_no_answer_yet():
+    assert not check_multi_head(Empty).done

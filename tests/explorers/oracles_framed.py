@@ -1,6 +1,5 @@
 """What explorers must show whose frames are sent: each of these functions says it for one."""
 
-import csv
 import itertools
 import math
 from functools import cache as remember
@@ -9,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab import KeyValueCache, data_path, load_table
+from attnlab import KeyValueCache, load_table
+from attnlab.display.table import load_rows
 from attnlab.explorers import Explorer
 from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
 from attnlab.models.store import load_tensors
@@ -27,10 +27,7 @@ def table(name: str) -> Tensor:
     return load_table(name).values.double()
 
 
-@remember
-def rows_of(name: str) -> list[dict[str, str]]:
-    with data_path(name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+rows_of = remember(load_rows)
 
 
 def keys_used(weights: Tensor) -> Tensor:
@@ -155,66 +152,55 @@ def scaling(explorer: Explorer) -> Truth:
     )
 
 
-# --- lessons 4 and 5 ------------------------------------------------------------------------------
+# --- lesson 5 -----------------------------------------------------------------------------------
 
 
-def cross(explorer: Explorer) -> Truth:
-    x, wishes = table("the_cat_sat_on_the_mat.csv"), 4 * torch.eye(5).double()[[0, 2, 3]]
-    texts = [(["who?", "doing what?", "where?"], wishes), (SENTENCE, x)]
-    asks = explorer.asking == "questions"
-    (queries, query), (keys, key) = texts if asks else reversed(texts)
-    weights = (query @ key.T / 5**0.5).softmax(-1)
-    picked = queries.index(explorer.question if asks else explorer.word)
-    best, output = weights[picked].argmax(), weights @ key
-    alone = int((weights[picked] > weights[picked].max() - 0.005).sum() == 1)
+def deal(explorer: Explorer) -> Truth:
+    count, cut, pile = explorer.heads, explorer.split == "cut", explorer.merge == "pile"
+    size, tokens, names = 12 // count, torch.arange(6), ["cat", "dog", "owl", "fox", "bat", "?"]
+    x = torch.arange(72.0).view(1, 6, 12)
+    heads = x.view(1, count, 6, size) if cut else x.unflatten(-1, (count, -1)).transpose(1, 2)
+    hands = heads[0, :, :, 0] / size  # a card is named by its first number
+    back = (lambda y: y.reshape(1, 6, 12)) if pile else (lambda y: y.transpose(1, 2).flatten(2))
+    asked = back(heads)[0, :, ::size] / size  # the card that asked for each part of the output
+    whom = torch.zeros(count, 6, 6)  # whom the hand of each answer can hear
+    for head, hand in enumerate(hands):
+        whom[head, :, (hand // count).long()] = 1
+    heard = (
+        torch.stack(
+            [back(whom[None, :, :, token, None].expand(1, -1, 6, size))[0] for token in tokens],
+            dim=-1,
+        )[:, ::size]
+        > 0
+    )  # (6, heads, 6)
+    wrong = (asked != torch.arange(6 * count).view(6, count)) | ~heard.all(dim=-1)
+    right = torch.arange(6 * count).view(6, count).T
+    askers = sorted({int(card) // count for card in asked[-1]})
+    ears, told, said = heard[-1].any(dim=0), [], []
+    if count > 1 and not wrong.any():
+        told, said = [count], ["gives x again", "has heard all six tokens"]
+    elif count > 1 and askers == [5]:
+        pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+        share = sum(8.0 ** -(2 - int(ears[i]) - int(ears[j])) for i, j in pairs) / 10
+        told, said = [share], ["gives x again", *(names[i] for i in range(5) if ears[i])]
+    elif count > 1:
+        told = [] if heard.all() else [heard[-1].sum(dim=-1).max()]
+        said = ["does not give x", "the question", *(names[i] for i in askers[:-1])]
     return Truth(
-        {"queries": queries, "keys": keys, "weights": weights, "output": output, "picked": picked},
-        [weights[picked].max(), *weights.shape, 1, *[weights[:, best].sum()] * alone],
-        {"weights.cells": weights, "output.cells": output, "lines.weights": weights[picked]}
-        | {"weights.picked": picked, "lines.picked": picked, "output.picked": picked},
-        {"weights.title": weights.shape, "output.title": output.shape},
-        said=[f"“{queries[picked]}” asks", *[f"looks at “{keys[best]}” most"] * alone],
-        given={"question_x": wishes, "x": x},
-        made={"weights": weights, "output": output},
-    )
-
-
-def heads(explorer: Explorer) -> Truth:
-    count, cut, step = explorer.heads, explorer.way == "shortcut", explorer.step
-    size, token = 6 // count, torch.arange(4)
-    x = torch.stack([100 * token + 10 * (i // size) + i % size for i in range(6)], dim=1)  # (4, 6)
-    right = torch.stack(x.split(size, dim=1))  # (heads, 4, size)
-    split = x.reshape(right.shape) if cut else right
-    wrong = (split != right).any(-1)
-    scores, whose = wrong[:, :, None] | wrong[:, None], split[..., 0] // 100
-    seen, rows = (split[0] // 100).unique(), [wrong.sum(), 4 * count]
-    told = {"view": [6, count, size], "transpose": [4 * count], "scores": [size, 16 * count]}
-    if cut:
-        told = {"view": [*rows, 0, *seen], "transpose": [count, 4, size, *rows]}
-        told |= {"scores": [scores.sum(), 16 * count, 0, *seen], "merge": [4, *rows]}
-    if cut and count == 1:
-        told = {"view": [4], "transpose": [1, 4, 6], "scores": [16]}
-    told = {"x": [4, 6, 4, 6], "merge": [4], **told}
-    numbers = {"x": x[None], "merge": x[None]}.get(step, split)
-    crossed = {"x": x[None] < 0, "merge": x[None] < 0, "scores": scores}
-    crossed = crossed.get(step, wrong[..., None].expand(split.shape))
-    lines = {"x": ("x", x), "scores": ("scores", split @ split.mT), "merge": ("merged", x)}
-    name, line = lines.get(step, ("heads", split))
-    if step == "view" and not cut:
-        numbers = line = x.view(4, count, size)
-        name, crossed = "cut", numbers < 0
-    if step == "scores":
-        numbers = torch.stack(torch.broadcast_tensors(whose[..., None], whose[:, None]), dim=-1)
-    return Truth(
-        {"heads": split, "merged": x, "wrong_rows": wrong, "wrong_scores": scores},
-        told[step],
-        {"tables.wrong": crossed, "bad": bool(crossed.any())},
+        {"hands": hands, "output": asked, "heard": heard, "wrong_output": wrong},
+        told,
         {
-            "tables.texts": numbers.flatten(),
-            "tables.title": numbers.shape[step in ("x", "merge") :][:3],
+            "cards.hands": hands,
+            "cards.wrong_hands": hands != right,
+            "cards.asked": [[names[int(card) // count] for card in row] for row in asked.T],
+            "cards.heard": heard.transpose(0, 1),
+            "cards.wrong_output": wrong.T,
+            "bad": bool(wrong.any()),
         },
-        given={"x": x},
-        made={name: line},
+        {"cards.parts": [end for h in range(count) for end in (h * size, h * size + size - 1)]},
+        said=said,
+        given={"x": x, "N": 1, "F": torch.nn.functional},
+        made={"heads": heads, "output": back((heads @ heads.mT / size**0.5).softmax(-1) @ heads)},
     )
 
 

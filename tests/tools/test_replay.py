@@ -62,7 +62,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("name", [SCORES, "check_pair_test", "check_disguise"])
+@pytest.mark.parametrize("name", [SCORES, "check_same_scores", "check_disguise"])
 @pytest.mark.parametrize("notes", FORGED.values(), ids=FORGED)
 def test_forged_notes_are_not_correct(name, notes):
     kind, sentence = judged(CHECKS[name], ("asked", "f", notes, (True, True, "Correct.")))

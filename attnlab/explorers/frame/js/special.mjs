@@ -3,37 +3,6 @@ import { button, followPointer } from "./controls.mjs";
 import { change, codeLines, html, legend, paintMap, setText, svg, weightColours } from "./drawing.mjs";
 
 export const SPECIAL = {
-  /** Two texts, and lines from the query that asks to all keys: as wide as their weights. */
-  crossing: (lab) => {
-    const askers = html("div", { class: "text", role: "group", "aria-label": "Who asks" });
-    const asked = html("div", { class: "text" });
-    const lines = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" });
-    const above = html("p"), below = html("p");
-    const element = html("div", { class: "crossing" }, above, askers, lines, asked, below);
-    let now = {};
-    lab.on(askers, "click", (event) => {
-      const i = [...askers.children].indexOf(event.target);
-      if (i >= 0) lab.set({ [now.picks]: now.queries[i] });
-    });
-    const middle = (i, words) => (100 * (i + 0.5)) / words.length;
-    const show = (values) => {
-      const { queries, keys, picked, weights, texts } = values;
-      [above, below].forEach((line, i) => setText(line, texts[i]));
-      if (String(queries) !== String(now.queries)) {
-        askers.replaceChildren(...queries.map((query) =>
-          html("button", { type: "button", class: "keep" }, query)));
-        asked.replaceChildren(...keys.map((key) => html("span", {}, key)));
-      }
-      now = values;
-      [...askers.children].forEach((one, i) => one.setAttribute("aria-pressed", i === picked));
-      lines.replaceChildren(...weights.map((weight, j) => svg("line", { class: "pull",
-        x1: middle(picked, queries), y1: 0, x2: middle(j, keys), y2: 100,
-        "stroke-width": 30 * weight })));
-    };
-    return { element, show };
-  },
-
   /** For each line a crowd of dots, as large as the `lengths` of a frame, and a text, `told`. */
   crowds: (lab, { lines, across, loud }) => {
     const pictures = lines.map(({ role }) => svg("svg", { role: "img", class: `crowd ${role}` }));
@@ -157,48 +126,53 @@ export const SPECIAL = {
   },
 
   /**
-   * Tables of named cells. For each table, row and column a frame has `texts`, `tokens` (whose
-   * number it is), `wrong` and `places` (in memory: a cell with the same place travels).
+   * Cards of a split and a merge: the deck in the order of memory, the hands of the heads, and whose
+   * answers each token gets. `deck` holds names, `hands` places in it: a card travels between hands.
    */
-  tables: () => {
-    const element = html("div", { class: "tables" }), cells = new Map();
-    let moving = [];
-    const cellOf = (place, token, text, wrong) => {
-      const cell = cells.get(place) ?? html("span", { class: "cell" }, html("b"), html("i"));
-      if (place !== undefined) cells.set(place, cell);
-      cell.className = `cell t${token} ${wrong ? "wrong" : ""}`;
-      setText(cell.firstChild, text);
-      setText(cell.lastChild, wrong ? "✗" : "");
-      return cell;
-    };
-    const show = ({ row, names, columns, texts, tokens, wrong, places }) => {
-      const before = new Map([...cells.values()].map((cell) => [cell, boxOf(cell)]));
+  deal: () => {
+    const deck = html("div", { class: "deck" }), cards = new Map();
+    const tables = html("div", { class: "hands" });
+    const element = html("div", { class: "deal" },
+      html("h5", {}, "x in memory, token by token"), deck, tables);
+    let moving = [], dealt = "";
+    const mark = (wrong) => (wrong ? html("i", { class: "cross" }, "✗") : []);
+    const strip = (heard) => html("span", { class: "heard", "aria-hidden": "true" },
+      heard.map((yes) => html("i", { class: yes ? "yes" : null })));
+    const show = ({ tokens, deck: names, hands, wrong_hands: lost, asked, heard, wrong_output: wrong,
+      parts }) => {
+      if (dealt !== String(names)) {
+        deck.replaceChildren(...names.map((name) => html("span", { class: "cell" }, name)));
+        cards.clear();
+      }
+      dealt = String(names);
+      const before = new Map([...cards.values()].map((card) => [card, boxOf(card)]));
       moving.forEach((animation) => animation.cancel());
-      element.style.setProperty("--few", inALine(tokens));
-      element.classList.toggle("many", tokens.flat(2).length > 64);
-      element.replaceChildren(...tokens.map((table, t) => tableOf(names, t, row, columns,
-        table.map((line, i) => line.map((token, j) =>
-          cellOf(places[t]?.[i][j], token, texts[t][i][j], wrong[t][i][j]))))));
+      const inHand = (place, gone) => {
+        const card = cards.get(place) ?? html("span", { class: "cell" });
+        cards.set(place, card);
+        card.replaceChildren(html("b", {}, names[place]), ...[mark(gone)].flat());
+        return card;
+      };
+      const answer = (asker, ears, bad) => html("span", { class: "cell" }, html("b", {}, asker),
+        mark(bad), strip(ears),
+        html("span", { class: "unseen" }, ` heard ${ears.filter(Boolean).length} of ${ears.length}`));
+      tables.replaceChildren(
+        tableOf("In the heads, by place", tokens.map((_, i) => String(i)),
+          hands.map((row, h) => [`head ${h}`, row.map((place, i) => inHand(place, lost[h][i]))])),
+        tableOf("Output: whose answers, and what they heard", tokens, asked.map((row, h) =>
+          [parts[h], row.map((asker, i) => answer(asker, heard[h][i], wrong[h][i]))])));
       moving = glide(before);
     };
     return { element, show };
   },
 };
 
-function tableOf(names, index, row, columns, rows) {
-  const head = html("tr", {}, html("td", {}, html("span", { class: "wide" }, row)),
-    columns.map((column) => html("th", { scope: "col" }, column)));
-  return html("table", {}, html("caption", { class: names.length > 1 ? null : "unseen" }, names[index]),
-    html("thead", {}, head), html("tbody", {}, rows.map((cells, i) => html("tr", {},
-      html("th", { scope: "row" }, html("span", { class: "unseen" }, `${row} `), String(i)),
+function tableOf(caption, columns, rows) {
+  return html("table", {}, html("caption", {}, caption),
+    html("thead", {}, html("tr", {}, html("td", {}),
+      columns.map((column) => html("th", { scope: "col" }, column)))),
+    html("tbody", {}, rows.map(([name, cells]) => html("tr", {}, html("th", { scope: "row" }, name),
       cells.map((cell) => html("td", {}, cell))))));
-}
-
-/** How many tables stand in a line of a narrow page. */
-function inALine(tables) {
-  const count = tables.length, columns = tables[0][0].length;
-  if (columns === 6) return 1;
-  return columns > 2 || (count === 4 && columns === 2) ? 2 : Math.min(count, count === 6 ? 3 : 4);
 }
 
 function boxOf(element) {
