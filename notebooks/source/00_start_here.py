@@ -156,8 +156,7 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # ## Three lines
 #
 # All these steps fit into a three-line function.
-# The full name of what it computes is *scaled dot-product attention*,
-# and PyTorch has a function for it.
+# Its full name is *scaled dot-product attention*, and PyTorch has a function for it.
 
 
 # %% three-lines

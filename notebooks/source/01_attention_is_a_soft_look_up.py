@@ -163,7 +163,7 @@ SoftLookupExplorer()
 #
 # The correct answer for a kitten is four legs, not 3.64.
 # So what is a soft answer good for?
-# Let us turn the query from *cat* through *bird* to *spider*.
+# Let us turn the query from *cat* to *spider*.
 
 # %% turning
 angle = torch.arange(181.0)  # of the query
@@ -185,7 +185,7 @@ show_figure(ax, "1.2")
 # in the direction that brings the answer closer to the correct one.
 # On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
-# Suppose, then, that the model has to learn the arrow of *kitten*.
+# Suppose a model has to learn the arrow of *kitten*.
 # It starts at 120 degrees, say, nearer to *bird* than to *spider*
 # (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
 # Which of the two lookups shows it how to change the arrow?
