@@ -358,7 +358,7 @@ predict("01/ten-zeros")
 one_and_ten = torch.tensor([1.0] + [0.0] * 10).softmax(dim=-1)
 one_and_ten[0], one_and_ten[1:].sum()
 
-# %% after-zeros [markdown] above="The ten zeros together" answers="01/ten-zeros"
+# %% after-zeros [markdown] answers="01/ten-zeros"
 # The ten zeros together get 0.786 of the weight.
 # Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about 2.7,
 # so the ten have 10 of the 12.7 parts.

@@ -535,7 +535,7 @@ print("new:", clue_is_darkest(sentences))
 # %% exercises [markdown]
 # ## Exercises
 #
-# Write your answer in the cell below the task and run that cell.
+# Write your answer in the cell below the task and run it.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
@@ -657,11 +657,11 @@ def tested_solution(first, second):
     return second[best].mean().item()
 
 
-wins = water_wins(layer.common_words(1000))  # (32, H, 1000)
-clue_won = (wins == is_river[:, None, None]).flatten(1).T.float()  # (12000, 32)
-generator = torch.Generator().manual_seed(0)
+of_1000 = water_wins(layer.common_words(1000))  # (32, H, 1000)
+clue_won = (of_1000 == is_river[:, None, None]).flatten(1).T.float()  # (12000, 32)
+splits = torch.Generator().manual_seed(0)
 for report in (broken_report, tested_solution):
-    halves = [clue_won[:, torch.randperm(32, generator=generator)] for _ in range(20)]
+    halves = [clue_won[:, torch.randperm(32, generator=splits)] for _ in range(20)]
     shares = [report(half[:, :16], half[:, 16:]) for half in halves]
     print(f"{report.__name__}: {sum(shares) / 20:.2f} on average over 20 splits")
 check_tested(tested_solution)

@@ -28,7 +28,7 @@ def texts_of(ax):
 
 def test_a_heatmap_draws_its_cells_on_the_stated_scale():
     panel = Heatmap(key="w", rows=("a", "b"), columns=("c", "d"), scale=(0, 2))
-    values = {"cells": torch.tensor([[0.0, 1.0], [2.0, 0.5]]), "title": "other", "picked": 1}
+    values = {"cells": torch.tensor([[0.0, 1.0], [2.0, 0.5]]), "title": "other"}
     with mpl.rc_context(fname=STYLE_FILE):
         ax = drawn(panel, {**values, "looks": [["blocked", "leak"], ["", ""]]})
     assert ax.collections[0].get_clim() == (0, 2)
@@ -36,7 +36,6 @@ def test_a_heatmap_draws_its_cells_on_the_stated_scale():
     assert ax.get_title(loc="left") == "other"
     (hatched,) = [one for one in ax.collections if one.get_label() == "blocked"]
     assert [path.get_extents().bounds for path in hatched.get_paths()] == [(0, 0, 1, 1)]
-    assert ax.patches[-1].get_bbox().bounds == (0, 1, 2, 1)  # the picked row is framed
     texts = [["1", "2"], ["3", "4"]]
     assert texts_of(drawn(panel, {**values, "texts": texts})) == ["1", "2", "3", "4"]
 

@@ -119,11 +119,11 @@ def card_of(path: Path) -> Card:
 
 
 def about(stem: str) -> str:
-    """Return what the table of the README says a lesson is about, as a sentence, or nothing."""
+    """Return the question that a lesson answers, from the table of the README, or nothing."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in readme.splitlines() if f"(notebooks/{stem}.ipynb)" in line]
     told = [row[3].strip() for row in rows if len(row) > 4]  # in the table, not in the text
-    return f"{told[0][0].upper()}{told[0][1:]}." if told else ""
+    return told[0] if told else ""
 
 
 def _first_sentence(text: str) -> str:
