@@ -205,7 +205,9 @@ def draw(fig, scale, causal):
     plot_attention(drawn, ax=left, attn_mask=may_attend, **names)
     right.barh(features, drawn[cat] @ x, height=0.55, color=BLUE)
     right.plot(x[cat], features, "o", color=ORANGE, label="row of “cat”")
-    right.plot(average[0], features, "D", color=MUTED, mec="white", label="plain average")
+    right.plot(
+        average[0], features, "D", color=MUTED, mec="white", label="plain average"
+    )
     right.set(xlim=(-0.05, 1.7), title="new vector of “cat”")
     right.invert_yaxis()
     right.legend(loc="lower right")

@@ -374,7 +374,7 @@ row = Q[1] @ K.T / math.sqrt(5)  # the scores of "cat"
 changes = ["as it is", "plus 10", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 10, row * 8]).softmax(dim=-1))
 
-# %% after-differences [markdown] above="Adding 10 changes neither" answers="01/ten-zeros"
+# %% after-differences [markdown] answers="01/ten-zeros"
 # Adding 10 changes neither the differences nor, up to rounding in float32, the weights.
 # In exact arithmetic, the factor $e^{10}$ appears in both the numerator and the denominator of
 # every weight, and cancels.
