@@ -181,10 +181,12 @@ for patient in (patient_a, patient_f, patient_g):
     assert not torch.allclose(weights_of(patient, query, key), exact, atol=0.1)
 
 # %% after: explore
+from attnlab.explorers.masks import scores_of
+
 # without padding all rows add up to 1, and with it no row does; “The” loses the most of the words
 for padding in range(6):
     editor = MaskExplorer(mask="padding", padding=padding)
-    rows = patient_e_weights(editor.scores.float(), editor.result.mask).sum(dim=-1)
+    rows = patient_e_weights(scores_of(editor.vectors).float(), editor.result.mask).sum(dim=-1)
     assert ((rows - 1).abs() < 1e-4).all() if not padding else (rows < 0.95).all()
     assert editor.tokens[padding] == "The" and rows[padding] < rows[padding:].min() + 1e-4
 
