@@ -36,4 +36,4 @@ from attnlab.measures import (
     influence_map,
 )
 
-__all__ = sorted(name for name, one in globals().items() if callable(one))
+__all__ = sorted(name for name, thing in globals().items() if callable(thing))

@@ -42,7 +42,7 @@ def write_labels(
             usual = mpl.rcParams[f"{axis.axis_name}tick.labelsize"]
             drawn_in = axis.get_tick_params().get("labelsize", usual)
             font = FontProperties(family=look.get("fontfamily"), size=drawn_in)
-            names = [_shortened(one, font) for one in names]
+            names = [_shortened(name, font) for name in names]
             turn, step = _fitted(names, font, cell, room if axis is ax.xaxis else None)
         axis.set_tick_params(length=0, labelrotation=turn)
         if turn == 45:  # the end of a word stands below its column
@@ -60,7 +60,7 @@ def make_room(ax: Axes, usual: tuple[float, float]) -> None:
         for side, axis in enumerate((ax.yaxis, ax.xaxis))
     ]
     beyond = [max(sizes) / ax.figure.dpi - free for sizes, free in zip(boxes, usual, strict=True)]
-    ax.figure.set_size_inches(ax.figure.get_size_inches() + [max(0, one) for one in beyond])
+    ax.figure.set_size_inches(ax.figure.get_size_inches() + [max(0, inches) for inches in beyond])
 
 
 def spell(texts: Sequence[str]) -> tuple[list[str], dict[str, object]]:
@@ -74,8 +74,8 @@ def spell(texts: Sequence[str]) -> tuple[list[str], dict[str, object]]:
     }
     if not missing:
         return list(texts), {}
-    found = {letter: _font_with(letter) for letter in sorted(missing)}
-    lost = [letter for letter in found if not found[letter]]
+    font_of = {letter: _font_with(letter) for letter in sorted(missing)}
+    lost = [letter for letter in font_of if not font_of[letter]]
     if untold := [letter for letter in lost if letter not in _told][:10]:
         _told.update(lost)
         warnings.warn(
@@ -83,7 +83,7 @@ def spell(texts: Sequence[str]) -> tuple[list[str], dict[str, object]]:
             "that does, and set matplotlib.rcParams['font.family'] = [its name, 'DejaVu Sans'].",
             stacklevel=2,
         )
-    fonts = dict.fromkeys([*families, *filter(None, found.values()), SPARE_FONT])
+    fonts = dict.fromkeys([*families, *filter(None, font_of.values()), SPARE_FONT])
     table = dict.fromkeys(map(ord, lost), MISSING)
     return [text.translate(table) for text in texts], {"fontfamily": [*fonts]}
 
@@ -101,7 +101,7 @@ def _fitted(
 ) -> tuple[int, int]:
     """Return by how many degrees labels are turned, and the step to the next one that is kept."""
     size = font.get_size_in_points()
-    widths, heights = zip(*(_measured(one, font) for one in names), strict=True)
+    widths, heights = zip(*(_measured(name, font) for name in names), strict=True)
     high = median(heights) + BELOW * size
     if room and max(widths) + BESIDE * size <= room:
         return 0, 1
@@ -119,9 +119,9 @@ def _measured(text: str, font: FontProperties) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def _font_with(letter: str) -> str | None:
     """Return the name of an installed font that has a letter."""
-    fonts = sorted(fontManager.ttflist, key=lambda one: (one.style != "normal", one.weight != 400))
-    named = (one for one in fonts if not one.name.startswith("Last Resort"))  # boxes alone
-    return next((one.name for one in named if _has(one.fname, letter)), None)
+    fonts = sorted(fontManager.ttflist, key=lambda f: (f.style != "normal", f.weight != 400))
+    named = (font for font in fonts if not font.name.startswith("Last Resort"))  # boxes alone
+    return next((font.name for font in named if _has(font.fname, letter)), None)
 
 
 @lru_cache(maxsize=4096)

@@ -260,22 +260,22 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
         )
 
 
-def check_same_kind(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+def check_same_kind(name: str, tensor: Tensor, second_name: str, second: Tensor) -> None:
     """Raise TypeError or ValueError unless two tensors have the same dtype and device."""
-    if tensor.dtype != other.dtype:
+    if tensor.dtype != second.dtype:
         raise TypeError(
-            f"{name} and {other_name} must have the same dtype, "
-            f"got {tensor.dtype} and {other.dtype}."
+            f"{name} and {second_name} must have the same dtype, "
+            f"got {tensor.dtype} and {second.dtype}."
         )
-    check_same_device(name, tensor, other_name, other)
+    check_same_device(name, tensor, second_name, second)
 
 
-def check_same_device(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
+def check_same_device(name: str, tensor: Tensor, second_name: str, second: Tensor) -> None:
     """Raise ValueError unless two tensors are on the same device."""
-    if tensor.device != other.device:
+    if tensor.device != second.device:
         raise ValueError(
-            f"{name} and {other_name} must be on the same device, "
-            f"got {tensor.device} and {other.device}; use {other_name}.to({name}.device)."
+            f"{name} and {second_name} must be on the same device, "
+            f"got {tensor.device} and {second.device}; use {second_name}.to({name}.device)."
         )
 
 
@@ -284,15 +284,15 @@ def _broadcasts_to(small: torch.Size, large: torch.Size) -> bool:
     return len(small) <= len(large) and all(size in (1, wanted) for size, wanted in sizes)
 
 
-def _check_leading(name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
-    if tensor.shape[:-2] == other.shape[:-2]:
+def _check_leading(name: str, tensor: Tensor, second_name: str, second: Tensor) -> None:
+    if tensor.shape[:-2] == second.shape[:-2]:
         return  # torch.broadcast_shapes takes longer than attention among ten tokens
     try:
-        torch.broadcast_shapes(tensor.shape[:-2], other.shape[:-2])
+        torch.broadcast_shapes(tensor.shape[:-2], second.shape[:-2])
     except RuntimeError:
         raise ValueError(
-            f"{name} and {other_name} must have leading dimensions that broadcast, "
-            f"got {name} {shape(tensor)} and {other_name} {shape(other)}."
+            f"{name} and {second_name} must have leading dimensions that broadcast, "
+            f"got {name} {shape(tensor)} and {second_name} {shape(second)}."
         ) from None
 
 

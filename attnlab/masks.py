@@ -331,10 +331,10 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
     check_exact_ndim(
         "attention_mask", attention_mask, "(N, S)", ndim=2, fix="give one row per text."
     )
-    other = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
-    if other.numel():
+    odd = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
+    if odd.numel():
         raise ValueError(
-            f"attention_mask must hold 0s and 1s only, got {other.flatten()[0].item()}; "
+            f"attention_mask must hold 0s and 1s only, got {odd.flatten()[0].item()}; "
             "a mask that is added to the scores follows another convention."
         )
     return attention_mask.bool()[:, None, None, :]

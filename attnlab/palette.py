@@ -85,7 +85,7 @@ def shade(weight: float) -> tuple[int, int, int]:
     place = min(max(weight, 0.0), 1.0) * (len(RAMP) - 1)
     low = min(int(place), len(RAMP) - 2)
     ends = zip(RAMP[low], RAMP[low + 1], strict=True)
-    return tuple(round(one + (other - one) * (place - low)) for one, other in ends)
+    return tuple(round(start + (end - start) * (place - low)) for start, end in ends)
 
 
 def luminance(colour: Sequence[float]) -> float:
@@ -113,7 +113,7 @@ def luminance(colour: Sequence[float]) -> float:
     """
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (min(max(one / 255, 0.0), 1.0) for one in colour[:3])
+        for part in (min(max(part_of_255 / 255, 0.0), 1.0) for part_of_255 in colour[:3])
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

@@ -1,19 +1,16 @@
-"""Train the toy translators of lesson 04: makes toy_translator.safetensors.
+"""Train the eight toy translators of lesson 04: makes toy_translator.safetensors.
 
 Run by hand from the root of the project, a few minutes of one core:
-``python data/make_toy_translator.py``. With ``--compare`` it trains five translators instead,
-writes nothing, and prints how they agree.
+``python data/make_toy_translator.py``.
 
-A translator sees 1,500 batches of 64 new sentences of a toy grammar
-(``attnlab.models.translator``). It is trained to write the correct French word after the correct
-French words; nothing tells it where to look. Another CPU or version of torch moves the numbers a
-little.
+Each translator sees the same 1,500 batches of 64 sentences of a toy grammar
+(``attnlab.models.translator``) in the same order; only the random numbers with which it starts are
+its own. It is trained to write the correct French word after the correct French words; nothing
+tells it where to look. Another CPU or version of torch moves the numbers a little.
 """
 
 from __future__ import annotations
 
-import sys
-from itertools import count
 from pathlib import Path
 
 import torch
@@ -26,14 +23,14 @@ from attnlab.models.translator import (
     ENGLISH,
     FRENCH,
     START,
+    TRANSLATORS,
     Sentence,
     Translator,
     make_sentences,
 )
 
 STEPS, BATCH, RATE = 1500, 64, 0.003
-SEEDS = {"first": 0, "second": 1, "third": 3}
-TEST_SEED, TEST_COUNT = 10**6, 300
+TEST_COUNT = 300
 FILLER = -100  # what cross_entropy leaves out
 
 
@@ -61,7 +58,7 @@ def train(seed: int) -> tuple[dict[str, Tensor], Translator]:
     start = {name: one.clone() for name, one in translator.state_dict().items()}
     optimizer = torch.optim.Adam(translator.parameters(), lr=RATE)
     for step in range(STEPS):
-        english, before, target, mask = make_batch(make_sentences(BATCH, seed=seed * STEPS + step))
+        english, before, target, mask = make_batch(make_sentences(BATCH, seed=step))
         scores, _ = translator._steps(english, before, mask)
         loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=FILLER)
         optimizer.zero_grad()
@@ -72,23 +69,18 @@ def train(seed: int) -> tuple[dict[str, Tensor], Translator]:
 
 def unseen() -> list[Sentence]:
     """Return sentences that no translator was trained on."""
-    last = (max(SEEDS.values()) + 1) * STEPS
-    seen = {s.english for seed in range(last) for s in make_sentences(BATCH, seed=seed)}
-    new, found = (make_sentences(1, seed=seed)[0] for seed in count(TEST_SEED)), []
-    while len(found) < TEST_COUNT:
-        one = next(new)
-        if one.english not in seen:
-            found.append(one)
-    return found
+    seen = {s.english for seed in range(STEPS) for s in make_sentences(BATCH, seed=seed)}
+    new = make_sentences(4 * TEST_COUNT, seed=STEPS)
+    return [sentence for sentence in new if sentence.english not in seen][:TEST_COUNT]
 
 
 def report(translator: Translator, sentences: list[Sentence]) -> str:
     """Return how many sentences are correct, and where the largest weight of a word lies."""
     correct, hits = 0, []
     for english, french, partner in sentences:
-        found = translator.translate(english, french=french)
-        correct += found.french == [*french.split(), END]
-        hits.append(found.weights[:-1].argmax(dim=-1) == partner)
+        translation = translator.translate(english, french=french)
+        correct += translation.french == [*french.split(), END]
+        hits.append(translation.weights[:-1].argmax(dim=-1) == partner)
     share = torch.cat(hits).float().mean()
     return f"{correct} of {len(sentences)} correct, {share:.3f} of the words on their partner"
 
@@ -96,19 +88,16 @@ def report(translator: Translator, sentences: list[Sentence]) -> str:
 def main() -> None:
     """Train, and write the parameters beside this script."""
     torch.set_num_threads(1)
-    if "--compare" in sys.argv:
-        for seed in range(5):
-            print(seed, report(train(seed)[1], make_sentences(TEST_COUNT, seed=TEST_SEED)))
-        return
     stored, sentences = {}, unseen()
-    for name, seed in SEEDS.items():
+    for seed in range(TRANSLATORS):
         start, translator = train(seed)
-        parts = {name: translator.half().state_dict()}
-        if name == "first":
+        parts = {f"{seed}": translator.half().state_dict()}
+        if seed == 0:
             parts["untrained"] = start
         for part, tensors in parts.items():
-            stored |= {f"{part}.{key}": one.half().contiguous() for key, one in tensors.items()}
-        print(name, report(translator.float(), sentences))
+            stored |= {f"{part}.{key}": tensor.half() for key, tensor in tensors.items()}
+        print(seed, report(translator.float(), sentences), flush=True)
+    stored = {key: tensor.contiguous() for key, tensor in stored.items()}
     save_file(stored, Path(__file__).with_name("toy_translator.safetensors"))
 
 

@@ -114,7 +114,7 @@ def test_a_wrong_import_is_found(room, source, complaint):
 # lesson 6, the cache of lesson 13.
 AWAITED = {
     *("scaled_dot_product_attention", "trace_attention", "attention_entropy"),
-    *("SelfAttention", "KeyValueCache"),
+    *("SelfAttention", "KeyValueCache", "influence_map"),
 }
 
 

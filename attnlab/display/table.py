@@ -89,6 +89,15 @@ def data_path(name: str) -> Path:
     )
 
 
+def load_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a table of ``data/`` that holds texts, each by the names of the columns.
+
+    FileNotFoundError is raised as by ``data_path``.
+    """
+    with data_path(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def load_table(name: str) -> Table:
     """Return a table of ``data/``: tokens as row labels, features as columns.
 

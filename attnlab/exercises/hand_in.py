@@ -52,14 +52,14 @@ def hand_in(lesson: str, *, name: str) -> None:
         print(ASK_NAME)
         return
     predictions = {key: said for key, said in folds.committed.items() if said is not None}
-    verdicts = {check: one.headline for check, one in latest.items() if one.done}
+    verdicts = {check: verdict.headline for check, verdict in latest.items() if verdict.done}
     told = {"lesson": lesson, "name": name, "predictions": predictions, "verdicts": verdicts}
     sources = [source for source in shell.history_manager.input_hist_raw if source.strip()]
     path = Path(f"handin_{_as_file_name(lesson)}_{_as_file_name(name)}.ipynb")
     path.write_text(json.dumps(_notebook(sources, told), indent=1) + "\n", encoding="utf-8")
     print(f"Hand in the file {path.name}. It contains your code and {_count(len(predictions))}.")
     if verdicts:
-        correct = sum(one == "Correct" for one in verdicts.values())
+        correct = sum(headline == "Correct" for headline in verdicts.values())
         print(f"The checks that you ran accepted {correct} of {len(verdicts)} answers.")
 
 

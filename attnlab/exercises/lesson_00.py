@@ -10,7 +10,7 @@ from torch import Tensor
 from attnlab.display.table import load_table
 from attnlab.exercises.frame import voice
 from attnlab.exercises.frame.answers import Right, Wrong
-from attnlab.exercises.frame.forms import Compared, Either, Found, randoms
+from attnlab.exercises.frame.forms import Compared, Either, Found, randoms, same
 
 # --- one hidden word ------------------------------------------------------------------------------
 
@@ -30,6 +30,26 @@ def zeroed(rows: Tensor, hidden: int) -> Tensor:
     return rows.index_fill(0, torch.tensor(hidden), 0.0)
 
 
+def shares_of(scores: Tensor) -> Tensor:
+    """Return numbers divided by their sum."""
+    return scores / scores.sum()
+
+
+def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: int) -> str:
+    """Say how much weight the hidden word still has, or which steps can be wrong."""
+    towards = x[hidden] - right
+    weight = float((got - right) @ towards / towards.square().sum())
+    if 0 < weight < 1 and same(got, right + weight * towards, atol=1e-6):
+        return (
+            f"Nearly right: the hidden word still gets a weight of about {weight:.0e}. It must get "
+            "exactly 0."
+        )
+    return (
+        "One of these four steps is wrong: computing the scores, hiding the word, taking the "
+        "softmax, or averaging the rows."
+    )
+
+
 def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
     """Return the average of all rows but one, weighted by how well they match a query."""
     seen = others(x, hidden)
@@ -43,6 +63,23 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
     slips={
         "The hidden word still gets its usual weight. It must get none.": (
             lambda query, x, hidden: scores_of(query, x).softmax(dim=-1) @ x
+        ),
+        "You used the last row of x as the query. The word that asks is given in `query`, and need "
+        "not be in x.": Either(
+            lambda query, x, hidden: new_vector(others(x, hidden)[-1], x, hidden),
+            lambda query, x, hidden: new_vector(x[-1], x, hidden),
+        ),
+        "You hid all words but one: the hidden word gets all the weight. It must get none.": (
+            lambda query, x, hidden: x[hidden]
+        ),
+        "The weights are made without the exponential. Raise e to the power of each score, and "
+        "then divide by the sum.": Either(
+            *(
+                lambda query, x, hidden, rows=rows: (
+                    shares_of(scores_of(query, rows(x, hidden))) @ rows(x, hidden)
+                )
+                for rows in (zeroed, others)
+            ),
         ),
         "The score of the hidden word is 0, but that is not a weight of 0: e to the power of 0 is "
         "1.": Either(
@@ -75,8 +112,7 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "mat1 and mat2 shapes": "If you leave out a score, leave out its row of x as well.",
     },
     misshapen="Return a single vector, with one number for each feature.",
-    otherwise="One of these four steps is wrong: computing the scores, hiding the word, taking the "
-    "softmax, or averaging the rows.",
+    otherwise=weight_left,
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",
     keeps_inputs=True,
@@ -84,7 +120,8 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
 def check_new_vector() -> Iterator[tuple[str, tuple]]:
     """Check a function that returns the new vector of one word, while another is hidden from it.
 
-    Verified: its numbers and shape, for three sizes and three places of the hidden word.
+    Verified: its numbers and shape, for three sizes and three places of the hidden word, and that a
+    large number in the row of the hidden word changes nothing.
 
     Parameters
     ----------
@@ -99,6 +136,10 @@ def check_new_vector() -> Iterator[tuple[str, tuple]]:
         x, more = randoms((length, features), (length, features), seed=length)
         case = f"query ({features},), x ({length}, {features}) and hidden = {hidden}"
         yield case, (more[0], x, hidden)
+    x, more = randoms((7, 5), (7, 5))
+    query, x[3, -1] = more[0] * torch.tensor([1.0, 1, 1, 1, 0]), 1e9
+    case = "query (5,) that ends in 0, x (7, 5) in which the hidden row ends in 1e9, and hidden = 3"
+    yield case, (query, x, 3)
 
 
 # --- a third sentence with "bat" ------------------------------------------------------------------
@@ -145,13 +186,13 @@ def check_third_sentence(words: list[str]) -> Right:
     bat = x[words.index("bat")]
     animal, sport = (scores_of(bat, x).softmax(dim=-1) @ x)[:2].tolist()
     plain_animal, plain_sport = x.mean(dim=0)[:2].tolist()
-    found = f"The new vector of “bat” has {animal:.3f} of `animal` and {sport:.3f} of `sport`."
+    measured = f"The new vector of “bat” has {animal:.3f} of `animal` and {sport:.3f} of `sport`."
     if animal > sport:
-        return Right(f"{found} Together, the words that have some `animal` outweigh “ball”.")
+        return Right(f"{measured} Together, the words that have some `animal` outweigh “ball”.")
     if plain_animal > plain_sport:
         raise Wrong(
-            f"{found} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
+            f"{measured} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
             f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
             "and “ball” matches it better than “cave” and “hung” do."
         )
-    raise Wrong(f"{found} Add more of the words that have some `animal`.")
+    raise Wrong(f"{measured} Add more of the words that have some `animal`.")

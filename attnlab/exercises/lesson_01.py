@@ -12,60 +12,10 @@ from attnlab.display.table import load_table
 from attnlab.exercises.frame import voice
 from attnlab.exercises.frame.answers import Right, Wrong, numbers, table
 from attnlab.exercises.frame.examined import Examined
-from attnlab.exercises.frame.forms import Either, Found, Value, randoms
+from attnlab.exercises.frame.forms import Either, Found, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
 KEYS = load_table("he_is_awesome.csv").values
-
-# --- a query of zeros -----------------------------------------------------------------------------
-
-
-def three_weights(value: object) -> Tensor:
-    """Read one weight per key."""
-    why = {(4,): "Four is the number of features, not of keys."}
-    return numbers(value, (3,), "three numbers, one weight for each key", why)
-
-
-def no_third(weights: Tensor) -> str:
-    """Say which property of weights is missing."""
-    total = float(weights.sum())
-    if abs(total - 1) > 0.02:
-        percent = " Are they in percent? A weight is a share of 1." if abs(total - 100) < 2 else ""
-        return f"Weights sum to 1, but yours sum to {total:.3f}.{percent}"
-    if weights.min() < 0:
-        return f"No weight can be negative, but one of yours is {weights.min():.3f}."
-    return "Your weights are not all equal. Does any key have a higher score than another?"
-
-
-@Value(
-    read=three_weights,
-    right=[1 / 3] * 3,
-    near=lambda weights, other: bool((weights - torch.as_tensor(other)).abs().max() < 0.007),
-    slips={
-        "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
-        "0 is 1. The three weights must sum to 1.": [0, 0, 0],
-        "e to the power of 0 is 1, so that step is correct. Now divide by the sum of all three, "
-        "because weights sum to 1.": [1, 1, 1],
-    },
-    otherwise=no_third,
-    verified="These are the three weights that attention gives, found without softmax.",
-    by_hand=True,
-)
-def check_zero_query(_weights: Tensor) -> None:
-    """Check the weights that a query of zeros gives to three keys.
-
-    Verified: three numbers, each a third up to rounding, found without a softmax.
-
-    Parameters
-    ----------
-    answer
-        Three weights, or a function without arguments that returns them.
-
-    See Also
-    --------
-    check_query_for_awesome : the next exercise.
-    """
-
 
 # --- a query for one word -------------------------------------------------------------------------
 
@@ -96,7 +46,7 @@ def check_query_for_awesome(query: Tensor) -> Right:
 
     See Also
     --------
-    check_zero_query : the exercise before.
+    check_mended : the next exercise.
     """
     weights = weights_of(query)
     if not weights.isfinite().all():
@@ -210,6 +160,18 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
         "the sum of these powers is 0 too. Subtract the largest score of each row, not one number "
         "for all rows.": by_exp(lambda scores: scores.amax()),
+        "You subtracted the largest score of each column. Subtract that of each row, with "
+        "amax(dim=-1, keepdim=True).": by_exp(lambda scores: scores.amax(dim=-2, keepdim=True)),
+        "You subtracted the mean or the smallest score of each row. That keeps the largest score "
+        "far above 0, and e to its power is infinite. Subtract the largest.": Either(
+            by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
+            by_exp(lambda scores: scores.amin(dim=-1, keepdim=True)),
+        ),
+        "You replaced NaN by 0, but the weights that became NaN are not 0. Subtract the largest "
+        "score of each row before you use exp.": Either(
+            attention(lambda scores: by_sum(scores.exp()).nan_to_num()),
+            attention(lambda scores: by_sum(scores.exp().nan_to_num())),
+        ),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
             *(attention(lambda s, low=low: by_sum(s.clamp(low, 80).exp())) for low in (None, -80))

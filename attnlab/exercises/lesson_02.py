@@ -62,10 +62,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float) -> Tensor:
             lambda query, key, value: attend(query, key, value, query.shape[-1] ** -0.5)
         ),
     },
-    errors={
-        "a (2) must match the size of tensor b (64)": "`.T` reverses all dimensions. Swap the last "
-        "two with key.mT or key.transpose(-2, -1)."
-    },
+    errors=voice.TRANSPOSED,
     misshapen=voice.FROM_THE_END,
     otherwise="The scores must be the dot products divided once by the square root of the number "
     "of features, query.shape[-1].",
@@ -103,7 +100,7 @@ NAMES, WIDTH = 32, 64
 
 def matrices(value: object) -> Tensor:
     """Return two matrices as one tensor of float64."""
-    if isinstance(value, tuple | list) and all(isinstance(one, Tensor) for one in value):
+    if isinstance(value, tuple | list) and all(isinstance(matrix, Tensor) for matrix in value):
         value = torch.stack(tuple(value))
     if not isinstance(value, Tensor):
         raise Wrong(voice.returned(voice.kind_of(value), "both matrices in one tensor, w"))
@@ -214,7 +211,7 @@ def reading(value: object) -> tuple[str, float]:
         letters = "".join(map(str, letters))
     if not isinstance(letters, str):
         raise Wrong(voice.returned(f"{voice.kind_of(letters)} first", wanted))
-    letters = "".join(one for one in letters.upper() if one.isalpha())
+    letters = "".join(letter for letter in letters.upper() if letter.isalpha())
     if sorted(letters) != ["A", "B", "C"]:
         raise Wrong(voice.returned(f"“{value[0]}” first", f"each of A, B and C once: {wanted}"))
     return letters, number(rate)
@@ -261,11 +258,8 @@ def misread(said: tuple[str, float]) -> str:
     read=reading,
     right=("BCA", RATE),
     slips={
-        misread(("ABC", RATE)): ("ABC", RATE),
-        misread(("CBA", RATE)): ("CBA", RATE),
-        misread(("BAC", RATE)): ("BAC", RATE),
-        misread(("BCA", 128.0)): ("BCA", 128.0),
-        misread(("BCA", 256.0)): ("BCA", 256.0),
+        misread(said): said
+        for said in (*((logs, RATE) for logs in ("ABC", "CBA", "BAC")), ("BCA", 128), ("BCA", 256))
     },
     otherwise=misread,
     verified="B is uneven and cannot be rescued, C learns at a rate of 1/2, and A whispers. At "
@@ -370,7 +364,7 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
     torch.nn.functional.rms_norm : torch's version of the rescaling.
     """
     for lead in ((2,), (), (2, 3)):
-        query, key = (1 + one for one in randoms((*lead, L, E), (*lead, S, E)))  # no mean of 0
+        query, key = (1 + rows for rows in randoms((*lead, L, E), (*lead, S, E)))  # no mean of 0
         query *= torch.arange(1.0, L + 1)[:, None]  # rows of different lengths
         key *= torch.arange(0.5, S)[:, None]
         yield f"query {shape(query)} and key {shape(key)}", (query, key)

@@ -243,18 +243,18 @@ def see_gradients(answer: Answer, body: Callable) -> None:
     for case, (given, allowed) in body():
         scores = given.clone().requires_grad_()
         read = partial(gradient_of, scores=scores)
-        found = answer.ask(scores, allowed.clone(), read=read, case=case)
+        gradient = answer.ask(scores, allowed.clone(), read=read, case=case)
         right = read(safe(scores, allowed))
-        if not torch.allclose(found, right, atol=1e-5, equal_nan=True):
+        if not torch.allclose(gradient, right, atol=1e-5, equal_nan=True):
             why = "Is a part of the calculation, such as the sum, detached?"
-            if found.isnan().any():
+            if gradient.isnan().any():
                 why = (
                     "It is NaN, because the NaN of the empty row was replaced only after the "
                     "softmax. Give such a row finite scores before the softmax."
                 )
             raise Wrong(
                 f"With {case}, the weights are correct, but the gradient is not. {why}",
-                first_difference(found, right, AXES),
+                first_difference(gradient, right, AXES),
             )
 
 

@@ -23,7 +23,7 @@ LONELY = (1 / (E1 + 3), E1 / (E1 + 3), 1 / (E1 + 3), 1 / (E1 + 3))
     read=lambda value: numbers(value, (4,), "four numbers, one weight for each key"),
     right=LONELY,
     # two decimals
-    near=lambda weights, other: same(weights, torch.as_tensor(other), rtol=0, atol=0.00501),
+    near=lambda weights, slip: same(weights, torch.as_tensor(slip), rtol=0, atol=0.00501),
     slips={
         "These are the scores. A score of 0 does not give a weight of 0, because e to the power of "
         "0 is 1.": [0, 1, 0, 0],
@@ -77,7 +77,7 @@ def positive(value: object) -> float:
 @Value(
     read=positive,
     right=lambda factor: FACTOR - 0.0001 < factor < ROUNDED + 0.001,
-    near=lambda factor, other: abs(factor - other) < 0.01 * other,
+    near=lambda factor, slip: abs(factor - slip) < 0.01 * slip,
     slips={
         "Your number is the factor by which the score must grow. Query and key both grow with the "
         "features, so the score is multiplied by the square of your number.": FACTOR**2,
@@ -126,6 +126,10 @@ def check_sharp_factor(factor: float) -> str:
         ),
         "The lengths belong to the keys, so each column has one. Here each row has one.": (
             lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
+        ),
+        "You hid the key, and its weight went to the others. Here the weights stay as they are, "
+        "and one value becomes 0.": lambda weights, value: (
+            weights / (1 - weights) * torch.cdist(weights @ value, value)
         ),
     },
     what="contributions",

@@ -1,8 +1,7 @@
-"""The checks of lesson 5: mixing, selecting, and controls."""
+"""The checks of lesson 5: a control, what a clue wins, and an honest report."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -12,46 +11,9 @@ from torch import Tensor
 
 from attnlab.checks import shape
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Right, Wrong, numbers, tokens_of
-from attnlab.exercises.frame.forms import Compared, Either, Found, Value
-from attnlab.models.pretrained import FIRST, LAST, PretrainedLayer, Reading, load_layer
-
-# --- a strength -----------------------------------------------------------------------------------
-
-OTHERS = 8
-STRENGTH = math.log(OTHERS)  # e^s = 8 times e^0
-
-
-@Value(
-    right=STRENGTH,
-    near=lambda one, other: abs(one - other) < 0.006,  # two decimals
-    slips={
-        "That score would be correct if there were nine other words, but there are only eight.": (
-            math.log(9)
-        ),
-        "You gave e to the power of the score. What is the score itself?": OTHERS,
-        "2 to the power of your score is 8, but softmax takes powers of e.": math.log2(OTHERS),
-    },
-    verified="The clue gets as much weight as the eight other words together.",
-    otherwise=lambda strength: f"That is too {'little' if strength < STRENGTH else 'much'}.",
-)
-def check_needed_strength(strength: float) -> str:
-    """Check the score with which one key among nine gets half of the weight; the others score 0.
-
-    Verified: the number, to two decimals.
-
-    Parameters
-    ----------
-    answer
-        The number, or a function without arguments that returns it.
-
-    See Also
-    --------
-    attnlab.attention_weights : the softmax.
-    """
-    share = 1 / (1 + OTHERS * math.exp(-strength)) if abs(strength) < 500 else float(strength > 0)
-    return f"With your score, the clue gets {share:.3f} of the weight."
-
+from attnlab.exercises.frame.answers import number, vector
+from attnlab.exercises.frame.forms import Compared, Either
+from attnlab.models.pretrained import PretrainedLayer, load_layer
 
 # --- the control ----------------------------------------------------------------------------------
 
@@ -124,147 +86,156 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
         )
 
 
-# --- a head, tested -------------------------------------------------------------------------------
+# --- what the clue wins ---------------------------------------------------------------------------
 
 
-def reported(choose_on: Tensor, measure_on: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the head that is best in one table, and its mean in another."""
-    head = choose_on.mean(dim=1).argmax()
-    return head, measure_on[head].mean()
+@Compared(
+    right=lambda wins, is_river: (wins == is_river[:, None]).sum(dim=0),
+    slips={
+        "Your function counts where the water word wins. In a money sentence, the clue is the "
+        "other word.": lambda wins, is_river: wins.sum(dim=0),
+        "Your function counts where the money word wins. In a river sentence, the clue is the "
+        "other word.": lambda wins, is_river: (~wins).sum(dim=0),
+        "Your function counts where the clue loses.": (
+            lambda wins, is_river: (wins != is_river[:, None]).sum(dim=0)
+        ),
+        "Your function counts in the river sentences only. A money sentence counts if the water "
+        "word does not win.": lambda wins, is_river: wins[is_river].sum(dim=0),
+        "Your function counts in the money sentences only. A river sentence counts if the water "
+        "word wins.": lambda wins, is_river: (~wins[~is_river]).sum(dim=0),
+        "This is a share of the sentences. Return how many they are.": (
+            lambda wins, is_river: (wins == is_river[:, None]).double().mean(dim=0)
+        ),
+        "Your function says of each sentence and head whether the clue wins. Now count, for each "
+        "head.": lambda wins, is_river: (wins == is_river[:, None]).double(),
+        "Your function counts the heads for each sentence. Count the sentences for each head.": (
+            lambda wins, is_river: (wins == is_river[:, None]).sum(dim=1)
+        ),
+        "Your function adds up all heads. Return one count for each head.": (
+            lambda wins, is_river: (wins == is_river[:, None]).sum()
+        ),
+    },
+    errors={"must match the size of tensor": "`is_river` needs a second dimension, of size 1."},
+    what="counts",
+    read=lambda value: vector(value, "a count for each head"),
+    otherwise="In a river sentence the clue wins where `wins` is True, in a money sentence where "
+    "it is False.",
+    verified="Your function counts the clues of both kinds of sentences, for each head.",
+    axes=("head",),
+    keeps_inputs=True,
+)
+def check_clue_wins() -> Iterator[tuple[str, tuple]]:
+    """Check a function that counts for each head in how many sentences the clue wins.
+
+    Verified: the counts, for three tables, one of them with few river sentences.
+
+    Parameters
+    ----------
+    answer
+        A function of (wins, is_river) that returns the counts.
+
+    See Also
+    --------
+    torch.eq : compares entry by entry, and broadcasts.
+    """
+    for sentences, heads, share in ((11, 3, 0.6), (32, 12, 0.5), (13, 5, 0.2)):
+        generator = torch.Generator().manual_seed(sentences)
+        wins = torch.rand(sentences, heads, generator=generator, dtype=torch.float32) < 0.7
+        is_river = torch.rand(sentences, generator=generator, dtype=torch.float32) < share
+        is_river[:2] = torch.tensor([True, False])
+        yield f"wins {shape(wins)} and is_river {shape(is_river)}", (wins, is_river)
 
 
-def both(known: Tensor, fresh: Tensor) -> Tensor:
+# --- an honest report -----------------------------------------------------------------------------
+
+
+def reported(choose_on: Tensor, measure_on: Tensor) -> Tensor:
+    """Return the share, in one table, of the candidate that is best in another."""
+    return measure_on[choose_on.mean(dim=1).argmax()].mean()
+
+
+def both(first: Tensor, second: Tensor) -> Tensor:
     """Return the table of all sentences."""
-    return torch.cat([known, fresh], dim=1)
+    return torch.cat([first, second], dim=1)
+
+
+def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> Tensor:
+    """Return a table with so many ones in each row, at random places."""
+    places = [torch.randperm(sentences, generator=generator) < count for count in counts]
+    return torch.stack(places).float()
 
 
 @Compared(
     right=reported,
     slips={
-        "The mean includes the known sentences, but the head was chosen on these.": Either(
-            lambda known, fresh: reported(known, known),
-            lambda known, fresh: reported(known, both(known, fresh)),
+        "The share is measured in `first`, where the candidate was chosen.": (
+            lambda first, second: reported(first, first)
         ),
-        "Your function chooses the head that is best on the fresh sentences, or on all. Choose it "
-        "on the known sentences alone.": Either(
-            lambda known, fresh: reported(fresh, fresh),
-            lambda known, fresh: reported(both(known, fresh), fresh),
+        "The share is measured in both tables, and in one of them the candidate was chosen.": (
+            lambda first, second: reported(first, both(first, second))
+        ),
+        "Your function chooses and measures in the same sentences, as `broken_report` does.": (
+            lambda first, second: reported(both(first, second), both(first, second))
+        ),
+        "Your function chooses the candidate that is best in `second`, or in both tables. Choose "
+        "it in `first` alone.": Either(
+            lambda first, second: reported(second, second),
+            lambda first, second: reported(both(first, second), second),
+        ),
+        "Your function chooses by the median. Choose the candidate with the largest share, which "
+        "is the mean of its row.": (
+            lambda first, second: second[first.median(dim=1).values.argmax()].mean()
+        ),
+        "Your function chooses the candidate that is worst in `first`.": (
+            lambda first, second: second[first.mean(dim=1).argmin()].mean()
+        ),
+        "You chose in `second` and measured in `first`. Do it the other way round.": (
+            lambda first, second: reported(second, first)
+        ),
+        "This is the number of the candidate. Return its share in `second`.": (
+            lambda first, second: first.mean(dim=1).argmax()
+        ),
+        "This is a count. Return a share: divide it by the number of sentences in `second`.": (
+            lambda first, second: second[first.mean(dim=1).argmax()].sum()
+        ),
+        "This is the mean over all candidates. Return the share of the one that was chosen.": (
+            lambda first, second: second.mean()
         ),
     },
-    what="report",
-    read=lambda value: numbers(value, (2,), "two numbers, the head and its mean"),
-    otherwise="Choose the head with the largest mean on the known sentences, and return it with "
-    "its mean on the fresh ones.",
-    verified="For all three tables, your function chooses the head on the known sentences and "
-    "measures it on the fresh ones.",
-    columns=("head", "mean"),
-    atol=1e-4,
-    rtol=0.0,
+    what="share",
+    read=lambda value: torch.tensor([number(value)], dtype=torch.float64),
+    otherwise="Choose the candidate with the largest mean in `first`, and return its mean in "
+    "`second`.",
+    verified="For all three pairs of tables, your function chooses in `first` and measures in "
+    "`second`.",
+    axes=("share",),
+    columns=("share",),
 )
-def check_tested_head() -> Iterator[tuple[str, tuple]]:
-    """Check a report that chooses a head on some sentences and measures it on others.
+def check_tested() -> Iterator[tuple[str, tuple]]:
+    """Check a report that chooses a candidate in some sentences and measures it in others.
 
-    Verified: head and mean, for three pairs of tables.
+    Verified: the share, for three pairs of tables.
 
     Parameters
     ----------
     answer
-        A function of (known_shares, fresh_shares) that returns the head and its mean.
+        A function of (first, second) that returns the share.
 
     See Also
     --------
     torch.argmax : the first of the largest.
     """
-    for heads, known, fresh in ((6, 3, 9), (12, 4, 5), (5, 2, 2)):
-        generator = torch.Generator().manual_seed(heads)
-        sizes = (heads, known), (heads, fresh)
-        seen, new = (torch.rand(size, generator=generator, dtype=torch.float32) for size in sizes)
-        seen[1] += 1.0  # the best on the known sentences
-        seen[2, 0] = 2.1  # the largest single share
-        new[3] += 3.0  # the best on the fresh sentences and on all
-        yield f"known_shares {shape(seen)} and fresh_shares {shape(new)}", (seen, new)
-
-
-# --- a minimal pair -------------------------------------------------------------------------------
-
-HEAD = 10
-LITTLE = (
-    "a an the of to in into on at by for from with near along under and or but not he she they we "
-    "it his her their my our is are was were , . ' ! ? ; :".split()
-)
-
-
-def two_texts(value: object) -> tuple[str, str]:
-    """Read two sentences."""
-    match value:
-        case (str(first), str(second)):
-            return first, second
-    raise Wrong(voice.returned(voice.kind_of(value), "two sentences, each of them a string"))
-
-
-@Found(read=two_texts)
-def check_minimal_pair(texts: tuple[str, str]) -> Right:
-    """Check two sentences that differ in one word, where “bank” attends most to the same word.
-
-    Verified: what the trained layer's head 10 attends to. What the sentences mean is not judged.
-
-    Parameters
-    ----------
-    answer
-        Two sentences, or a function without arguments that returns them.
-
-    See Also
-    --------
-    attnlab.models.pretrained.load_layer : the layer.
-    """
-    readings = [read_sentence(text) for text in texts]
-    changed = changed_place(readings)
-    rows = [one.weights[HEAD, one.tokens.index("bank")] for one in readings]
-    tops = [int(row.argmax()) for row in rows]
-    words = [one.tokens[top] for one, top in zip(readings, tops, strict=True)]
-    weights = [row[top].item() for row, top in zip(rows, tops, strict=True)]
-    if tops[0] != tops[1] or tops[0] == changed:
-        raise Wrong(
-            f"In head {HEAD}, “bank” attends most to “{words[0]}” ({weights[0]:.3f}) in the first "
-            f"sentence and to “{words[1]}” ({weights[1]:.3f}) in the second. The word that it "
-            "attends to most must be the same in both sentences, and not the word that you changed."
-        )
-    if words[0] in (FIRST, LAST, "bank") or words[0] in LITTLE:
-        raise Wrong(
-            f"In head {HEAD}, “bank” attends most to “{words[0]}”, which says nothing about banks."
-        )
-    return Right(
-        f"In both sentences, “bank” attends most to “{words[0]}” in head {HEAD}, with weights of "
-        f"{weights[0]:.3f} and {weights[1]:.3f}. If a reader agrees that “{words[0]}” "
-        "is a water word and that only the second sentence is about money, the claim is refuted."
-    )
+    for rows, n, m in ((6, 9, 7), (12, 16, 16), (5, 13, 5)):
+        generator = torch.Generator().manual_seed(rows)
+        # row 2 is the best in the first table, row 1 in the second and in both; row 0 comes first
+        # among those that win more than half of the first
+        few = [n // 3] * (rows - 4)
+        first = table_of([n // 2 + 1, n // 2 + 2, n - 1, 0, *few], n, generator)
+        second = table_of([m // 3, m, m // 2 + 1, 1, *[m // 2] * (rows - 4)], m, generator)
+        yield f"first {shape(first)} and second {shape(second)}", (first, second)
 
 
 @cache
 def trained_layer() -> PretrainedLayer:
     """Return a layer that no answer can change."""
     return load_layer()
-
-
-def read_sentence(text: str) -> Reading:
-    """Return what the layer makes of a sentence with one "bank"."""
-    if tokens_of(trained_layer(), text).count("bank") != 1:
-        raise Wrong(f"Each sentence must contain the word “bank” exactly once. “{text}” does not.")
-    return trained_layer().read(text)
-
-
-def changed_place(readings: list[Reading]) -> int:
-    """Return the place of the one token in which two sentences differ."""
-    first, second = (one.tokens for one in readings)
-    pairs = enumerate(zip(first, second, strict=False))
-    differ = [place for place, (one, other) in pairs if one != other]
-    if first == second:
-        raise Wrong("The two sentences are the same.")
-    if len(first) != len(second) or len(differ) > 1:
-        read = " and ".join(f"“{' '.join(tokens[1:-1])}”" for tokens in (first, second))
-        split = any(token.startswith("##") for token in (*first, *second))
-        why = " It splits words that it does not know, so choose another word." if split else ""
-        raise Wrong(f"Only one word may differ, but the layer reads {read}.{why}")
-    if not (first[differ[0]] + second[differ[0]]).isalnum():
-        raise Wrong("The two sentences must differ in a word, not in a punctuation mark.")
-    return differ[0]

@@ -240,7 +240,7 @@ def check_mended_pieces() -> Iterator[tuple[str, tuple]]:
     key[:, -1] = 1
     for far, size in ((ORDINARY, SIZE), (FAR, SIZE), (FAR, 1), (FAR, S + 3)):
         query[:, -1] = torch.tensor([-2.0 * far, 0, 0, 0, 2 * far])  # E is 4, and its root 2
-        inputs = [(8 * one).round() / 8 for one in (query, key)]  # scores without rounding errors
+        inputs = [(8 * x).round() / 8 for x in (query, key)]  # scores without rounding errors
         case = f"scores near -{far}, 0 and {far}, and pieces of {size}"
         yield "query {}, key {}, value {}, ".format(*sizes) + case, (*inputs, value, size)
 
@@ -259,10 +259,10 @@ def meaning(value: object) -> Tensor:
     if not isinstance(value, tuple | list) or len(value) != 3:
         raise Wrong(voice.returned(voice.kind_of(value), wanted))
     top, total, output = state = tuple(vector(part, wanted) for part in value)
-    found = [tuple(one.shape) for one in state]
-    if found != SHAPES:
+    shapes = [tuple(part.shape) for part in state]
+    if shapes != SHAPES:
         raise Wrong(
-            f"top, total and output have the shapes {found}, but they should have {SHAPES}."
+            f"top, total and output have the shapes {shapes}, but they should have {SHAPES}."
         )
     mean = torch.where(total == 0, output, output / total)
     return torch.cat([top + total.log(), mean], dim=-1)

@@ -48,7 +48,7 @@ def five_sizes(value: object) -> tuple[int, ...]:
         raise Wrong(voice.returned(voice.listed(read.tolist()), wanted, why))
     if read[0] * read[1:3].max() * read[2:].max() > LARGEST:
         raise Wrong("These sizes make tensors too large for a quick check. Small ones will do.")
-    return tuple(int(one) for one in read)
+    return tuple(int(size) for size in read)
 
 
 def outputs(sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -235,14 +235,14 @@ FUNCTIONS: dict[str, tuple[Attend, bool, str]] = {  # what it is, whether a mode
 
 def largest_gradients(attend: Attend) -> dict[str, float]:
     """Return the largest gradient of each input, or NaN where there is none."""
-    leaves = [one.requires_grad_() for one in randoms(*SIZES.values(), dtype=torch.float64)]
+    leaves = [x.requires_grad_() for x in randoms(*SIZES.values(), dtype=torch.float64)]
     output = attend(*leaves)
     if not output.requires_grad:
         return dict.fromkeys(SIZES, math.nan)
-    found = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
+    gradients = torch.autograd.grad(output.square().sum(), leaves, allow_unused=True)
     return {
         part: math.nan if gradient is None else float(gradient.abs().max())
-        for part, gradient in zip(SIZES, found, strict=True)
+        for part, gradient in zip(SIZES, gradients, strict=True)
     }
 
 
@@ -253,8 +253,8 @@ def probe_of(*parts: str) -> Callable[[Attend], bool]:
 
 def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
     """Return the largest gradient of each input of a function."""
-    found = largest_gradients(case.arguments[0])
-    rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in found.items()}
+    largest = largest_gradients(case.arguments[0])
+    rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in largest.items()}
     caption = f"Largest gradient of each input, {case.name}; NaN stands for None:"
     return table(caption, rows, ["largest gradient"])
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import statistics
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from attnlab.display.table import data_path
+from attnlab.display.table import load_rows
 from attnlab.exercises.frame import voice
 from attnlab.exercises.frame.answers import Right, Wrong, numbers, table, tensor, tokens_of
 from attnlab.exercises.frame.forms import Compared, Either, Found, Value
@@ -27,7 +26,7 @@ STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
 
 @Value(
     right=STREET_AFTER,
-    near=lambda one, other: abs(one - other) < 5e-4,  # three decimals
+    near=lambda weight, slip: abs(weight - slip) < 5e-4,  # three decimals
     slips={
         "The score for “street” stays the same, but the row must still sum to 1, so all weights "
         "share the change.": (STREET),
@@ -208,7 +207,7 @@ Example = tuple[str, str, int]
 
 
 @Found(read=lambda value: word_and_examples(value))
-def check_own_word(found: tuple[str, list[Example]]) -> Right:
+def check_own_word(answer: tuple[str, list[Example]]) -> Right:
     """Check an ambiguous word that the learner has found, in two sentences.
 
     Verified: the word and both clues are single tokens of their sentence, the word is none of the
@@ -225,9 +224,8 @@ def check_own_word(found: tuple[str, list[Example]]) -> Right:
     --------
     attnlab.explorers.RealHeadsExplorer : to look for one.
     """
-    word, examples = found
-    with data_path("ambiguous_words.csv").open(encoding="utf-8", newline="") as file:
-        known = {row["word"] for row in csv.DictReader(file)} | {FIRST, LAST}
+    word, examples = answer
+    known = {row["word"] for row in load_rows("ambiguous_words.csv")} | {FIRST, LAST}
     if word in known:
         raise Wrong(
             f"“{word}” is one of the lesson's words. Find a word that the lesson does not use."
@@ -271,10 +269,10 @@ def word_and_examples(value: object) -> tuple[str, list[Example]]:
 def shares_and_askers_ahead(word: str, sentence: str, clue: str, head: int) -> list[float | int]:
     """Return what the clue gets from the word and from the median asker, and the askers ahead."""
     layer, tokens = trained_layer(), tokens_of(trained_layer(), sentence)
-    for one in (word, clue):
-        if tokens.count(one) != 1:
+    for needed in (word, clue):
+        if tokens.count(needed) != 1:
             raise Wrong(
-                f"“{one}” must occur exactly once in “{sentence}”, and as a single token. The "
+                f"“{needed}” must occur exactly once in “{sentence}”, and as a single token. The "
                 f"tokens are {', '.join(tokens)}."
             )
     askers = [word, *layer.common_words(ASKERS)]

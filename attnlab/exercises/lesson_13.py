@@ -89,7 +89,7 @@ def started(bug: str) -> Callable[[Tensor], Tensor]:
         first = {FROM_0: 0, LOW: max(old - 1, 0)}.get(bug, old)
         x = model().symbol(tokens) + model().position(first + torch.arange(L))
         for norm, layer, kept in zip(model().norms, model().layers, caches, strict=True):
-            q, k, v = (one(norm(x)) for one in (layer.q_proj, layer.k_proj, layer.v_proj))
+            q, k, v = (project(norm(x)) for project in (layer.q_proj, layer.k_proj, layer.v_proj))
             seen = kept.append(k, v)
             x = x + layer.out_proj(F.scaled_dot_product_attention(q, *seen, attn_mask=mask))
         return model().guess(model().last_norm(x))
@@ -189,14 +189,12 @@ def lower_right(L: int, S: int) -> Tensor:
 
 def cached(
     mask_of: Callable[[int, int], Tensor | None] = lower_right,
-    repeat: Callable[[Tensor, int], Tensor] = lambda one, times: one.repeat_interleave(
-        times, dim=1
-    ),
+    repeat: Callable[[Tensor, int], Tensor] = lambda x, times: x.repeat_interleave(times, dim=1),
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return attention of new queries to all keys, with grouped heads and some bugs."""
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        key, value = (repeat(one, query.shape[1] // one.shape[1]) for one in (key, value))
+        key, value = (repeat(x, query.shape[1] // x.shape[1]) for x in (key, value))
         mask = mask_of(query.shape[-2], key.shape[-2])
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
@@ -208,7 +206,7 @@ BUGS = {
         "mask_of": lambda L, S: causal_mask(L, S, align="upper_left")
     },
     "the kv heads are repeated in the wrong order. Neighbouring query heads share one.": {
-        "repeat": lambda one, times: one.repeat(1, times, 1, 1)
+        "repeat": lambda x, times: x.repeat(1, times, 1, 1)
     },
 }
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from attnlab.display.table import data_path
+from attnlab.display.table import load_rows
 from attnlab.exercises.frame import voice
 from attnlab.exercises.frame.answers import Right, Wrong, choice, table, tokens_of
 from attnlab.exercises.frame.forms import Compared, Either, Found, randoms
@@ -146,8 +145,7 @@ def encoder() -> PretrainedEncoder:
 @cache
 def banks() -> tuple[frozenset[str], Tensor, Tensor]:
     """Return the sentences of the lesson, their vectors and where they are about a river."""
-    with data_path("bank_sentences.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = load_rows("bank_sentences.csv")
     sentences = [row["sentence"] for row in rows]
     is_river = torch.tensor([row["meaning"] == "river" for row in rows])
     with torch.no_grad():
@@ -163,7 +161,7 @@ def sentence_and_meaning(value: object) -> tuple[str, str]:
 
 
 @Found(read=sentence_and_meaning)
-def check_fooling_sentence(found: tuple[str, str]) -> Right:
+def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     """Check a sentence whose "bank" leans to the wrong side after the last layer.
 
     Verified: the lean, by the means of the 35 sentences. That the meaning is as told cannot be
@@ -178,7 +176,7 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
     --------
     attnlab.models.meanings.lean : measures it.
     """
-    sentence, meaning = found
+    sentence, meaning = answer
     known, vectors, is_river = banks()
     if sentence.lower().strip(" .!?") in known:
         raise Wrong("This is one of the 35 sentences. Write one of your own.")
@@ -190,15 +188,15 @@ def check_fooling_sentence(found: tuple[str, str]) -> Right:
         (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
     places = ["before", *(f"layer {layer}" for layer in range(6))]
     evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
-    other = MEANINGS[1 - MEANINGS.index(meaning)]
+    opposite = MEANINGS[1 - MEANINGS.index(meaning)]
     if (leans_at[-1] > 0) == (meaning == "river"):
         raise Wrong(
             f"After the last layer, the vector of “bank” leans towards “{meaning}”, the meaning "
-            f"that you gave, so the model is not fooled. Add words that suggest “{other}”.",
+            f"that you gave, so the model is not fooled. Add words that suggest “{opposite}”.",
             evidence,
         )
     return Right(
-        f"After the last layer, the vector of “bank” leans towards the meaning “{other}”. Whether "
-        f"every reader takes the word to mean “{meaning}” is for you to judge.",
+        f"After the last layer, the vector of “bank” leans towards the meaning “{opposite}”. "
+        f"Whether every reader takes the word to mean “{meaning}” is for you to judge.",
         evidence,
     )

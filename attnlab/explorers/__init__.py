@@ -9,10 +9,8 @@ be given at the start, set from Python and read back::
 
 # ruff: noqa: F401  (__all__ finds the explorers by their names)
 
-from attnlab.explorers.bank import BankExplorer
 from attnlab.explorers.cache import CacheExplorer
 from attnlab.explorers.cost import CostExplorer
-from attnlab.explorers.cross import CrossExplorer
 from attnlab.explorers.deal import DealExplorer
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.head_view import HeadView
@@ -27,6 +25,7 @@ from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer
 from attnlab.explorers.row import RowExplorer
 from attnlab.explorers.scaling import ScalingExplorer
+from attnlab.explorers.who_asks import WhoAsksExplorer
 
 __all__ = ["Live", "live"]
 __all__ += sorted(name for name in globals() if name.endswith(("Explorer", "View")))

@@ -109,7 +109,7 @@ class CacheExplorer(Explorer):
                 stops=STEPS,
                 labels=[str(step + 1) for step in STEPS],
                 lines=[
-                    Line(name, [float(one.so_far) for one in generate(kept)], *look)
+                    Line(name, [float(step.so_far) for step in generate(kept)], *look)
                     for name, kept, *look in (
                         ("without a cache", False, "raw", "dashed", "square"),
                         ("with a cache", True, "scaled", "solid", "circle"),
@@ -133,7 +133,7 @@ class CacheExplorer(Explorer):
         empty = [""] * later
         passes = torch.nn.functional.pad(result.passes, (0, later))
         looks = result.weights.tolist()
-        gone = [["blocked" if one == 0 else "" for one in row] for row in result.passes.tolist()]
+        gone = [["" if number else "blocked" for number in row] for row in result.passes.tolist()]
         columns = [*result.text, *"·" * later]
         return {
             "say": sentence(cache, step),
@@ -143,14 +143,14 @@ class CacheExplorer(Explorer):
                 "columns": columns,
                 "cells": passes,
                 "looks": [row + ["gap"] * later for row in gone],
-                "texts": [[f"{one:g}" if one else "" for one in row] for row in passes.tolist()],
+                "texts": [[f"{n:g}" if n else "" for n in row] for row in passes.tolist()],
             },
             "looks": {
                 "title": f"weights of the newest token, {result.text[-1]}; ● is the largest",
                 "columns": columns,
                 "cells": torch.nn.functional.pad(result.weights, (0, later)),
                 "looks": [[""] * len(result.text) + ["gap"] * later] * len(LAYERS),
-                "texts": [["" if one < max(row) else "●" for one in row] + empty for row in looks],
+                "texts": [["" if w < max(row) else "●" for w in row] + empty for row in looks],
             },
             "rows": {"current": int(cache)},
         }
@@ -161,7 +161,7 @@ class CacheExplorer(Explorer):
 
 def sentence(kept: bool, step: int) -> str:
     """Return what the pass computes, what it reuses, and what comes next."""
-    result, other = (generate(one)[step] for one in (kept, not kept))
+    result, otherwise = (generate(way)[step] for way in (kept, not kept))
     guess = f"The model guesses **{result.guess}** with probability {decimals(result.chance)}"
     if not step:
         return (
@@ -172,8 +172,8 @@ def sentence(kept: bool, step: int) -> str:
     does = f" and reuses the keys and values of {old}" if kept else f", for {old} once more"
     return (
         f"**Pass {step + 1}** computes **{counted(result.rows, 'row')}**{does}. That makes "
-        f"**{result.so_far} rows** so far, and {other.so_far} {'without' if kept else 'with'} a "
-        f"cache. {guess} either way."
+        f"**{result.so_far} rows** so far, and {otherwise.so_far} "
+        f"{'without' if kept else 'with'} a cache. {guess} either way."
     )
 
 

@@ -139,7 +139,7 @@ def _growth(times: int) -> tuple[str, str]:
 
 def _lines(names: Sequence[str], values: Iterable[Sequence[float]]) -> list[Line]:
     looks = (("raw", "dashed", "triangle"), ("scaled", "solid", "circle"))
-    return [Line(name, one, *look) for name, one, look in zip(names, values, looks, strict=True)]
+    return [Line(name, line, *look) for name, line, look in zip(names, values, looks, strict=True)]
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import itertools
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.display.table import data_path
+from attnlab.display.table import load_rows
 from attnlab.explorers.frame.bundle import numbers
 from attnlab.explorers.frame.controls import Slider, State
 from attnlab.explorers.frame.panels import Axis, Bars, Curves, Line
@@ -165,7 +165,7 @@ class LayersExplorer(SentenceExplorer):
         tokens, weights, meanings, _ = self.result
         facts = {"asking": named(tokens, self.picked), "below": self.layer - 1}
         heading = WORDS["heading"][self.layer > 0].format(**facts)
-        names = ["this word", *(WORDS["line"].format(meaning=one) for one in meanings)]
+        names = ["this word", *(WORDS["line"].format(meaning=meaning) for meaning in meanings)]
         lines = [
             replace(line, name=name)
             for line, name in zip(self.panels[1].lines, names, strict=False)
@@ -182,7 +182,8 @@ class LayersExplorer(SentenceExplorer):
         tokens, _, meanings, leans = self.result
         layer = self.layer
         facts = {"asking": named(tokens, self.picked), "below": layer - 1, "head": self.head}
-        row = percent(self.sentence)[max(layer - 1, 0), _map(self.head), self.picked] / 100
+        which = 0 if self.head == MEAN else 1 + self.head
+        row = percent(self.sentence)[max(layer - 1, 0), which, self.picked] / 100
         kind = "first" if layer == 0 else "mean" if self.head == MEAN else "head"
         top = top_of(tokens, row.tolist(), self.picked, words_only=True)
         facts |= {**top, "marked": decimals((row[0] + row[-1]).item())}
@@ -221,14 +222,11 @@ def _read(sentence: str) -> EncoderReading:
 @cache
 def labelled_rows() -> dict[str, list[tuple[str, str]]]:
     """Return meaning and sentence of every row of the tables that is not set aside, by word."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for table in TABLES:
-        with data_path(table).open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                if row.get("part") != "aside":
-                    pair = row["meaning"], row["sentence"]
-                    found.setdefault(row.get("word", "bank"), []).append(pair)
-    return found
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for row in itertools.chain(*map(load_rows, TABLES)):
+        if row.get("part") != "aside":
+            pairs.setdefault(row.get("word", "bank"), []).append((row["meaning"], row["sentence"]))
+    return pairs
 
 
 @cache
@@ -250,8 +248,8 @@ def between(sentence: str, place: int) -> tuple[tuple[str, ...], Tensor]:
     known = labelled(tokens[place])
     if known is None:
         return (), torch.full((3, len(PLACES)), torch.nan)
-    other = torch.tensor([one != sentence for one in known.sentences])
-    others, is_first = known.vectors[other], known.is_first[other]
+    is_other = torch.tensor([text != sentence for text in known.sentences])
+    others, is_first = known.vectors[is_other], known.is_first[is_other]
     means = [others[is_first == side].mean(dim=0) for side in (True, False)]
     points = torch.stack([vectors[:, place], *means])  # (3, 7, 384)
     return known.meanings, lean(points, others, is_first)
@@ -262,10 +260,6 @@ def percent(sentence: str) -> Tensor:
     """Return the weights of each layer, on average and of each head, in percent: (6, 13, L, L)."""
     weights = _read(sentence).weights
     return (100 * torch.cat([weights.mean(dim=1, keepdim=True), weights], dim=1)).round().long()
-
-
-def _map(head: str | int) -> int:
-    return 0 if head == MEAN else 1 + head
 
 
 def code(sentence: str, length: object) -> str:

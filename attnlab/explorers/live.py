@@ -100,7 +100,8 @@ def live(
     if not controls:
         raise ValueError("live needs at least one control, e.g. d_k=[1, 4, 16].")
     stops = {name: _stops_of(name, given) for name, given in controls.items()}
-    own = {name: one if isinstance(one, bool) else stops[name][0] for name, one in controls.items()}
+    switches = {name: given for name, given in controls.items() if isinstance(given, bool)}
+    own = {name: values[0] for name, values in stops.items()} | switches
     places = {}
     for name, value in {**own, **(start or {})}.items():
         if name not in stops:
@@ -295,7 +296,7 @@ class Knob:
 
 
 def _texts(stops: Sequence[object]) -> list[str]:
-    return [{True: "on", False: "off"}[one] if isinstance(one, bool) else str(one) for one in stops]
+    return [("off", "on")[stop] if isinstance(stop, bool) else str(stop) for stop in stops]
 
 
 def _listed(stops: Sequence[object], current: object) -> str:
@@ -384,7 +385,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 def _labels(figure: Figure) -> tuple:
     """Return all texts that decide how much room the axes of a figure leave for them."""
     legends = [*figure.legends, *(ax.get_legend() for ax in figure.axes)]
-    texts = [text.get_text() for one in filter(None, legends) for text in one.get_texts()]
+    texts = [text.get_text() for legend in filter(None, legends) for text in legend.get_texts()]
     for ax in figure.axes:
         ticks = (*ax.get_xticklabels(), *ax.get_yticklabels())
         texts += [ax.get_title(loc) for loc in ("left", "center", "right")]

@@ -47,14 +47,14 @@ def _point(name: str, value: object, _explorer: Explorer) -> tuple[float, float]
     if isinstance(value, Tensor):
         value = value.tolist()
     check_items(name, value, "be two numbers (right, up)", count=2)
-    for one in value:
-        if isinstance(one, bool) or not isinstance(one, Real):
-            raise TypeError(f"{name} must hold numbers, got {short(one)}.")
-        if not -LIMIT <= one <= LIMIT:  # NaN as well
+    for entry in value:
+        if isinstance(entry, bool) or not isinstance(entry, Real):
+            raise TypeError(f"{name} must hold numbers, got {short(entry)}.")
+        if not -LIMIT <= entry <= LIMIT:  # NaN as well
             raise ValueError(
-                f"{name} must hold numbers from {-LIMIT:g} to {LIMIT:g}, got {short(one)}."
+                f"{name} must hold numbers from {-LIMIT:g} to {LIMIT:g}, got {short(entry)}."
             )
-    right, up = (round(float(one), 4) + 0.0 for one in value)  # + 0.0 leaves no -0.0
+    right, up = (round(float(entry), 4) + 0.0 for entry in value)  # + 0.0 leaves no -0.0
     return right, up
 
 

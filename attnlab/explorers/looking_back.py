@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab import palette
-from attnlab.display.table import data_path
+from attnlab.display.table import load_rows
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Picked, Slider
 from attnlab.explorers.frame.panels import Axis, Curves, Line
@@ -56,7 +55,7 @@ def _stored() -> tuple[Tensor, Tensor]:
 @cache
 def follow(step: int, position: int) -> LookingBackResult:
     """Return both looks from one position, at one step of the training."""
-    weights, chances = (one[STOPS.index(step)] for one in _stored())
+    weights, chances = (stored[STOPS.index(step)] for stored in _stored())
     second = weights[1, position]
     target = int(second.argmax())
     first = weights[0, target]
@@ -68,16 +67,13 @@ def follow(step: int, position: int) -> LookingBackResult:
 @cache
 def scores() -> dict[str, list[float]]:
     """Return the scores of the six models with two layers at each stop, on average."""
-    found: dict[str, dict[int, list[float]]] = {name: {} for name in NAMES}
-    with data_path("looking_back.csv").open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["num_layers"] == "2":
-                for name, steps in found.items():
-                    steps.setdefault(int(row["step"]), []).append(float(row[name]))
-    return {
-        name: [torch.tensor(steps[stop]).mean().item() for stop in STOPS]
-        for name, steps in found.items()
-    }
+    rows = [row for row in load_rows("looking_back.csv") if row["num_layers"] == "2"]
+
+    def mean(name: str, stop: int) -> float:
+        values = [float(row[name]) for row in rows if int(row["step"]) == stop]
+        return torch.tensor(values).mean().item()
+
+    return {name: [mean(name, stop) for stop in STOPS] for name in NAMES}
 
 
 class LookingBackExplorer(Explorer):
@@ -143,9 +139,9 @@ class LookingBackExplorer(Explorer):
             "code": code(position, result.target),
             "scores": {
                 "looks": {
-                    "second": [round(one, 3) for one in result.second.tolist()],
+                    "second": [round(weight, 3) for weight in result.second.tolist()],
                     "target": result.target,
-                    "first": [round(one, 3) for one in result.first.tolist()],
+                    "first": [round(weight, 3) for weight in result.first.tolist()],
                     "source": result.source,
                 }
             },

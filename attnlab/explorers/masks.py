@@ -17,14 +17,7 @@ from attnlab.explorers.frame import learner
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.bundle import sendable
 from attnlab.explorers.frame.controls import Button, Choice, Slider, State, check_items
-from attnlab.explorers.frame.words import (
-    HALF,
-    TABLE,
-    TOKENS,
-    decimals,
-    listed,
-    texts_beside,
-)
+from attnlab.explorers.frame.words import HALF, TABLE, TOKENS, decimals, listed, texts_beside
 from attnlab.masks import causal_mask
 from attnlab.measures import influence_map
 from attnlab.palette import INK, ORANGE
@@ -135,19 +128,15 @@ class MaskExplorer(Explorer):
         return torch.cat([torch.zeros_like(X[: self.padding]), X[: COUNT - self.padding]])
 
     @property
-    def scores(self) -> Tensor:
-        """The scores before the mask, (6, 6)."""
-        return scores_of(self.vectors)
-
-    @property
     def result(self) -> MaskResult:
         """Weights and influence by torch, whatever the learner's function says."""
         mask = self._make_mask()
-        influence = influence_map(
-            lambda x: blocked_weights(scores_of(x), mask, self.fill) @ x, self.vectors
-        )
-        weights = blocked_weights(self.scores, mask, self.fill)
-        return MaskResult(weights, influence, mask, _empty(mask))
+
+        def weights_of(x: Tensor) -> Tensor:
+            return blocked_weights(scores_of(x), mask, self.fill)
+
+        influence = influence_map(lambda x: weights_of(x) @ x, self.vectors)
+        return MaskResult(weights_of(self.vectors), influence, mask, _empty(mask))
 
     def _make_mask(self) -> Tensor:
         """Return the mask of the state in force."""
@@ -182,8 +171,8 @@ class MaskExplorer(Explorer):
         names = {"mask", "padding", "toggled", "fill"}
         if self._function is not None:  # it decides what a blocked cell gets
             described["question"] = None
-            controls = described["controls"]
-            described["controls"] = [one for one in controls if one.get("name") != "fill"]
+            kept = [control for control in described["controls"] if control.get("name") != "fill"]
+            described["controls"] = kept
         for control in described["controls"]:
             if control["kind"] == "button":  # back to the state of the call
                 control["sets"] = sendable({name: getattr(self, name) for name in sorted(names)})

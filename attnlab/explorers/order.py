@@ -37,7 +37,7 @@ class OrderResult(NamedTuple):
 def _order(name: str, value: object, _explorer: OrderExplorer) -> tuple[int, ...]:
     """Check an order of the words."""
     check_items(name, value, "be a list of places")
-    order = [as_integer(one) for one in value]
+    order = [as_integer(place) for place in value]
     if None in order or sorted(order) != list(range(COUNT)):
         raise ValueError(
             f"{name} must hold each of 0 to {COUNT - 1} once, as integers, got {short(value)}."

@@ -48,9 +48,9 @@ def join(cut: int, factor: str) -> PiecesResult:
     factors = falls.exp()
     terms = (scores - tops.repeat_interleave(sizes)).exp()
     kept = [
-        torch.stack([one.sum() for one in x.tensor_split([cut])]) for x in (terms, terms * values)
+        torch.stack([part.sum() for part in x.tensor_split([cut])]) for x in (terms, terms * values)
     ]
-    total, output = (factors @ one for one in kept)
+    total, output = (factors @ parts for parts in kept)
     shrunk = terms * factors.repeat_interleave(sizes)
     joined = scores.max(), total, output / total
     return PiecesResult(tops, *kept, factors, *joined, torch.stack([terms, shrunk, shrunk / total]))

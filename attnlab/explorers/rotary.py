@@ -76,7 +76,7 @@ class RotaryExplorer(Explorer):
             "raw score at each offset",
             over="offset",
             stops=OFFSETS,
-            labels=[str(one).replace("-", "−") if one % 8 == 0 else "" for one in OFFSETS],
+            labels=[str(offset).replace("-", "−") if offset % 8 == 0 else "" for offset in OFFSETS],
             lines=[Line("raw score", [0.0] * len(OFFSETS), "scaled", "solid", "circle")],
             y=Axis(-4, 4, {-4: "−4", -2: "−2", 0: "0", 2: "2", 4: "4"}),
             xlabel="offset: query − key",
@@ -88,7 +88,7 @@ class RotaryExplorer(Explorer):
     def result(self) -> RotaryResult:
         """Turned pairs, their score, and the score at every offset, by torch."""
         query, key = at_places(QUERY, self.base)[self.query], at_places(KEY, self.base)[self.key]
-        pairs = (one.view(PAIRS, 2) for one in (query, key))
+        pairs = (vector.view(PAIRS, 2) for vector in (query, key))
         return RotaryResult(*pairs, (query @ key).item(), curve(self.base))
 
     def make_data(self) -> dict[str, object]:

@@ -245,7 +245,7 @@ def code_lines(query: str, mask: str) -> list[str]:
 
 def sentences(query: str, mask: str, result: RowResult) -> list[str]:
     """Return what each step does, in one sentence; bold words stand between two stars."""
-    blocked = _quoted([token for token, may in zip(TOKENS, result.mask, strict=True) if not may])
+    blocked = [f"“{token}”" for token, may in zip(TOKENS, result.mask, strict=True) if not may]
     masked = "There is no mask, so the query may attend to every key, and nothing changes."
     if mask == "causal" and not blocked:
         masked = f"The causal mask blocks **nothing** here, because no key comes after “{query}”."
@@ -284,10 +284,6 @@ def _plus(values: Tensor) -> str:
     return " + ".join(texts(values))
 
 
-def _quoted(words: Sequence[str]) -> list[str]:
-    return [f"“{word}”" for word in words]
-
-
 def _products(left: Tensor, right: Tensor, decimals: int = 3) -> str:
     pairs = zip(left.tolist(), right.tolist(), strict=True)
-    return " + ".join(f"{one:.{decimals}f}·{other:.1f}" for one, other in pairs)
+    return " + ".join(f"{a:.{decimals}f}·{b:.1f}" for a, b in pairs)

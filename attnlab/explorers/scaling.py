@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from matplotlib.axes import Axes
 from torch import Generator, Tensor
 
 from attnlab import palette
-from attnlab.display.table import data_path
+from attnlab.display.table import load_rows
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
 from attnlab.explorers.frame.panels import Axis, Curves, Line, Panel
@@ -53,13 +52,11 @@ def number_of(divisor: str, d_k: int) -> float:
 @cache
 def race() -> dict[tuple[int, int, str], tuple[float, ...]]:
     """Return the accuracies at all rates, by entries, d_k and divisor."""
-    with data_path(RACE).open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["optimizer"] == "SGD"]
-    found: dict[tuple[int, int, str], dict[float, float]] = {}
-    for row in rows:
+    accuracies: dict[tuple[int, int, str], dict[float, float]] = {}
+    for row in (row for row in load_rows(RACE) if row["optimizer"] == "SGD"):
         kind = int(row["entries"]), int(row["d_k"]), row["divisor"]
-        found.setdefault(kind, {})[float(row["learning_rate"])] = float(row["accuracy"])
-    return {kind: tuple(rates[rate] for rate in RATES) for kind, rates in found.items()}
+        accuracies.setdefault(kind, {})[float(row["learning_rate"])] = float(row["accuracy"])
+    return {kind: tuple(rates[rate] for rate in RATES) for kind, rates in accuracies.items()}
 
 
 @cache
@@ -173,13 +170,13 @@ class ScalingExplorer(Explorer):
         result = measure(d_k, rate, entries)
         by_rate = [race()[entries, d_k, divisor] for divisor in NAMES]
         place = [*RATES].index(rate)
-        by_size = [[race()[entries, one, divisor][place] for one in STOPS] for divisor in NAMES]
+        by_size = [[race()[entries, size, divisor][place] for size in STOPS] for divisor in NAMES]
         return {
             "say": sentence(d_k, rate, entries),
             "bad": not any(map(_has_learned, result.accuracy)),
             "code": code(d_k),
             "crowds": {
-                "lengths": [[float(f"{x:.3g}") for x in one] for one in result.lengths.tolist()],
+                "lengths": [[float(f"{x:.3g}") for x in row] for row in result.lengths.tolist()],
                 "told": [told(lengths) for lengths in result.lengths],
             },
             "rates": {"title": f"right answers at d_k = {d_k:,}", "values": by_rate},
@@ -209,10 +206,10 @@ def code(d_k: int) -> str:
 def sentence(d_k: int, rate: float, entries: int) -> str:
     """Return what each divisor reaches here, which need another rate, and what each can reach."""
     result, names = measure(d_k, rate, entries), BY.values()
-    here = [f"{name} {_share(one)}" for name, one in zip(names, result.accuracy, strict=True)]
+    here = [f"{name} {share:.2f}" for name, share in zip(names, result.accuracy, strict=True)]
     best = [
-        f"{name} {_share(most)} (at {RATES[one]})"
-        for name, most, one in zip(names, result.best, result.best_rates, strict=True)
+        f"{name} {share:.2f} (at {RATES[best_rate]})"
+        for name, share, best_rate in zip(names, result.best, result.best_rates, strict=True)
     ]
     return (
         f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
@@ -239,10 +236,6 @@ def verdict(result: ScalingResult) -> str:
 def _has_learned(share: float) -> bool:
     """Return whether a share of right answers reaches the mark, as it is written."""
     return round(share, 2) >= LEARNED
-
-
-def _share(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _short(value: float) -> str:

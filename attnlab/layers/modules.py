@@ -362,8 +362,10 @@ class MultiHeadAttention(_AttentionLayer):
 
 def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
     check_tensor(name, tokens)
-    one = tokens.ndim == 2
-    fix = f"for one sequence use {name}[None]." if one else "put every sequence into dimension 0."
+    is_single = tokens.ndim == 2
+    fix = "put every sequence into dimension 0."
+    if is_single:
+        fix = f"for one sequence use {name}[None]."
     check_exact_ndim(name, tokens, "(N, L, embed_dim)", ndim=3, fix=fix)
     if tokens.shape[-1] != embed_dim:
         raise ValueError(

@@ -86,7 +86,7 @@ def load_list_reader() -> ListReader:
     Linear(in_features=64, out_features=64, bias=True)
     """
     stored = load_tensors("list_reader.safetensors")
-    return load_model(ListReader, {name: one.float() for name, one in stored.items()})
+    return load_model(ListReader, {name: weight.float() for name, weight in stored.items()})
 
 
 def make_lists(count: int, length: int, *, generator: torch.Generator | None = None) -> Lists:
@@ -130,7 +130,7 @@ def make_lists(count: int, length: int, *, generator: torch.Generator | None = N
     places = torch.arange(1, length + 1)[:, None]
     last = (name * entry * places).cummax(dim=1).values  # (N, L, animals), from 1; 0: none yet
     so_far = (name * entry).cumsum(dim=1)  # (N, L, animals)
-    last, entries = (one.gather(-1, animal[..., None])[..., 0] for one in (last, so_far))
+    last, entries = (scores.gather(-1, animal[..., None])[..., 0] for scores in (last, so_far))
     answers = number.gather(1, (last - 1).clamp(min=0))
     answers = answers.masked_fill(~asks | (entries == 0), NO_ANSWER)
     return Lists(tokens.float(), answers, entries, places[:, 0] - last)

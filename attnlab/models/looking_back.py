@@ -184,7 +184,7 @@ def load_looking_back() -> LookingBack:
     'B'
     """
     stored = load_tensors("looking_back.safetensors").items()  # with the runs of its explorer
-    own = {name: one.float() for name, one in stored if not name.startswith("watched.")}
+    own = {name: weight.float() for name, weight in stored if not name.startswith("watched.")}
     return load_model(LookingBack, own)
 
 
@@ -339,7 +339,7 @@ def to_tokens(text: str) -> Tensor:
     check_text("text", text)
     if set(text) - set(SYMBOLS):
         raise ValueError(f"text must have the letters A to Z and bars only, got {short(text)}.")
-    return torch.tensor([SYMBOLS.index(one) for one in text])
+    return torch.tensor([SYMBOLS.index(symbol) for symbol in text])
 
 
 def to_text(tokens: Tensor) -> str:
@@ -368,7 +368,7 @@ def to_text(tokens: Tensor) -> str:
         "tokens", tokens, "(L,)", ndim=1, fix="for one of several texts use tokens[0]."
     )
     _check_places(tokens)
-    return "".join(SYMBOLS[one] for one in tokens.tolist())
+    return "".join(SYMBOLS[token] for token in tokens.tolist())
 
 
 def _check_tokens(tokens: Tensor) -> None:

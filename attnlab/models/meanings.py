@@ -67,13 +67,13 @@ def vectors_of(
     if not sentences:
         raise ValueError("sentences must hold at least one text, got none.")
     tokens = [_tokens_with(encoder, word, sentence) for sentence in sentences]
-    found: dict[int, Tensor] = {}
+    vector_of: dict[int, Tensor] = {}
     for length in sorted({*map(len, tokens)}):
-        numbers = [number for number, one in enumerate(tokens) if len(one) == length]
+        numbers = [number for number, pieces in enumerate(tokens) if len(pieces) == length]
         x = torch.cat([encoder.embed(tokens[number]) for number in numbers])  # (n, L, 384)
         vectors, _ = encoder.encode(x, edit=edit)
-        found |= {n: vectors[:, row, tokens[n].index(word)] for row, n in enumerate(numbers)}
-    return torch.stack([found[number] for number in range(len(tokens))])
+        vector_of |= {n: vectors[:, row, tokens[n].index(word)] for row, n in enumerate(numbers)}
+    return torch.stack([vector_of[number] for number in range(len(tokens))])
 
 
 def _tokens_with(encoder: PretrainedEncoder, word: str, sentence: str) -> list[str]:

@@ -352,7 +352,7 @@ class PretrainedLayer(PretrainedEmbedding):
         rows = self._numbers("askers", askers, len(self.vocabulary))
         asking = self._embedded(rows, [place] * len(rows))  # (A, 384)
         query = split_heads(self.attention.q_proj(asking), NUM_HEADS)  # (12, A, 32)
-        key, own = (split_heads(self.attention.k_proj(one), NUM_HEADS) for one in (x, asking))
+        key, own = (split_heads(self.attention.k_proj(x), NUM_HEADS) for x in (x, asking))
         scores = attention_scores(query, key)  # (12, A, L)
         # each asker meets its own key there, not that of the token it replaces
         scores[..., place] = (query * own).sum(dim=-1) / query.shape[-1] ** 0.5
@@ -589,8 +589,8 @@ def load_layer() -> PretrainedLayer:
     first = "layers.0."
     stored = load_tensors("minilm_layers.safetensors").items()
     attention = {
-        name.removeprefix(first): one
-        for name, one in stored
+        name.removeprefix(first): weight
+        for name, weight in stored
         if name.startswith(f"{first}attention.")
     }
     return _loaded(PretrainedLayer, attention)
@@ -659,4 +659,4 @@ def _positions(positions: Sequence[int] | None, length: int) -> list[int]:
             f"positions must be one for each of {length} tokens, got {len(positions)}."
         )
     last = MAX_TOKENS - 1
-    return [check_size("positions", one, at_least=0, at_most=last) for one in positions]
+    return [check_size("positions", position, at_least=0, at_most=last) for position in positions]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention import trace_attention
-from attnlab.checks import check_choice, check_list, check_size, check_text, short
+from attnlab.checks import check_list, check_size, check_text, short
 from attnlab.models.store import load_model, load_tensors
 
 DIM, LONGEST = 32, 9  # features of a word; English words of a sentence
@@ -50,7 +50,7 @@ FRENCH = (
     *(form for forms in (*BEFORE.values(), *AFTER.values()) for form in forms),
     *VERBS.values(),
 )
-STORED = ("first", "second", "third", "untrained")
+TRANSLATORS = 8  # stored ones
 
 
 class Sentence(NamedTuple):
@@ -184,8 +184,8 @@ class Translator(nn.Module):
         if french is not None:
             before = _numbers([START, *_french_words(french)], FRENCH)
             scores, weights = self._steps(source, before, attn_mask)
-            found = scores[0, :, 1:].argmax(dim=-1) + 1  # START is never written
-            return Translation(words, [FRENCH[place] for place in found], weights[0])
+            places = scores[0, :, 1:].argmax(dim=-1) + 1  # START is never written
+            return Translation(words, [FRENCH[place] for place in places], weights[0])
         written = [START]
         while len(written) <= steps and written[-1] != END:
             before = _numbers(written, FRENCH)
@@ -194,14 +194,16 @@ class Translator(nn.Module):
         return Translation(words, written[1:], weights[0])
 
 
-def load_translator(name: str = "first") -> Translator:
+def load_translator(seed: int = 0, *, trained: bool = True) -> Translator:
     """Return a translator of ``data/toy_translator.safetensors``.
 
     Parameters
     ----------
-    name : str
-        "first", "second" or "third", which were trained in the same way and started from other
-        random numbers, or "untrained", which is the first one before its training.
+    seed : int
+        0 to 7: which of the eight translators. All were trained on the same sentences in the same
+        order, and differ in the random numbers with which they started.
+    trained : bool
+        False for the translator as it started; only that of seed 0 is stored.
 
     Returns
     -------
@@ -211,7 +213,7 @@ def load_translator(name: str = "first") -> Translator:
     Raises
     ------
     TypeError, ValueError
-        If there is no translator of that name.
+        If there is no such translator.
 
     See Also
     --------
@@ -222,10 +224,10 @@ def load_translator(name: str = "first") -> Translator:
     >>> load_translator().translate("the black cat sees a house").french
     ['le', 'chat', 'noir', 'voit', 'une', 'maison', '.']
     """
-    check_choice("name", name, STORED)
-    start = f"{name}."
+    seed = check_size("seed", seed, at_least=0, at_most=TRANSLATORS - 1 if trained else 0)
+    start = f"{seed}." if trained else "untrained."
     stored = load_tensors("toy_translator.safetensors").items()
-    own = {key.removeprefix(start): one.float() for key, one in stored if key.startswith(start)}
+    own = {key.removeprefix(start): x.float() for key, x in stored if key.startswith(start)}
     return load_model(Translator, own)
 
 
@@ -291,7 +293,7 @@ def kinds_of_words(sentences: Sequence[Sentence]) -> list[str]:
     """
     check_list("sentences", sentences, "a list of Sentence")
     kinds = {"la": "la, une", "une": "la, une", "le": "le, un", "un": "le, un"}
-    return [kinds.get(word, "others") for one in sentences for word in one.french.split()]
+    return [kinds.get(word, "others") for pair in sentences for word in pair.french.split()]
 
 
 def _sentence(chance: random.Random) -> Sentence:

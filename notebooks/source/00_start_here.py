@@ -13,16 +13,14 @@
 # and gives each word a new vector that depends on them.
 # You will follow one word of a six-word sentence through this step,
 # which takes three lines of code.
-# Then you will put *bat* into the two sentences above and compare the two vectors that come out.
+# Then you will put *bat* into the two sentences above.
 #
 # **You need:** Python, matrix products, and a little PyTorch.
 #
 # **You will be able to:** compute attention, read a heatmap of its weights,
-# and say what it does to the vector of a word.
-# The [table of all lessons](#The-lessons) is at the end of the page.
+# and say what attention does to the vector of a word.
 #
-# **Time:** 50 minutes in class, or 70 on your own with the exercises.
-# “Further” takes another five.
+# **Time:** 46 minutes in class, or 70 on your own with the exercises.
 # Links lead to the [glossary](glossary.ipynb), which explains the terms.
 
 # %% how-to-run [markdown]
@@ -55,7 +53,7 @@ lesson_setup()
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
-# %% [markdown] above="The `animal` of `cat`" below="The only column in"
+# %% [markdown] above="The `animal` of `cat`"
 # The `animal` of `cat` is large, and its `place` is 0.
 # Nothing in the word itself says where the cat is.
 # For that, you need the other words of the sentence.
@@ -66,34 +64,21 @@ Table(tokens, features, x)
 # It does so by comparing vectors:
 # it multiplies two rows feature by feature and adds up the products.
 # The result is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`.
-# Here it is for `on` and `mat`.
-# The only column in which both `on` and `mat` are above 0 is `place`.
-
-# %% one-dot-product
-on, mat = x[3], x[5]
-(on * mat).sum(), on @ mat
-
-# %% [markdown]
+# The only column in which both `on` and `mat` are above 0 is `place`,
+# so their dot product is 1.0 × 1.3, or 1.30.
+#
 # If two words have large numbers in the same columns, their dot product is large,
 # and we say that the words match well.
-# The matrix product `x @ x.T` compares all pairs of words at once:
-# the number in its row $i$ and column $j$ is the dot product of row $i$ of `x` with row $j$ of `x`.
+# The matrix product `x @ x.T` compares all pairs of words at once.
 # A dot product divided by the square root of the number of features, here $\sqrt{5}$,
 # is called the [score](glossary.ipynb#score) of the pair.
 # (Lesson 2 explains the division.)
-#
-# Before you see the scores, predict one thing about them.
-# The output that answers the question stays folded until you have chosen an answer.
-
-# %%
-predict("00/best-match-for-cat")
 
 # %% scores
-# %%answer 00/best-match-for-cat
 scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
-# %% after-the-scores [markdown] above="Apart from itself, `cat`" answers="00/best-match-for-cat"
+# %% after-the-scores [markdown] above="Apart from itself, `cat`"
 # Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want;
@@ -104,12 +89,15 @@ Table(tokens, tokens, scores)
 # %% from-scores-to-weights [markdown]
 # ## From scores to weights
 #
-# Scores can be any numbers, so they are not yet shares of anything.
-# The [softmax](glossary.ipynb#softmax) turns a row of scores into [weights](glossary.ipynb#weight)
-# in two steps.
+# Scores are not yet shares.
+# Dividing a row by its sum would do here, where no score is below 0.
+# But a score can be negative, and then a share could be negative too,
+# whereas $e^\text{score}$ is always positive.
+# So the [softmax](glossary.ipynb#softmax) turns a row of scores into
+# [weights](glossary.ipynb#weight) in two steps.
 # It raises $e$ to the power of each score,
 # and then it divides each result by the sum of all the results.
-# Here are both steps for the row of `cat`.
+# Here are both for the row of `cat`.
 
 # %% softmax-by-hand
 cat = tokens.index("cat")
@@ -120,7 +108,7 @@ Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown] above="The weights are positive"
 # The weights are positive and add up to 1, and a larger score gets a larger share.
-# PyTorch does the same for all rows in one call.
+# PyTorch does this for all rows at once.
 # With `dim=-1` it works along the last dimension, that is, within each row.
 
 # %% weights
@@ -132,10 +120,7 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # A dark cell means a large weight.
 # In the row of `cat`, the word keeps 0.36 of its attention for itself,
 # and it gives 0.25 to `sat` and 0.12 to `mat`.
-# Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1.
-#
-# Here no word gives more to another word than it keeps for itself.
-# In a trained model, a word may attend mostly to others.
+# Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1, and 1 is 0.09 of the sum, 11.1.
 #
 # ## The new vector
 #
@@ -143,6 +128,8 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # 0.36 times its own row, plus 0.25 times the row of `sat`, plus 0.12 times the row of `mat`,
 # and so on through all six words.
 # One matrix product, `weights @ x`, computes it for every word at once.
+#
+# The output that answers the next question stays folded until you have chosen an answer.
 
 # %%
 predict("00/place-of-cat")
@@ -150,44 +137,25 @@ predict("00/place-of-cat")
 # %% new-vector
 # %%answer 00/place-of-cat
 output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
-three = torch.stack([x[cat], output[cat], x.mean(dim=0)])
-Table(["before", "after", "plain average"], features, three)
+average = x.mean(dim=0, keepdim=True)
+Table([*tokens, "plain average"], features, torch.cat([output, average]))
 
 # %% after-new-vector [markdown] above="The `place` of `cat`" answers="00/place-of-cat"
-# The `place` of `cat` has risen from 0 to 0.37.
+# The `place` of `cat` was 0 and is now 0.37.
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
 #
-# The last row of the table is the plain average, in which all six words have the same weight.
-# It has even more `place`, 0.47, but a higher number is not better in itself:
-# a plain average gives every word the same mixture,
-# whereas the weights suit the mixture to the word.
+# But 0.37 is the least `place` of all six words, and a plain average would give `cat` 0.47.
+# So what do the weights add?
+# A plain average would give all six words the same row, the last one of the table.
+# With attention, `cat` keeps 0.80 of `animal` and `mat` keeps 0.76 of `object`,
+# where the plain average leaves 0.42 and 0.32.
+# Each keeps more of what it was, and takes more from the words that match it.
 
-# %% which-word-gave-what [markdown]
-# ## Which word gave what?
-#
-# A weighted average is a sum, so we can see where each of its numbers comes from.
-# The next table holds the parts of this sum: the row of each word in the first table,
-# multiplied by the weight that `cat` gives to that word.
-# Except for rounding, the six rows add up to the new vector of `cat`.
-
-# %% parts
-Table(tokens, features, weights[cat][:, None] * x)
-
-# %% what-happened [markdown] above="The `place` of 0.37"
-# The `place` of 0.37 comes from three words: 0.15 from `mat`, 0.12 from `sat` and 0.10 from `on`.
-# In the plain average, `on` would give twice as much as `sat`.
-# Here `sat` gives more than `on`, because it matches `cat` better.
-#
-# The mixing has a price.
-# The number under `animal` has halved, from 1.60 to 0.80, because five other words were mixed in,
-# and only one of them, `sat`, has any `animal`.
-# A model makes it large again by adding the old vector to the new one;
-# [the section “Further”](#Further:-where-attention-sits-in-a-model) shows where.
-#
+# %% [markdown]
 # ## Three lines
 #
-# Those were all the steps of attention, and they fit into a three-line function.
+# All these steps fit into a three-line function.
 # The full name of what it computes is *scaled dot-product attention*,
 # and PyTorch has a function for it.
 
@@ -196,10 +164,11 @@ Table(tokens, features, weights[cat][:, None] * x)
 def attend(x):
     scores = x @ x.T / x.shape[-1] ** 0.5  # how well does each pair match?
     weights = scores.softmax(dim=-1)  # turn each row into shares
-    return weights @ x  # average the rows with these weights
+    return weights @ x, weights  # average the rows with these weights
 
 
-assert torch.allclose(attend(x), F.scaled_dot_product_attention(x, x, x), atol=1e-6)
+output, weights = attend(x)
+assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6)
 
 # %% three-parts [markdown] below="On this page one"
 # Why does PyTorch take `x` three times?
@@ -210,175 +179,148 @@ assert torch.allclose(attend(x), F.scaled_dot_product_attention(x, x, x), atol=1
 # On this page one vector plays all three parts: query, key and value.
 # A trained model makes three different vectors from the vector of each word,
 # one with each of three trained matrices.
-# Lesson 6 shows how.
 
-# %% steps jupyter={"source_hidden": true}
-from attnlab.display import diagram
-
-show_figure(diagram("attention_steps"), "0.2")
-
-# %% order [markdown]
-# ## Does the order of the words matter?
-#
-# You would not confuse *The cat sat on the mat* with *The mat sat on the cat*,
-# although both have the same six words.
-# Does attention notice the difference?
-
-# %%
-predict("00/swapped-words")
-
-# %% swapped
-# %%answer 00/swapped-words
-swapped = x[[0, 5, 2, 3, 4, 1]]  # The mat sat on the cat
-both = torch.stack([output[cat], attend(swapped)[5]])  # "cat" is the last word now
-Table(["cat before the swap", "cat after the swap"], features, both)
-
-# %% after-swapped [markdown] above="The new vector of" answers="00/swapped-words"
-# The new vector of `cat` has not changed.
-# Its weights come from dot products with the same six rows as before,
-# and the parts of a sum may come in any order.
-# Figure 0.1 already showed this: the rows of `The` and `the` are equal,
-# although one of these words begins the sentence and the other comes fifth.
-#
-# If you apply any *permutation* to the rows of `x`, that is, put them in another order,
-# the new vectors come out in that order too, and are otherwise the same.
-# A model has to be given the positions in some other way; lesson 11 shows how.
-
-# %% try-it-yourself [markdown] below="At scale 0 all"
+# %% try-it-yourself [markdown] below="Which vector does"
 # ## Try it yourself
 #
-# You have now seen the whole mechanism.
-# Two of its parts can be changed: which words a word may attend to,
-# and how far apart the scores are.
-# The picture below shows the weights of Figure 0.1 with a control for each.
-# The control `causal`, which is on at first, hides from each word all words that come after it.
-# Such a rule is called a [mask](glossary.ipynb#mask),
-# and models that write one word after another use this one; lesson 3 explains why.
+# The picture below shows the weights of Figure 0.1 and the new vector of `cat`.
 # The control `scale` is the number by which the dot products are multiplied.
 # Until now that was $1/\sqrt{5}$, which is 0.4472.
-# At scale 0 all scores are equal, and a large scale exaggerates their differences.
+# The control `causal` hides from each word all words that come after it.
+# Such a rule is called a [mask](glossary.ipynb#mask); lesson 3 is about masks.
 #
-# A line next to the picture says how many words `cat` spreads its attention over:
-# 6 if all six have the same weight, 1 if a single word has all of it.
-# (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
-#
-# With `causal` on, all the weight of the first row is in one cell.
-# Why?
-# And if you switch `causal` off,
-# can you find a `scale` that puts all the weight of the first row into one cell?
+# Which vector does `cat` get at scale 0, and which one does it come close to at a large scale?
+# And why does its `place` fall to 0 if you switch `causal` on?
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
 from attnlab.explorers import live
+from attnlab.palette import BLUE, MUTED, ORANGE
 
 
 def draw(fig, scale, causal):
     # may_attend[i, j] is True where word i may attend to word j
     may_attend = causal_mask(6) if causal else torch.ones(6, 6, dtype=torch.bool)
     drawn = attention_weights(x @ x.T * scale, attn_mask=may_attend)
-    plot_attention(drawn, ax=fig.subplots(), attn_mask=may_attend, **names)
+    left, right = fig.subplots(1, 2, width_ratios=(1.15, 1))
+    plot_attention(drawn, ax=left, attn_mask=may_attend, **names)
+    right.barh(features, drawn[cat] @ x, height=0.55, color=BLUE)
+    right.plot(x[cat], features, "o", color=ORANGE, label="row of “cat”")
+    right.plot(average[0], features, "D", color=MUTED, label="plain average")
+    right.set(xlim=(-0.05, 1.7), title="new vector of “cat”")
+    right.invert_yaxis()
+    right.legend(loc="lower right")
     used = effective_keys(drawn)[cat]
     return f"“cat” spreads its attention over about <b>{used:.1f}</b> words."
 
 
-controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": True}
-live(draw, start={"scale": 0.4472}, alt="Six-by-six heatmap of weights.", **controls)
+controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": [False, True]}
+alt = "Heatmap of weights, and bars for the new vector of “cat”."
+live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 
 # %% slider-answer [markdown]
 # <details><summary>An answer</summary>
 #
-# Under a causal mask the first word may attend only to itself, because no word comes before it.
-# Without the mask no scale can do it.
-# A large scale favours the best match, but the first row has two best matches:
-# `The` and `the` have the same vector, so they always share the weight equally.
-# Even at scale 8 each of them has only 0.45.
+# At scale 0 all scores are equal, so `cat` gets the plain average of all six rows.
+# A large scale exaggerates the differences between the scores,
+# and the new vector comes close to the old row of `cat`, which matches itself best.
+# With `causal` on, `cat` may attend only to `The` and to itself, and neither has any `place`.
+#
+# The line next to the picture says how many words `cat` spreads its attention over:
+# 6 if all six have the same weight, 1 if a single word has all of it.
+# (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
 # </details>
 
-# %% two-bats [markdown] below="The word alone does"
+# %% two-bats [markdown] below="Both sentences have seven"
 # ## Two bats
 #
 # The next table holds the words of both sentences about a bat.
-# Again we typed the numbers in by hand.
-# The column `sport` has taken the place of `object`.
 # The word alone does not say which bat is meant, so `bat` has 1 under both `animal` and `sport`.
 # We gave `cave` some `animal` because animals live in caves, and `hung` some because bats hang.
+#
+# Both sentences have seven words, and both end in `bat`.
 
 # %% bat-table
 vocabulary, columns, vectors = load_table("cave_and_ball.csv")
-Table(vocabulary, columns, vectors)
-
-# %% [markdown] below="Both sentences have seven"
-# The function `rows` looks up the row of each word of a sentence.
-# Both sentences have seven words, and both end in `bat`.
 
 
-# %% rows
 def rows(sentence):
     return vectors[[vocabulary.index(word) for word in sentence.split()]]
 
 
 in_the_cave = rows("deep in the cave hung a bat")
 with_the_ball = rows("she hit the ball with a bat")
-in_the_cave[-1], with_the_ball[-1]  # the same row of the table, twice
-
-# %%
-predict("00/two-bats")
+Table(vocabulary, columns, vectors)
 
 # %% two-vectors
-# %%answer 00/two-bats
+cave_output, cave_weights = attend(in_the_cave)
+ball_output, ball_weights = attend(with_the_ball)
 bats = {
     "“bat” in the table": in_the_cave[-1],
-    "“bat” in the cave": attend(in_the_cave)[-1],
-    "“bat” with the ball": attend(with_the_ball)[-1],
+    "“bat” in the cave": cave_output[-1],
+    "“bat” with the ball": ball_output[-1],
     "plain average, cave": in_the_cave.mean(dim=0),
     "plain average, ball": with_the_ball.mean(dim=0),
 }
 Table(list(bats), columns, torch.stack(list(bats.values())))
 
-# %% two-heatmaps jupyter={"source_hidden": true}
-# %%answer 00/two-bats
+# %% two-givers jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
 import pandas as pd
 
-texts = {
-    "In the cave: more animal than sport": "deep in the cave hung a bat",
-    "With the ball: more sport than animal": "she hit the ball with a bat",
-}
-_, axes = plt.subplots(
-    2, 2, figsize=(7.5, 4.2), layout="constrained", height_ratios=(1, 2.4), sharey="row"
-)
-for (top, bottom), (title, text) in zip(axes.T, texts.items(), strict=True):
-    seen = rows(text)
-    given = (seen[-1:] @ seen.T / 5**0.5).softmax(dim=-1)
-    plot_attention(given, ax=top, queries=["bat"], keys=text.split(), title=title)
-    before_and_after = {"in the table": seen[-1], "new vector": given[0] @ seen}
-    frame = pd.DataFrame(before_and_after, index=columns)
-    frame.plot.bar(ax=bottom, rot=30, color=["gray", "C0"], legend=bottom is axes[1, 0])
-show_figure(axes[0, 0], "0.3")
 
-# %% after-two-bats [markdown] above="In the cave both" answers="00/two-bats"
+def draw_givers(ax, sentence, weights, givers):
+    parts = weights[-1][:, None] * rows(sentence)  # what each word gives to “bat”
+    frame = pd.DataFrame(parts[:, :2].T, index=columns[:2], columns=sentence.split())
+    frame[givers].plot.bar(ax=ax, stacked=True, rot=0, edgecolor="white")
+    ax.axhline(1, color="gray", linestyle="--")  # “bat” in the table
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.92))
+
+
+_, (left, right) = plt.subplots(
+    1, 2, figsize=(7.5, 3.2), layout="constrained", sharey=True
+)
+draw_givers(left, "deep in the cave hung a bat", cave_weights, ["bat", "cave", "hung"])
+draw_givers(right, "she hit the ball with a bat", ball_weights, ["bat", "ball", "hit"])
+left.set(title="in the cave", ylim=(0, 1.1))
+right.set(title="with the ball")
+show_figure(left, "0.2")
+
+# %% after-two-bats [markdown] above="In the cave both"
 # In the cave both numbers of `bat` fall, and `sport` falls further; with the ball,
 # `animal` falls further.
-# In the cave 0.48 of `animal` and 0.27 of `sport` are left; with the ball, 0.25 and 0.69.
-# Figure 0.3 shows why.
-# In the first sentence `bat` gives 0.16 of its attention to `cave` and 0.14 to `hung`,
-# and both add to its `animal`.
-# In the second it gives 0.21 to `ball` and 0.14 to `hit`, which add to its `sport`.
-# The other words have nothing in common with `bat`, so they get less.
+# In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
+# its weight for itself.
+# `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
+# With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
 # Would a plain average do as well?
-# The two plain averages differ too, because the sentences have different words.
-# But a plain average is one vector for the whole sentence, so *bat*,
+# It chooses the same bat in both sentences: in the cave `animal` leads by 0.20,
+# and by 0.21 with attention; with the ball `sport` leads by 0.34, and by 0.45 with attention.
+# But it is one vector for the whole sentence, so *bat*,
 # *hung* and *the* would all be given the same new vector.
-# With attention each word makes an average of its own,
-# in which the words that match it count for more.
 #
-# How much attention improves on a plain average depends on the sentence.
-# In the cave, the lead of `animal` over `sport` is about 0.2 either way,
-# because `cave` and `hung` get about a seventh of the weight each, as in a plain average.
-# With the ball, the lead of `sport` grows by about 0.1.
+# Can attention tell two bats apart that stand in one sentence?
 
-# %% the-answer [markdown] answers="00/two-bats"
+# %%
+predict("00/two-bats-in-one-sentence")
+
+# %% both-bats
+# %%answer 00/two-bats-in-one-sentence
+sentence = "a bat hung in the cave she hit the ball with a bat"
+outputs, _ = attend(rows(sentence))
+Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
+
+# %% after-both-bats [markdown] above="The two new vectors" answers="00/two-bats-in-one-sentence"
+# The two new vectors are the same.
+# Both bats have the same row in the table,
+# so their dot products with all thirteen rows are the same, and so are their weights.
+#
+# If you apply any *permutation* to the rows of `x`, that is, put them in another order,
+# the new vectors come out in that order too, and are otherwise the same.
+# A model has to be given the positions in some other way; lesson 11 shows how.
+
+# %% the-answer [markdown] answers="00/two-bats-in-one-sentence"
 # So how can *bat* mean one thing here and another thing there?
 # The table gives it the same vector in both sentences.
 # Then attention mixes some of *cave* and *hung* into this vector in the first sentence,
@@ -386,8 +328,7 @@ show_figure(axes[0, 0], "0.3")
 # In the cave, the new vector describes an animal more than it describes a piece of sports
 # equipment; with the ball it is the other way round.
 #
-# Here we chose the numbers.
-# A trained model learns what to compare and what to hand over (lesson 6).
+# Here we chose the numbers; a trained model learns them (lesson 6).
 # Whether its attention finds the correct meaning is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]
@@ -396,10 +337,14 @@ show_figure(axes[0, 0], "0.3")
 # A [Transformer](glossary.ipynb#Transformer), the kind of model behind today's chatbots,
 # is a stack of blocks like the one below.
 # Attention is the only step of a block in which words see each other.
+# Figure 0.3 draws the three lines of this page, which are inside that step.
 
-# %% block jupyter={"source_hidden": true}
+# %% steps jupyter={"source_hidden": true}
 from attnlab.display import diagram
 
+show_figure(diagram("attention_steps"), "0.3")
+
+# %% block jupyter={"source_hidden": true}
 show_figure(diagram("transformer_block"), "0.4")
 
 # %% two-boxes [markdown]
@@ -431,7 +376,7 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # - In a heatmap of weights, each row belongs to one query and sums to 1.
 # - Attention can give the same word different vectors in different sentences.
 #   Without a mask and without any information about positions,
-#   the order of the words makes no difference.
+#   the order of the words makes no difference, and equal words get equal vectors.
 
 # %% [markdown]
 # ## Exercises
@@ -449,9 +394,9 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 
 # %% tags=["exercise"]
 def new_vector(query, x, hidden):
-    """Return the new vector of one word, shape (E,), without the word at index hidden.
+    """Return the new vector of one word, shape (5,), without the word at index hidden.
 
-    query: its row, shape (E,); x: the rows of all words of the sentence, shape (L, E).
+    query: its row, shape (5,); x: the rows of the sentence, shape (7, 5) for the cave.
     """
 
 
@@ -464,7 +409,7 @@ check_new_vector(new_vector)
 # Go back to the table with the rows `score`, `e^score` and `weight`.
 # In which of these rows can you put a 0 for the hidden word,
 # so that it gets no weight and the weights still add up to 1?
-# A 0 in either of the other two rows does not do both.
+# In each of the other two rows, a 0 breaks one of these two conditions.
 # </details>
 
 
@@ -472,7 +417,8 @@ check_new_vector(new_vector)
 def new_vector_solution(query, x, hidden):
     powers = (x @ query / query.shape[-1] ** 0.5).exp()  # one for each word
     powers[hidden] = 0  # no share for the hidden word
-    return powers / powers.sum() @ x
+    weights = powers / powers.sum()
+    return weights @ x
 
 
 check_new_vector(new_vector_solution)
@@ -506,7 +452,8 @@ Table(labels, columns, torch.stack(without))
 # It must contain `bat` and `ball` once each,
 # and yet the new vector of `bat` must have more `animal` than `sport`.
 # Any other word may appear more than once.
-# Write down a guess first, and then compute the new vectors with `attend(rows("..."))`.
+# Write down a guess first, and then compute the new vectors and the weights with
+# `attend(rows("..."))`.
 
 
 # %% tags=["exercise"]
@@ -531,19 +478,6 @@ def third_sentence_solution():
 
 
 check_third_sentence(third_sentence_solution)
-
-# %% in-torch [markdown] below="Under a causal mask"
-# ## In torch
-#
-# The attention on this page can be written in one line, `F.scaled_dot_product_attention(x, x, x)`,
-# where `F` is `torch.nn.functional`.
-# It returns the output but not the weights.
-# With `is_causal=True` it uses the causal mask.
-# Under a causal mask, `cat` may attend only to `The` and to itself, so no `place` reaches `cat`.
-
-# %% torch-line
-masked = F.scaled_dot_product_attention(x, x, x, is_causal=True)
-Table(["cat under a causal mask"], features, masked[cat][None])
 
 # %% sources [markdown]
 # ## Sources
@@ -574,26 +508,6 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 # apart.
 # Why does attention compare vectors,
 # and why does it share its weight out instead of picking the best match?
-#
-# ### The lessons
-#
-# | | lesson | the question it answers | minutes in class / alone |
-# |---|---|---|---|
-# | 0 | Start here | How can the same word mean one thing here and another thing there? | 50 / 70 |
-# | 1 | [Attention is a soft lookup](01_attention_is_a_soft_look_up.ipynb) | What if a dictionary could answer “almost”? | 50 / 90 |
-# | 2 | [Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb) | Why divide, and why by that number? | 49 / 80 |
-# | 3 | [Masks](03_masks_who_may_look_at_whom.ipynb) | How can a model be trained on every next word at once without being shown the answers? | 49 / 80 |
-# | 4 | [Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb) | What does a dark cell prove? | 50 / 90 |
-# | 5 | [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb) | Does attention find the meaning? | 50 / 85 |
-# | 6 | [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb) | Why use three matrices instead of comparing the tokens themselves? | 50 / 90 |
-# | 7 | [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb) | What can a line do that computes nothing? | 44 / 80 |
-# | 8 | [What attention costs](08_what_attention_costs_and_how_to_pay_less.ipynb) | Where does the memory go, and can we use less? | 50 / 90 |
-# | 9 | [The attention clinic](09_clinic.ipynb) | How do you find a bug with no correct version to compare against? | 50 / 95 |
-# | 10 | [One real attention layer](10_one_real_attention_layer.ipynb) | What does a trained layer really look at? | 50 / 90 |
-# | 11 | [Order](11_order.ipynb) | Who tells attention where words stand? | 50 / 85 |
-# | 12 | [Two layers that look back](12_two_layers_that_look_back.ipynb) | What can two layers do that one cannot? | 50 / 85 |
-# | 13 | [Word by word: the cache](13_word_by_word_the_cache.ipynb) | Why does one more word not cost a whole pass? | 50 / 85 |
-# | 14 | [Where a meaning appears](14_where_a_meaning_appears.ipynb) | Which layer knows which bank is meant, and does anything use it? | 50 / 85 |
 
 # %% how-it-works [markdown]
 # ### How to use the series
@@ -611,24 +525,6 @@ Table(["cat under a causal mask"], features, masked[cat][None])
 #   Most have an empty function for you to fill in, a check that says what went wrong, and a hint.
 # - **Numbers you can trust.**
 #   Every result in the text is either shown by a cell or checked by a test that is not on the page.
-
-# %% ways-to-use [markdown]
-# There are three ways to use the series.
-# Type the `make` commands into a terminal, in the project folder.
-#
-# - **Alone.**
-#   Do one lesson in an evening.
-#   You work on a copy in `my_notebooks/`.
-#   If you want to start again, `make fresh NB=01` puts your copy of lesson 1 aside and makes a new
-#   one.
-# - **In class.**
-#   Show a lesson on the projector, stop at each prediction and ask for a show of hands.
-#   `predict("00/place-of-cat", ask=False)` shows the explanation at once.
-#   The figures are in `figures/`, and `make student` writes copies to `student/` without the
-#   solutions or the teachers' notes.
-# - **Pictures only.**
-#   Run all cells and go from one picture with controls to the next.
-#   A sentence beside each of them says what it shows.
 
 # %% if-missing [markdown]
 # ### If a package is missing
@@ -649,18 +545,17 @@ missing = [name for name in needed.split() if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "nothing")
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class gets stuck</summary>
 #
-# **50 minutes.**
-# The table and the scores, with a show of hands: 10 minutes.
+# **46 minutes.**
+# The table and the scores: 8 minutes.
 # The weights, with the heatmap read aloud row by row: 7.
-# The new vector and where it comes from: 8.
+# The new vectors, with a show of hands: 9.
 # The three lines and the drawing: 4.
-# The swap: 5.
-# The two controls: 6.
-# The two bats and the answer: 10.
+# The two controls: 8.
+# The two bats, the second show of hands and the answer: 10.
 #
-# If you have only 40 minutes, leave the controls and their two questions for home.
+# If you have only 40 minutes, leave the controls and their questions for home.
 # The section “Further” and the exercises can be done at home too.
 #
 # **Where a class gets stuck.**

@@ -7,19 +7,18 @@
 # What if a dictionary could answer “almost”?
 #
 # Attention is such a dictionary.
-# It compares your question with all of its keys,
-# and instead of picking one value it returns a weighted average of all the values.
-# You will first build one in two dimensions, where you can drag the question around with the mouse.
-# Then you will let the dictionary learn what a kitten is, which a strict one cannot do.
+# It compares your question with all of its keys and returns a weighted average of all the values.
+# You will build one in two dimensions and let it learn what a kitten is,
+# which a strict one cannot do.
 # By the end it will have become the attention of lesson 0, line for line.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch,
 # including gradients with `backward`.
 #
-# **You will be able to:** compute attention by hand, explain why a soft answer lets a model learn,
-# say how much weight a score of zero gets, and choose the correct axis for the softmax.
+# **You will be able to:** say what a soft lookup returns and what its weights depend on,
+# explain why a soft answer lets a model learn, and read the formula of attention.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises.
+# **Time:** 46 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 15.
 # The terms are explained in the [glossary](glossary.ipynb).
 
@@ -32,7 +31,7 @@ import torch.nn.functional as F
 from attnlab import Table, load_table
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.plotting import plot_heads, plot_sweep
+from attnlab.plotting import plot_sweep
 
 lesson_setup()
 
@@ -47,7 +46,6 @@ number_of_legs["kitten"]  # this line is meant to fail
 # To make use of “close”, we need things that can be close to each other: vectors.
 # Let every [key](glossary.ipynb#key) be an arrow of length 1, with *cat* pointing right, *bird* up,
 # and *spider* left.
-# We chose these directions by hand; a model learns its own.
 # The question, called the [query](glossary.ipynb#query), is an arrow too,
 # and *kitten* points mostly towards *cat* and a little towards *bird*.
 
@@ -60,72 +58,95 @@ match = keys @ kitten
 match, legs[match.argmax()]
 
 # %% after-hard [markdown] above="The last line picks"
-# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key:
-# the key and the query are multiplied entry by entry, and the products are added up.
+# The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key.
 # For two arrows of length 1, the dot product is the cosine of the angle between them:
 # 1 for the same direction, 0 for a right angle and $-1$ for opposite directions.
 # The dot product of a query and a key is called their [raw score](glossary.ipynb#raw-score).
-# (Many books call it the score.)
 #
 # The last line picks the value of the key with the largest raw score and ignores the others.
 # This is a [hard lookup](glossary.ipynb#hard-lookup).
 # A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of the values instead.
-# The softmax computes the [weights](glossary.ipynb#weight):
-# it raises $e$ to the power of each raw score and divides each result by the sum of all the
-# results.
-
-# %%
-predict("01/between-two-keys")
-
-# %% between
-# %%answer 01/between-two-keys
-between = torch.tensor([0.7071, 0.7071])  # as near to cat as to bird
-powers = torch.exp(keys @ between)
-shares = powers / powers.sum()
-shares, shares @ legs
-
-# %% after-between [markdown] above="*Cat* and *bird* get" answers="01/between-two-keys"
-# The answer is 3.54 legs, more than 3.
-# *Cat* and *bird* get 0.446 of the weight each.
-# *Spider* points away from the query and still gets 0.108,
-# because $e$ to the power of any number is positive, and its eight legs pull the average up.
+# The softmax computes the [weights](glossary.ipynb#weight) from the raw scores, as in lesson 0.
 #
-# The lines that compute `powers` and `shares` are the two steps of the softmax,
-# which PyTorch performs in a single call.
-# Here is the whole soft lookup, with a knob added.
-# The function multiplies in the other order, `query @ keys.T`,
-# which gives the same three numbers and also works for many queries at once, one in each row.
+# Here is the soft lookup, with a knob added.
 
 
 # %% soft
-def soft_lookup(query, values=legs, temperature=1.0):
+def soft_lookup(query, keys, values, temperature=1.0):
+    # query @ keys.T also works for many queries at once, one in each row
     scores = query @ keys.T / temperature
-    return scores.softmax(dim=-1) @ values
+    weights = scores.softmax(dim=-1)
+    return weights @ values
 
 
-soft_lookup(kitten)
+soft_lookup(kitten, keys, legs)
 
-# %% after-soft [markdown] above="The kitten gets 3.64" answers="01/between-two-keys"
+# %% after-soft [markdown] above="The kitten gets 3.64"
 # The kitten gets 3.64 legs.
 # The knob is the [temperature](glossary.ipynb#temperature):
 # the raw scores are divided by it before the softmax, and the results are called the scores.
 # A low temperature makes the differences between the scores larger,
-# so the best-matching key gets a larger share of the weight; a high one makes them smaller,
-# so the weights become more even.
+# so the best-matching key gets a larger share; a high one makes them smaller.
+#
+# What does the weight of a key depend on?
+
+# %% ask-most
+predict("01/most-weight-for-cat")
+
+# %% circle jupyter={"source_hidden": true}
+# %%answer 01/most-weight-for-cat
+import matplotlib.pyplot as plt
+
+from attnlab.palette import BLUE, INK, ORANGE
+
+circle = torch.arange(360).deg2rad()
+around = torch.stack([circle.cos(), circle.sin()], dim=-1)
+of_cat = (around @ keys.T).softmax(dim=-1)[:, 0]  # the weight of “cat”, for 360 queries
+best = int(of_cat.argmax())
+
+
+def draw_keys(ax):
+    for animal, (right, up) in zip(animals, keys.tolist(), strict=True):
+        arrow = {"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.6}
+        ax.annotate("", xy=(right, up), xytext=(0, 0), arrowprops=arrow)
+        ax.text(1.45 * right, 1.3 * up, animal, color=BLUE, ha="center", va="center")
+
+
+_, ax = plt.subplots(figsize=(5.2, 3.6), layout="constrained")
+right, up = around.T
+drawn = ax.scatter(right, up, c=of_cat, s=60, cmap="Blues", vmin=0, vmax=0.75)
+draw_keys(ax)
+ax.plot([0, right[best]], [0, up[best]], color=ORANGE, linewidth=2.5)
+for place, color in ((0, INK), (best, ORANGE)):
+    ax.text(
+        1.12 * right[place],
+        1.12 * up[place] + 0.14 * (place == 0),
+        f"{of_cat[place]:.3f}",
+        color=color,
+        va="center",
+    )
+ax.set(xlim=(-1.8, 1.9), ylim=(-1.3, 1.5), aspect="equal", xticks=[], yticks=[])
+ax.axis("off")
+ax.figure.colorbar(drawn, label="weight of “cat”")
+show_figure(ax, "1.1")
+
+# %% after-circle [markdown] answers="01/most-weight-for-cat"
+# It is not the arrow of *cat*, which gives *cat* a weight of 0.665.
+# It is the arrow at $-24$ degrees, on the side away from *bird*, with 0.700.
+# As the query turns away from *cat*, the raw score of *cat* falls slowly at first,
+# but that of *bird* falls fast, and *bird* is the rival with the larger weight.
+# The weight of a key depends on how much better it matches than the other keys do.
 
 # %% drag-the-question [markdown] below="How do you bring"
 # ### Drag the question
-#
-# Each blue arrow is a key, and the number of legs is its value.
-# The orange arrow is the query.
-# Drag its tip to turn it or to make it longer, and change the temperature.
+# Drag the tip of the orange arrow, the query, and change the temperature.
 # How do you bring the output as close to 8 legs as possible?
 # Can you get beyond 8, or below 2?
 
 # %% drag
 from attnlab.explorers import SoftLookupExplorer
 
-SoftLookupExplorer(query=(-0.8, -1.0), temperature=0.5, ask=False)
+SoftLookupExplorer()
 
 # %% found [markdown]
 # <details><summary>An answer</summary>
@@ -144,49 +165,49 @@ SoftLookupExplorer(query=(-0.8, -1.0), temperature=0.5, ask=False)
 # Let us turn the query from *cat* through *bird* to *spider*.
 
 # %% turning
-angle = torch.arange(0.25, 180, 0.5)  # in degrees, for 360 queries
+angle = torch.arange(181.0)  # of the query
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
-soft, sharp = soft_lookup(turning), soft_lookup(turning, temperature=0.1)
-curves = {"hard": hard, "soft, temperature 1": soft, "soft, temperature 0.1": sharp}
-ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides")
-ax.set(
-    xticks=[0, 45, 90, 135, 180], xlabel="angle of the query (degrees)", ylabel="legs"
-)
-show_figure(ax, "1.1")
+hard[[45, 135]] = math.nan  # two keys are equally close
+curves = {
+    "hard": hard,
+    "soft, temperature 1": soft_lookup(turning, keys, legs),
+    "soft, temperature 0.1": soft_lookup(turning, keys, legs, temperature=0.1),
+}
+ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides", at=120)
+ax.set(xticks=[0, 45, 90, 120, 135, 180], xlabel="angle (degrees)", ylabel="legs")
+show_figure(ax, "1.2")
 
 # %% after-turning [markdown] above="The hard lookup is"
 # The hard lookup is flat, and then it jumps.
-# That is bad news for training.
 # A model learns by following a slope: it changes each of its numbers by a little,
 # in the direction that brings the answer closer to the correct one.
 # On a flat stretch there is no such direction, and at a jump there is no slope at all.
 #
 # Suppose, then, that nobody has typed in the arrow of *kitten*.
-# The model has to learn it.
-# It starts with an arbitrary arrow, say at 60 degrees, nearer to *bird* than to *cat*,
-# and all that it is told is the correct answer: four legs.
+#
+# It starts at 120 degrees, say, nearer to *bird* than to *spider*
+# (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
 # Which of the two lookups shows it how to change the arrow?
 
 # %% two-slopes
-start = torch.tensor([0.5, 0.866])  # 60 degrees from cat, 30 from bird
-moved = start - torch.tensor([0.0, 0.1])  # a little down
-two_queries = torch.stack([start, moved])
+start, turned = turning[120], turning[110]  # a turn of 10 degrees
+two_queries = torch.stack([start, turned])
 hard_answers = legs[(two_queries @ keys.T).argmax(dim=-1)]
-answers = torch.stack([hard_answers, soft_lookup(two_queries)])
-Table(["hard", "soft"], ["at the start", "moved a little"], answers)
+answers = torch.stack([hard_answers, soft_lookup(two_queries, keys, legs)])
+Table(["hard", "soft"], ["at the start", "after a small turn"], answers)
+
+# %% hard-slope tags=["raises-exception"]
+query = start.clone().requires_grad_()
+legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
 # %% after-two-slopes [markdown] above="The hard lookup answers"
-# The hard lookup answers 2, which is wrong, and the small move changes nothing.
+# The hard lookup answers 2, which is wrong, and the small turn changes nothing.
 # The function `argmax` returns a position in a list, and that position stays the same.
-# There is no slope to follow.
-# (A model can learn which key to choose in a hard lookup, but only with special methods.)
-# The soft lookup answers 3.50.
-# That is not correct either, but after the move it answers 3.57, which is closer to four.
-# (Figure 1.1 is flat near 60 degrees, so turning alone would hardly help,
-# but the move also made the query shorter.)
-# The soft lookup has a slope for each of the two numbers of the query,
-# and these slopes together are its [gradient](glossary.ipynb#gradient).
+# PyTorch has no slope to give, and says so.
+# The soft lookup answers 4.40.
+# That is not correct either, but after the turn it answers 4.11, which is closer to four.
+# Its slopes for the two numbers of the query together are its [gradient](glossary.ipynb#gradient).
 #
 # ## A dictionary that learns
 #
@@ -199,13 +220,13 @@ Table(["hard", "soft"], ["at the start", "moved a little"], answers)
 def learn(query, values, correct):
     query = query.detach().clone().requires_grad_()
     optimizer = torch.optim.SGD([query], lr=0.1)
-    path = []
+    path = [query.detach().clone()]
     for _ in range(1000):
-        path.append(query.detach().clone())
-        loss = (soft_lookup(query, values) - correct).square().sum()
+        loss = (soft_lookup(query, keys, values) - correct).square().sum()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        path.append(query.detach().clone())
     return torch.stack(path)
 
 
@@ -215,22 +236,13 @@ predict("01/who-has-most-weight")
 # %% learned
 # %%answer 01/who-has-most-weight
 path = learn(start, legs, correct=4.0)
-print(f"The answer after learning: {soft_lookup(path[-1]):.2f} legs")
-weights = (path[[0, -1]] @ keys.T).softmax(dim=-1)  # of the first and the last query
-Table(["before learning", "after learning"], animals, weights)
+print(f"The answer after learning: {soft_lookup(path[-1], keys, legs):.2f} legs")
+before_and_after = (path[[0, -1]] @ keys.T).softmax(dim=-1)
+Table(["before learning", "after learning"], animals, before_and_after)
 
 # %% after-learned [markdown] above="The query has learned" answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
-# *Spider* has gained weight; *bird* and *cat* have both lost some.
-#
-# Why did *spider* gain and not *cat*?
-# The query cannot turn towards both, because their arrows point in opposite directions.
-# If the score of a key rises a little,
-# the answer changes in proportion to the weight of the key times the distance of its value from the
-# answer.
-# At the start, the answer is 3.50, and this product is $0.13 \times 4.5$, or 0.59, for *spider*,
-# but only $0.36 \times 0.5$, or 0.18, for *cat*.
-# For *bird* it is $0.51 \times (-1.5)$, so the query moves away from *bird* as well.
+# *Spider* has lost weight; most of it went to *bird*, and little to *cat*.
 #
 # How can the answer be correct with so much *bird*?
 # Two birds and a spider have twelve legs between them, four each on average.
@@ -240,111 +252,70 @@ Table(["before learning", "after learning"], animals, weights)
 #
 # One number cannot tell these mixtures apart, but two numbers can.
 # So let each value hold the legs and the wings.
-# Two birds and a spider still have four legs on average, but they also have wings,
-# and a kitten has none.
-# Twelve queries, which start as arrows of length 1 in twelve directions,
-# learn first from the legs alone and then from both numbers.
-# The table shows the weight of *cat* at the end, for each starting direction.
+# Two birds and a spider also have wings, and a kitten has none.
+# Twelve queries, arrows of length 1 in twelve directions, learn twice from the same start:
+# once from the legs alone, and once from both numbers.
 
 # %% twelve
-turn = torch.arange(0, 360, 30).deg2rad()
-names = [f"{degrees}°" for degrees in range(0, 360, 30)]
-around = torch.stack([turn.cos(), turn.sin()], dim=-1)  # (12, 2)
+turns = torch.arange(0, 360, 30).deg2rad()
+twelve = torch.stack([turns.cos(), turns.sin()], dim=-1)  # (12, 2)
 legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
-from_legs = learn(around, legs, correct=4.0)  # (1000, 12, 2): the path of each query
-from_both = learn(around, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
-of_cat = [(path[-1] @ keys.T).softmax(dim=-1)[:, 0] for path in (from_legs, from_both)]
-Table(names, ["cat, from legs", "cat, from both"], torch.stack(of_cat, dim=-1))
+from_legs = learn(twelve, legs, correct=4.0)  # (1001, 12, 2): the path of each query
+from_both = learn(twelve, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
+cat_from_legs = (from_legs[-1] @ keys.T).softmax(dim=-1)[:, 0]
+cat_from_both = (from_both[-1] @ keys.T).softmax(dim=-1)[:, 0]
+directions = [f"{degrees}°" for degrees in range(0, 360, 30)]
+columns = ["cat, from legs", "cat, from both"]
+Table(directions, columns, torch.stack([cat_from_legs, cat_from_both], dim=-1))
 
 # %% twelve-paths jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-
-from attnlab.palette import BLUE, MUTED, ORANGE
+from attnlab.palette import MUTED
 
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained", sharey=True)
 for ax, paths in zip(axes, (from_legs, from_both), strict=True):
-    ax.plot(*paths.unbind(dim=-1), color=ORANGE, linewidth=1.2)
-    ax.scatter(*paths[0].T, s=26, color="white", edgecolor=ORANGE, zorder=3)
-    ax.scatter(*paths[-1].T, s=40, color=ORANGE, edgecolor="white", zorder=4)
-    for animal, (right, up) in zip(animals, keys.tolist(), strict=True):
-        arrow = {"arrowstyle": "-|>", "color": BLUE, "linewidth": 1.6}
-        ax.annotate("", xy=(right, up), xytext=(0, 0), arrowprops=arrow)
-        ax.text(1.45 * right, 1.3 * up, animal, color=BLUE, ha="center", va="center")
+    ax.plot(paths[..., 0], paths[..., 1], color=ORANGE, linewidth=1.2)
+    first, last = paths[0], paths[-1]
+    ax.scatter(first[:, 0], first[:, 1], s=26, c="white", edgecolor=ORANGE, zorder=3)
+    ax.scatter(last[:, 0], last[:, 1], s=40, c=ORANGE, edgecolor="white", zorder=4)
+    draw_keys(ax)
     ax.set(xlim=(-1.9, 2.8), ylim=(-2.2, 1.9), aspect="equal", xlabel="right")
     ax.set(xticks=range(-1, 3), yticks=range(-2, 2))
 axes[0].axline((0, math.log(2)), slope=-1, color=MUTED, linestyle="--", linewidth=1)
 axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
-axes[1].set(title="legs and wings: all find “cat”")
-show_figure(axes[0].figure, "1.2")
+axes[1].set(title="legs and wings: only “cat” will do")
+show_figure(axes[0].figure, "1.3")
 
-# %% after-twelve [markdown] above="When the queries learn from legs" answers="01/who-has-most-weight"
-# When the queries learn from the legs alone, all twelve arrive at four legs,
-# but *cat* ends with anything from 0.15 to 0.78 of the weight,
-# depending on where the query started.
-# When the queries learn from legs and wings, all twelve head for the same place,
-# and *cat* ends with 0.97.
-# It does not reach 1, because the softmax leaves some weight to every key,
-# but more steps bring it closer.
+# %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"
+# From the legs alone, all twelve arrive at four legs,
+# but *cat* ends with anything from 0.15 to 0.78 of the weight.
+# From legs and wings, all twelve head for the same place, and *cat* ends with 0.97.
 #
-# Nothing told the queries to choose *cat*.
-# All the weight on *cat* is simply the only mixture with four legs and no wings.
-# A soft lookup can learn only what its values tell apart,
-# and the values of a real model are vectors of many numbers.
+# Four legs and no wings is the value of *cat*.
+# Of all mixtures, only pure *cat* has it.
+# A soft lookup can learn only what its values tell apart.
 #
-# The start matters too.
-# A query ten times as long that points at *spider* gives it nearly all the weight.
-# The slope has all but vanished, and in 1,000 steps *cat* gains almost nothing.
-# Lesson 2 is about such scores.
+# The queries do not stop at the arrow of *cat*, though.
+# They run past it and end at about $-35$ degrees, because to take weight from *bird*,
+# a query must also point away from *bird*, as in Figure 1.1.
 
-# %% a-sentence-looks-up-its-own-words [markdown]
+# %% a-sentence-looks-up-its-own-words [markdown] below="Here is attention as"
 # ## A sentence looks up its own words
 #
 # In lesson 0, each word put its question to every word of its own sentence.
 # This is [self-attention](glossary.ipynb#self-attention), and it is the lookup that you have built:
 # each word asks as a query, is found by its key, and hands over its [value](glossary.ipynb#value).
-# Here the same row of numbers plays all three parts.
-# These are the rows of six words, and below them their raw scores.
-
-# %% raw
-from IPython.display import display
-
-tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
-Q = K = V = x  # queries, keys and values, one in each row
-raw = Q @ K.T  # (L, S): L queries, S keys
-display(Table(tokens, features, x), Table(tokens, tokens, raw))
-
-# %% after-raw [markdown] above="One matrix product has"
-# One matrix product has computed all 36 raw scores.
-# We write L for the number of queries and S for the number of keys; here both are 6.
 #
+# We write L for the number of queries and S for the number of keys.
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
 # where $E$ is the number of features, here 5.
 # A raw score divided by $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0.
-# The first row below holds the weights of `on`.
-# For the second row we make the key of `mat` twice as long, without turning it.
-
-# %% longer
-longer = K.clone()
-longer[5] *= 2  # mat: the same direction, twice the length
-two_rows = torch.stack([Q[3] @ K.T, Q[3] @ longer.T]) / math.sqrt(5)  # “on” asks
-Table(["on", "on, longer mat"], tokens, two_rows.softmax(dim=-1))
-
-# %% after-longer [markdown] above="Then `mat` gets the" below="Here is attention as"
-# At first `on` gives most weight to itself, 0.23.
-# Then `mat` gets the most, 0.30, although its key points where it pointed before.
-# A dot product is the cosine of the angle times *both* lengths,
-# so a high score alone does not prove that two words are similar.
 #
 # Here is attention as one formula.
 #
 # $$\text{output} = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $Q$, $K$ and $V$ hold the queries, keys and values as rows,
-# and $d_k$ is the name for $E$ in the paper that introduced this formula (Vaswani et al.,
-# under “Sources”).
-#
-# In code, the transpose is written `.mT`,
-# which swaps the last two dimensions and therefore works for a batch as well.
+# $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is another name for $E$.
+# In code, the transpose is written `.mT`, which works for a batch as well.
 
 
 # %% attention
@@ -354,11 +325,26 @@ def attention(query, key, value):
     return weights @ value, weights  # average the values
 
 
+tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
+Q = K = V = x  # queries, keys and values, one in each row
 output, weights = attention(Q, K, V)
 assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6)
 
-# %% [markdown]
-# ## What is a score of zero worth?
+# %% the-answer [markdown]
+# ## A dictionary that answers “almost”
+#
+# What if a dictionary could answer “almost”?
+# Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
+# It does not test whether a key is equal to the question; it measures how well each key matches it.
+# It does not pick one value; it returns a weighted average of all the values.
+# And because the answer changes a little when the query does, it can learn:
+# told about legs and wings, a query that starts at 120 degrees ends with 0.97 of its weight on
+# *cat*.
+
+# %% further [markdown]
+# ## Further
+#
+# ### What is a score of zero worth?
 #
 # `cat` and `The` have no feature in common, so their score is exactly 0.
 # Suppose that a text has many such words.
@@ -381,88 +367,22 @@ one_and_ten[0], one_and_ten[1:].sum()
 #
 # What counts is the *difference* between two scores.
 # Next to a 5, a zero is far behind; next to a $-5$, it is far ahead.
-# So what happens to a row if you add 1000 to all of its scores, or multiply all of them by 8?
+# So what happens to a row if you add 10 to all of its scores, or multiply all of them by 8?
 
 # %% differences
-row = raw[1] / math.sqrt(5)  # the scores of "cat"
-changes = ["as it is", "plus 1000", "times 8"]
-Table(changes, tokens, torch.stack([row, row + 1000, row * 8]).softmax(dim=-1))
+row = Q[1] @ K.T / math.sqrt(5)  # the scores of "cat"
+changes = ["as it is", "plus 10", "times 8"]
+Table(changes, tokens, torch.stack([row, row + 10, row * 8]).softmax(dim=-1))
 
-# %% after-differences [markdown] above="Adding 1000 changes neither" answers="01/ten-zeros"
-# Adding 1000 changes neither the differences nor the weights, up to rounding.
-# In exact arithmetic, the factor $e^{1000}$ appears in both the numerator and the denominator of
+# %% after-differences [markdown] above="Adding 10 changes neither" answers="01/ten-zeros"
+# Adding 10 changes neither the differences nor, up to rounding in float32, the weights.
+# In exact arithmetic, the factor $e^{10}$ appears in both the numerator and the denominator of
 # every weight, and cancels.
-# (Computed on its own, $e^{1000}$ overflows; exercise 4 is about that.)
+# (In bfloat16, with its few digits, adding 1000 would make all six scores the same number.)
 # Multiplying by 8 makes all differences eight times as large,
 # and `cat` takes almost all of the weight.
 # You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it
 # was.
-
-# %% which-axis [markdown]
-# ## Which axis?
-#
-# The softmax runs over the keys, which lie along the last dimension, `dim=-1`.
-# The scores of one sentence have the shape (L, S), so their last dimension is also dimension 1,
-# and `softmax(dim=1)` gives the same weights.
-# This stops being true when two copies of the sentence form a batch.
-
-# %% over-dim-1
-batch = torch.stack([raw, raw]) / math.sqrt(5)  # (N, L, S): N = 2 sentences
-maps = torch.stack([batch.softmax(dim=-1)[0], batch.softmax(dim=1)[0]])
-titles = ["dim=-1", "dim=1"]
-fig = plot_heads(maps, queries=tokens, keys=tokens, titles=titles)
-sums_of_rows = maps.sum(dim=-1)
-display(show_figure(fig, "1.3"), Table(titles, tokens, sums_of_rows))
-
-# %% after-axes [markdown] above="With `dim=1` there is"
-# With `dim=1` there is no error, and the shape is correct, but the weights are wrong.
-# In a batch, dimension 1 runs over the queries,
-# so the softmax shares out each key among the queries: the columns sum to 1,
-# and the sums of the rows range from 0.83 to 1.17.
-# Write `dim=-1`, and check that every row sums to 1.
-
-# %% the-answer [markdown]
-# ## A dictionary that answers “almost”
-#
-# What if a dictionary could answer “almost”?
-# Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
-# It does not test whether a key is equal to the question; it measures how well each key matches it.
-# It does not pick one value; it returns an average of all the values,
-# in which each counts in proportion to its weight.
-# And because the answer changes a little when the query does, it can learn:
-# told about legs and wings, a query at 60 degrees finds its own way to *cat*.
-#
-# One thing is still open: why do we divide by $\sqrt{E}$, of all numbers?
-# That is the subject of lesson 2.
-
-# %% further [markdown]
-# ## Further
-#
-# ### How much slope is there?
-#
-# A soft lookup can learn because it has a slope.
-# How large is it?
-# The slope in the direction in which the answer rises fastest is the length of the gradient,
-# measured in legs per unit of distance travelled by the tip of the query.
-# For the query at 60 degrees it is 0.871 at temperature 1.
-
-# %% ask-slope
-predict("01/slope-at-a-low-temperature")
-
-# %% slope
-# %%answer 01/slope-at-a-low-temperature
-for temperature in (1.0, 0.2, 0.05, 0.02):
-    query = start.detach().clone().requires_grad_()
-    soft_lookup(query, temperature=temperature).backward()  # fills query.grad
-    print(f"temperature {temperature:<4}  slope {query.grad.norm():.3f}")
-
-# %% after-slope [markdown] answers="01/slope-at-a-low-temperature"
-# The slope becomes larger at first, and then it vanishes.
-# At temperature 0.02 the soft lookup has all but turned into a hard one:
-# *bird* has nearly all the weight and keeps it when the query moves a little,
-# so there is almost nothing to follow.
-# What counts is how far apart the raw scores are, compared with the temperature.
-# Most of lesson 2 is about this.
 
 # %% three-words-on-paper [markdown]
 # ### Three words on paper
@@ -491,14 +411,15 @@ RowExplorer(step=5)
 #
 # - Attention is a lookup that answers with a weighted average of all values.
 #   In each feature, the answer lies within the range of the values.
-# - Unless one key has nearly all the weight, a soft answer has a slope,
-#   so training can move the query and the keys.
-#   A hard one gives them none.
-# - Training improves the answer, not the weights.
+# - A soft answer usually has a slope, and training can follow it.
+#   It has almost none if one key has nearly all the weight,
+#   or if the keys that share the weight have the same value.
+#   A hard answer has none.
+# - Training is told about the answer, never about the weights.
 #   Different weights can give the same answer, unless the values can tell the mixtures apart.
+# - The weight of a key depends on how much better it matches than the other keys do.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths.
 #   The score is the raw score divided by $\sqrt{E}$.
-# - The softmax sees only the differences between scores, and a score of 0 still gets some weight.
 # - The softmax runs over the keys, `dim=-1`.
 #   Check that every row sums to 1, and compare your output with PyTorch's:
 #   correct row sums alone do not prove that the output is correct.
@@ -509,44 +430,19 @@ RowExplorer(step=5)
 # In a running notebook, write your answer in the cell below a task, run it,
 # and then run the check that follows.
 # The last two tasks have no check.
-# The first two exercises use three words with four made-up features each.
-# In the docstrings the dots stand for any number of batch dimensions.
+# The first exercise uses three words with four made-up features each.
+# In the docstrings the dots stand for any number of batch dimensions,
+# and Ev is the number of features of a value, which may differ from E.
 
 # %% three-words
 from attnlab.exercises import check_attention_from_exp, check_mended
-from attnlab.exercises import check_query_for_awesome, check_zero_query
+from attnlab.exercises import check_query_for_awesome
 
 words, made_up, small = load_table("he_is_awesome.csv")
 Table(words, made_up, small)
 
 # %% exercise-1 [markdown]
-# ### 1 · Predict ★ (3 minutes)
-#
-# A query of four zeros looks at “He is awesome”.
-# Which three weights does it give?
-# Find them without calling softmax.
-#
-# <details><summary>Hint</summary>What is the dot product of zeros with anything?</details>
-
-
-# %% tags=["exercise"]
-def zero_query_weights():
-    """Return three weights as a list."""
-
-
-# %%
-check_zero_query(zero_query_weights)
-
-
-# %% tags=["solution"]
-def zero_query_weights_solution():
-    return [1 / 3, 1 / 3, 1 / 3]  # all scores are 0, so no key is preferred
-
-
-check_zero_query(zero_query_weights_solution)
-
-# %% exercise-2 [markdown]
-# ### 2 · Modify ★★ (8 minutes)
+# ### 1 · Modify ★★ (8 minutes)
 #
 # With its own query, “He” gives its largest weight to “is”.
 # Write a query of four numbers that gives “awesome” more than 0.9 of the weight.
@@ -574,8 +470,8 @@ def query_for_awesome_solution():
 
 check_query_for_awesome(query_for_awesome_solution)
 
-# %% exercise-3 [markdown]
-# ### 3 · Repair ★★ (8 minutes)
+# %% exercise-2 [markdown]
+# ### 2 · Repair ★★ (8 minutes)
 #
 # `broken` returns a tensor of the correct shape, but it has two bugs.
 # Find both, and write `mended`, a version without them.
@@ -608,16 +504,17 @@ def mended_solution(query, key, value):
 
 check_mended(mended_solution)
 
-# %% exercise-4 [markdown]
-# ### 4 · Implement ★★★ (12 minutes)
+# %% exercise-3 [markdown]
+# ### 3 · Implement ★★★ (12 minutes)
 #
 # Write attention with `exp` and a sum, without calling softmax.
 # It must work for a batch, and raw scores above 1000 or below $-1000$ must not give NaN.
 # (In floating-point arithmetic, $e^{1000}$ overflows to infinity,
 # and infinity divided by infinity is NaN.)
 #
-# <details><summary>Hint</summary>What may you add to a row of scores, or subtract from it,
-# without changing its weights?
+# <details><summary>Hint</summary>If you subtract the same number from all scores of a row,
+# every power of $e$ is divided by the same number, and the weights stay as they are.
+# Which number keeps all the powers small enough?
 # <code>scores.amax(dim=-1, keepdim=True)</code> gives one number for each row,
 # in a shape that lets you subtract it from the scores.</details>
 
@@ -635,13 +532,14 @@ check_attention_from_exp(attention_from_exp)
 def attention_from_exp_solution(query, key, value):
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     positive = (scores - scores.amax(dim=-1, keepdim=True)).exp()  # the largest gives 1
-    return positive / positive.sum(dim=-1, keepdim=True) @ value
+    weights = positive / positive.sum(dim=-1, keepdim=True)
+    return weights @ value
 
 
 check_attention_from_exp(attention_from_exp_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Explain ★ (4 minutes)
+# %% exercise-4 [markdown]
+# ### 4 · Explain ★ (4 minutes)
 #
 # A friend says: “Filler words get a score of zero, so they do no harm.”
 # Write down your answer in two sentences.
@@ -651,10 +549,10 @@ check_attention_from_exp(attention_from_exp_solution)
 # many filler words together take most of the weight.
 # To exclude them completely, set their scores to minus infinity before the softmax.</details>
 
-# %% exercise-6 [markdown]
-# ### 6 · Explore ★★ (6 minutes)
+# %% exercise-5 [markdown]
+# ### 5 · Explore ★★ (6 minutes)
 #
-# Let the twelve queries of Figure 1.2 learn what an ant is: six legs and no wings.
+# Let the twelve queries of Figure 1.3 learn what an ant is: six legs and no wings.
 # The keys and the values stay as they are, and no key has six legs.
 # Which weights do you expect at the end, and will the twelve queries agree?
 # Write down your guess, and then let them learn.
@@ -662,7 +560,7 @@ check_attention_from_exp(attention_from_exp_solution)
 # <details><summary>An answer</summary>All twelve agree to within 0.003.
 # They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of <em>bird</em>:
 # that is the only average with six legs and no wings.
-# Use <code>learn(around, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
+# Use <code>learn(twelve, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
 # and take the softmax of the last queries times <code>keys.T</code>.</details>
 
 # %% in-torch [markdown]
@@ -671,8 +569,7 @@ check_attention_from_exp(attention_from_exp_solution)
 # `F.scaled_dot_product_attention(query, key, value)` does all of this,
 # where `F` is `torch.nn.functional`.
 # The query has the shape `(..., L, E)`, the key `(..., S, E)` and the value `(..., S, Ev)`.
-# The dots stand for any number of batch dimensions, and Ev, the number of features of a value,
-# may differ from E. The function returns the output but not the weights.
+# The function returns the output but not the weights.
 # Its option `scale=1.0` switches the division off.
 # `nn.MultiheadAttention` runs several attention computations side by side,
 # with learned matrices before and after them (lessons 6 and 7).
@@ -707,15 +604,14 @@ check_attention_from_exp(attention_from_exp_solution)
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class gets stuck</summary>
 #
-# **50 minutes.**
-# From the dictionary to the average: 10.
-# Dragging, on the projector: 6.
+# **46 minutes.**
+# From the dictionary to the average: 8.
+# The arrow that gives *cat* the most weight: 7.
+# Dragging, on the projector: 8.
 # Why soft, and the dictionary that learns: 17.
-# The sentence, the longer key and the formula: 7.
-# Zeros and differences: 6.
-# The wrong axis and the answer: 4.
+# The sentence, the formula and the answer: 6.
 # The exercises and “Further” are homework.
 #
 # **Questions that come up.**
@@ -724,7 +620,7 @@ check_attention_from_exp(attention_from_exp_solution)
 # *Why doesn't the query go to cat?*
 # Nobody asked it to: the loss sees legs and not animals.
 # At temperature 1, all queries that answer four legs lie on a straight line,
-# the dashed one in Figure 1.2, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
+# the dashed one in Figure 1.3, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
 # *Will more steps make the weight 1?*
 # It comes as close as you like, but never there:
 # with legs and wings the query grows longer and longer.

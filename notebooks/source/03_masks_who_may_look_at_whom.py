@@ -297,7 +297,7 @@ print(f"loss {loss:.2f}, NaN in its gradient: {W.grad.isnan().sum()} of 25")
 # Even a single layer cannot be trained: the loss over the words is an ordinary number,
 # but every entry of its gradient is NaN.
 
-# %% six-rules [markdown] above="Which rule never shows"
+# %% six-rules [markdown] below="Which rule never shows"
 # ## Your experiment: six ways to block a cell
 #
 # You see the mask, the weights and the influence map of our sentence, behind up to five `<pad>`.

@@ -1,731 +1,550 @@
 # %% opening [markdown] above="Does attention find out"
 # # 5 · What does “bank” mean here?
 #
-# “She sat on the bank of the river.”
-# “She walked to the bank to deposit the money.”
-# You know at once which bank is meant, because you also read the other words.
-# Attention uses the other words too: it gives “bank” a new vector,
-# which is a weighted average of the words of its sentence.
+# “I left my money on the bank of the lake.”
+# “I keep my money in the bank by the lake.”
+# You know at once that these are two different banks, because you read the other words as well.
+# Attention reads them too: it gives “bank” a new vector,
+# a weighted average of the values of its sentence.
 # So people often say that attention can tell the two meanings apart.
-# Does attention find out what a word means?
+# Does attention find out what “bank” means here?
 #
-# To answer this, we have to keep three things apart:
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight,
+# value) and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads;
+# baselines).
 #
-# - To **mix**: in any average, a word gets mixed with its sentence.
-# - To **select**: certain words get large weights because of what they are.
-# - To select the words *that show the meaning*.
+# **You will be able to:** say what a score in a first layer depends on,
+# test whether it matters which word asks, compare attention with a plain average,
+# and say what one layer cannot do for a word with two meanings.
 #
-# **You need:** lesson 1 (scores, weights and output), the end of lesson 2
-# (the trained layer and its heads), and lesson 4 (uniform attention;
-# comparing a pattern with chance).
-#
-# **You will be able to:** design a control for an experiment on attention,
-# tell selecting from mixing, test whether what a head does depends on the word that asks,
-# and say what a score in a first layer can depend on.
-#
-# **Time:** 50 minutes in class, or 85 on your own with the exercises.
-# “Further” takes another 15.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another 10.
 
 # %% setup
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
-from IPython.display import display
 
-from attnlab import Table, data_path, load_table
+from attnlab import Table, attention_scores, data_path, load_table, split_heads
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
-from attnlab.explorers import BankExplorer, RealHeadsExplorer
+from attnlab.explorers import WhoAsksExplorer
+from attnlab.models.pretrained import load_encoder, load_layer
 from attnlab.plotting import plot_attention
 
 lesson_setup()
 
-# %% two-banks [markdown] below="One bank lends money"
-# ## Two banks in one table
+# %% same-row [markdown] below="Here is the row"
+# ## The same row twice
 #
-# Suppose a tutorial wants to show that attention can separate two meanings of “bank”.
-# Its author types in four tokens with four features.
-# One bank lends money, and the other is the shore of a river.
-# The typed vectors serve as queries, keys and values.
+# Here is the row of “bank” in head 4 of the trained layer, for both sentences.
+# For the other heads, we measure how much attention *moves*: half the sum of the absolute changes,
+# because what one word loses, another gains.
 
-# %% typed-banks
-two_banks = load_table("two_banks.csv")
-tokens, features, x = two_banks  # x: (4, 4)
-two_banks
-
-# %% banks-map
-bank_weights = (x @ x.T / 4**0.5).softmax(dim=-1)  # (L, S)
-title = "One weight stands out"
-ax = plot_attention(
-    bank_weights, queries=tokens, keys=tokens, colorbar=True, title=title
-)
+# %% read-both
+layer = load_layer()
+left = layer.read("i left my money on the bank of the lake")
+keep = layer.read("i keep my money in the bank by the lake")
+bank = left.tokens.index("bank")  # the same position in both
+changes = (keep.weights[:, bank] - left.weights[:, bank]).abs()  # (H, S)
+print(f"moves in head 4: {changes[4].sum() / 2:.2f}")
+print(f"moves in any head: at most {changes.sum(dim=-1).max() / 2:.2f}")
+rows = torch.stack([left.weights[4, bank], keep.weights[4, bank]])
+keys = "[CLS] i left/keep my money on/in the bank of/by the lake [SEP]".split()
+_, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
+plot_attention(rows, ax=ax, queries=["river bank", "money bank"], keys=keys)
+ax.set_title("Opposite meanings, the same row")
 show_figure(ax, "5.1")
 
-# %% read-map [markdown] above="Only one weight stands" below="The table shows the"
-# Only one weight stands out: the money bank gives 0.53 to itself.
-# In the bottom row, the river bank attends most to itself and to “river”.
-# But [uniform attention](glossary.ipynb#uniform-attention) would give 0.25 to each of the four
-# tokens, and “river” gets 0.28, which is hardly more.
+# %% same-arc [markdown] above="Whoever shows only the"
+# Whoever shows only the first row can write under it: “bank” gives “lake” 0.68,
+# so the head knows which bank is meant.
+# But where a money bank is meant, “lake” gets 0.69.
+# In no head does more than 0.06 of the attention move.
 #
-# What does that do to the vectors?
-# We compare the two banks by the **cosine** of the angle between them.
-# It is 1 for two vectors that point in the same direction, and 0 for two at right angles.
-# The table shows the cosine of the two banks before attention, and then after it.
-# There, all scores are multiplied by a factor, which is 1 in our heatmap.
+# We chose this pair because it is so clear.
+# What does a row of this layer depend on?
 
-
-# %% factors
-def cosine(a, b):
-    return torch.nn.functional.cosine_similarity(a, b, dim=-1)
-
-
-stages, alike = ["before attention"], [cosine(x[2], x[3])]
-for factor in (0, 1, 8):
-    output = (factor * x @ x.T / 4**0.5).softmax(dim=-1) @ x
-    stages.append(f"factor {factor}")
-    alike.append(cosine(output[2], output[3]))
-Table(["cosine of the banks"], stages, torch.stack(alike)[None])
-
-# %% fair-test [markdown] above="Attention has mixed the" below="We therefore give \u201cbank\u201d"
-# Attention has mixed the two banks: with the factor 1, their cosine rises from 0.06 to 0.74.
-# Each output is an average of the same four vectors, so each bank now contains a part of the other.
-# With the factor 0 all weights are equal, both outputs are the same **plain average**,
-# and the cosine is 1.
-#
-# With the factor 8, each bank gives most of its weight to itself,
-# because there its score is largest.
-# The money bank takes in nothing else, and the river bank only some of “river” and “water”.
-# So the banks stay apart.
-#
-# But this cannot show that attention finds a meaning: the two banks went in as different vectors,
-# already separated by the person who typed the table.
-#
-# ## A fair test
-#
-# A model looks each word up in a table,
-# so at the start “bank” has the same vector in every sentence
-# (apart from the effect of its position).
-# We therefore give “bank” a single vector and let attention move it.
-
-# %% one-bank
-word_table = load_table("bank_words.csv")
-typed = dict(zip(word_table.tokens, word_table.values, strict=True))
-
-
-def vectors(words):
-    """Return one row per word, (S, 5); a word that is not in the table gets zeros."""
-    return torch.stack([typed.get(word, torch.zeros(5)) for word in words])
-
-
-shown = ["bank", "river", "water", "money", "loan"]
-Table(shown, word_table.features[:4], vectors(shown)[:, :4])  # the fifth comes later
-
-# %% the-control [markdown]
-# First “bank” attends to “river”, “water” and itself, and then to “money”, “loan” and itself.
-# If its vector moves towards the correct bank each time, the weights may have done it,
-# or merely the words that it was averaged with.
-# To find out, an experiment needs a [**control**](glossary.ipynb#control):
-# the same experiment without the ingredient that is thought to cause the effect.
-# Ours is the weights, so the control is a plain average of the same three vectors.
-
-# %% ask-average
-predict("05/the-plain-average")
-
-
-# %% see-average
-# %%answer 05/the-plain-average
-def new_vector(context, factor):
-    """Return "bank" after attention whose scores are multiplied by a factor, (4,)."""
-    words = vectors([*context, "bank"])[:, :4]  # (S, 4)
-    weights = (factor * words[-1] @ words.T / 4**0.5).softmax(dim=-1)  # (S,)
-    return weights @ words
-
-
-def cosines(factor):
-    """Return the cosines of both new vectors with the correct bank."""
-    by_river = new_vector(["river", "water"], factor)
-    by_money = new_vector(["money", "loan"], factor)
-    return cosine(torch.stack([by_river, by_money]), x[[3, 2]])
-
-
-before = cosine(vectors(["bank"])[:, :4], x[[3, 2]])
-measured = torch.stack([before, cosines(0), cosines(1), cosines(4), cosines(16)])
-lines = ["before", "plain average", "attention", "scores times 4", "scores times 16"]
-Table(lines, ["with river and water", "with money and loan"], measured)
-
-# %% draw-average jupyter={"source_hidden": true}
-# %%answer 05/the-plain-average
-import matplotlib.pyplot as plt
-
-_, ax = plt.subplots(figsize=(5.4, 3.8), layout="constrained")
-bank = vectors(["bank"])[0]
-look = {
-    "width": 0.008,
-    "angles": "xy",
-    "scale_units": "xy",
-    "scale": 1,
-    "color": "#777",
-}
-for context, dy in ((["river", "water"], 0.05), (["money", "loan"], -0.09)):
-    attended = new_vector(context, 1)[:2]  # finance and nature
-    plain = new_vector(context, 0)[:2]
-    ax.quiver(*bank[:2], *(attended - bank[:2]), **look)
-    ax.scatter(*attended, s=150, color="#0b61a4", zorder=3, edgecolor="white")
-    ax.scatter(*plain, s=70, color="#c8500a", marker="D", zorder=4, edgecolor="white")
-    ax.text(attended[0] + 0.05, attended[1] + dy, f"with {' and '.join(context)}")
-ax.scatter(*bank[:2], s=90, color="white", edgecolor="#222", linewidth=2, zorder=3)
-ax.text(bank[0] + 0.04, bank[1], "“bank” before", va="center")
-ax.scatter([], [], s=110, color="#0b61a4", label="after attention")
-ax.scatter([], [], s=70, color="#c8500a", marker="D", label="plain average")
-ax.set(xlim=(0, 1.5), ylim=(0, 1.1), xlabel="finance", ylabel="nature")
-ax.set_title("The plain average ends up where attention does")
-ax.legend(loc="upper right")
-show_figure(ax, "5.2")
-
-# %% disagree [markdown] above="The plain average does" answers="05/the-plain-average"
-# The plain average does as well as attention: to two decimals,
-# its cosines with the correct bank are the same.
-# Larger scores do not help, because “bank”, too,
-# has its largest score with itself and stays closer to where it was.
-# So here the words next to “bank” decide where it goes, and the weights add nothing.
-# This experiment shows mixing and no selection.
-
-# %% when-the-words-disagree [markdown] below="The fifth column is"
-# ## When the words disagree
-#
-# In these two examples all the words point the same way.
-# Real sentences are not so kind: “The thief sailed to the bank with the gold.”
-# “Thief” and “gold” go with money, but this is a river bank, because the thief *sailed* to it.
-# Such a word is the **clue** of its sentence.
-# The fifth column is 1 for some words that make good clues, and 0 for all the others.
-
-# %% clue-column
-shown = ["bank", "thief", "sailed", "gold"]
-Table(shown, word_table.features, vectors(shown))
-
-# %% typed-query [markdown]
-# A query that asks for this feature alone should find the clue.
-# So we type in such a query, with a `strength`, and let it ask in place of “bank”.
-# Words such as “the”, which are not in the table, get zeros.
-
-
-# %% ask-for-clue
-def ask_for_clue(sentence, clue, strength):
-    """Return the weight of the clue, and the cosines of the output with both banks."""
-    words = sentence.split()
-    keys = vectors(words)  # (S, 5), and also the values
-    query = torch.tensor([0.0, 0.0, 0.0, 0.0, strength])
-    weights = (query @ keys.T / 5**0.5).softmax(dim=-1)  # (S,)
-    new = (weights @ keys)[:4]
-    return torch.stack([weights[words.index(clue)], *cosine(new, x[2:])])
-
-
-thief = "the thief sailed to the bank with the gold"
-asked = torch.stack([ask_for_clue(thief, "sailed", strength) for strength in (0, 4, 8)])
-columns = ["weight of “sailed”", "cosine with the money bank", "with the river bank"]
-Table(["strength 0", "strength 4", "strength 8"], columns, asked)
-
-# %% selecting [markdown] above="Here the weights do" below="Drag \u201criver\u201d back up"
-# With strength 0 all weights are equal, so the first row is the control.
-# Its output is slightly closer to the *wrong* bank.
-# The more strongly the query asks, the more weight the clue gets,
-# and “bank” moves to the correct side.
-# Here the weights do what the plain average cannot: they select.
-# But we typed in the query and the column of clues by hand, knowing what they had to work for.
-#
-# ### Your experiment: drag a word
-#
-# Now every word is a point, with nature on the left, money on the right,
-# and filler words at the bottom.
-# A score is the dot product of two of these points, counted from the centre of the plane,
-# divided by √2.
-# “Bank”, the hollow circle, stands straight above the centre, so **the higher a word lies,
-# the larger its score**, be it on the left or on the right.
-#
-# “River” and “loan” began as mirror images of each other.
-# Then we dragged “river” **straight down**,
-# and attention and the plain average came to lie in different areas.
-# Drag “river” back up and then to the right, past the middle.
-# Do attention and the plain average end up in different areas again?
-
-# %% explore-bank
-BankExplorer(moved=[("river", -3, -1.3)])
-
-# %% trained-layer [markdown]
-# <details><summary>The answer</summary>
-#
-# No.
-# Far down, “river” has a low score and gets little weight, so attention turns to “loan”,
-# while the plain average only moves down: there the weights decide.
-# Back up and past the middle, “river” takes both of them along to the right, so mixing is enough.
-# </details>
-#
-# ## A trained layer
-#
-# The numbers in a trained layer were learned, not typed in.
-# We take the one that you know from lesson 2, the first attention layer of all-MiniLM-L6-v2,
-# with twelve [heads](glossary.ipynb#head).
-# It puts the token `[CLS]` before each sentence and `[SEP]` after it.
-# We choose a first layer because there we can say exactly what a score can depend on.
-# So whatever we find holds for this layer, and not for a whole model.
-
-# %% read-sentence
-from attnlab.models.pretrained import load_layer
-
-layer = load_layer()
-sat = layer.read("she sat on the bank of the river")
-of_bank = sat.weights[:, sat.tokens.index("bank")]  # (H, S): the row of "bank"
-title = "Two heads prefer “river”"
-ax = plot_attention(of_bank, keys=sat.tokens, colorbar=True, title=title)
-ax.set_ylabel("head")
-show_figure(ax, "5.3")
-
-# %% who-asks [markdown] above="In heads 4 and" below="We leave out the"
-# In heads 4 and 10, “bank” attends most to “river”, with weights of 0.71 and 0.64.
-# Head 2 gives everything to the token before “bank”, and most of the other heads prefer `[CLS]`.
-#
-# ## Does it matter which word asks?
-#
-# Whoever may choose from twelve maps easily finds one that looks convincing.
-# So we test all twelve heads on fresh sentences.
-# We wrote 35 sentences with “bank” and named the clue of each before the layer read it,
-# except for three that we had used to explore the layer.
-# We leave out the three known sentences, and seven others with the same clues, so 25 remain.
-
-# %% fresh-sentences
-sentences = pd.read_csv(data_path("bank_sentences.csv"))
-known = sentences[sentences.kind == "known"]
-fresh = sentences[~sentences.clue.isin(known.clue)]
-fresh.sample(4, random_state=0)[["sentence", "clue", "meaning"]]
-
-# %% uniform-shares [markdown]
-# How much is a weight of 0.3?
-# In a sentence of ten tokens, uniform attention gives 0.1 to each of them,
-# so 0.3 is **three [uniform shares](glossary.ipynb#uniform-share)**.
-# In general, the number of uniform shares is the weight times the number of tokens.
-#
-# The function below does this for the clue of every fresh sentence.
-# It can also put another **query word** in place of “bank”,
-# so that the layer reads “we swam to the chair”.
-# The method `attend_as` computes the rows of many query words at once.
-
-
-# %% clue-shares
-def clue_shares(query_words):
-    """Return the uniform shares of the clue of each sentence: (25, H, W)."""
-    shares = []
-    for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
-        tokens = layer.tokens(sentence)
-        weights = layer.attend_as(query_words, tokens, tokens.index("bank"))
-        shares.append(weights[:, :, tokens.index(clue)] * len(tokens))
-    return torch.stack(shares)
-
-
-by_bank = clue_shares(["bank"])[:, :, 0]  # (25, H)
-lines = ["mean over the sentences", "fraction of the sentences with less than 1"]
-both = torch.stack([by_bank.mean(dim=0), (by_bank < 1).float().mean(dim=0)])
-Table(lines, [f"head {head}" for head in range(12)], both)
-
-# %% many-askers [markdown] above="On average, \u201cbank\u201d in" below="We rank the query"
-# On average, “bank” in head 4 gives the clue 3.3 uniform shares, more than in any other head.
-# But in more than a quarter of the sentences, it gives the clue less than one.
-#
-# Is “bank” the reason?
-# Perhaps this head favours the clue words no matter which word asks.
-# So we let 5,000 words ask in place of “bank”:
-# the first 5,000 in the layer's vocabulary with at least three letters,
-# roughly the most common ones.
-# We rank the query words by the shares that they give to the clue,
-# on average over the 25 sentences.
-
-# %% see-rank
-query_words = layer.common_words(5000)
-shares = clue_shares(query_words)  # (25, H, W)
-mean, at_bank = shares.mean(dim=0), query_words.index("bank")
-others = mean.clone()
-others[:, at_bank] = 0
-results = {
-    "rank of “bank”": 1 + (mean > mean[:, at_bank, None]).sum(dim=1),
-    "its shares": mean[:, at_bank],
-    "best other word": others.amax(dim=1),
-    "median word": mean.median(dim=1).values,
-}
-pd.DataFrame(results).rename_axis("head").round(1)
-
-# %% draw-askers jupyter={"source_hidden": true}
-import seaborn as sns
-
-fig, axes = plt.subplots(
-    1, 2, figsize=(7.4, 3), layout="constrained", sharex=True, sharey=True
-)
-titles = ["head 4: “bank” stands alone", "head 3: “bank” is one of many"]
-for ax, head, title in zip(axes, (4, 3), titles, strict=True):
-    sns.histplot(mean[head].numpy(), bins=45, binrange=(0, 4.5), color="#c6dcef", ax=ax)
-    of_this = mean[head, at_bank].item()
-    ax.axvline(of_this, color="#c8500a", lw=2)
-    ax.text(of_this, 560, f"“bank”, {of_this:.1f} ", color="#a03f08", ha="right")
-    ax.set(
-        title=title,
-        xlabel="uniform shares given to the clue",
-        ylabel="number of query words",
-    )
-show_figure(fig, "5.4")
-
-# %% two-groups [markdown] above="So head 4 selects" below="We repeat this 1,000"
-# In head 4 “bank” comes first: it gives the clue 3.3 uniform shares on average,
-# and the best other word gives it 2.6.
-# In head 3, “bank” also gives the clue more than two uniform shares, but so do many words:
-# there it ranks only 1,496th.
-# So head 4 selects, and what it selects depends on the word that asks.
-#
-# ### We picked head 4: what does that cost?
-#
-# We picked head 4 out of twelve because its number is large,
-# and reported this number on the same sentences.
-# Luck alone hardly explains that “bank” comes first: if it were a word like any other,
-# it would come first in at least one of twelve heads with a chance of at most 12 in 5,000,
-# or 0.24%.
-# But a number that was chosen because it is large tends to be somewhat too large.
-#
-# To see how much, we choose a head on twelve of the sentences, drawn at random,
-# and measure it on the other thirteen.
-# We repeat this 1,000 times, and each time the head may be another one.
-
-# %% halves
-generator = torch.Generator().manual_seed(0)
-chosen, own_shares, ranks = [], [], []
-for _ in range(1000):
-    order = torch.randperm(25, generator=generator)
-    head = by_bank[order[:12]].mean(dim=0).argmax()
-    means = shares[order[12:], head].mean(dim=0)  # (W,)
-    chosen.append(head)
-    own_shares.append(means[at_bank])
-    ranks.append(1 + (means > means[at_bank]).sum())
-ranks = torch.stack(ranks)
-print(f"head 4 is chosen in {(torch.stack(chosen) == 4).float().mean():.0%}")
-print(f"uniform shares from “bank”: {torch.stack(own_shares).mean():.1f} on average")
-print(f"“bank” in the first ten: {(ranks <= 10).float().mean():.0%}")
-print(f"“bank” first: {(ranks == 1).float().mean():.0%}")
-
-# %% groups [markdown] above="\u201cBank\u201d is in the" below="Does \u201cbank\u201d find the"
-# The choice costs little: head 4 is chosen nearly every time,
-# and on sentences that took no part in the choice, the clue gets 3.2 uniform shares instead of 3.3.
-# “Bank” is in the first ten in 92% of the cases,
-# but its first place partly depends on these sentences.
-#
-# ## One query for two meanings
-#
-# Eleven of the 25 sentences are about a river bank and fourteen about a money bank.
-# Does “bank” find the clues of one meaning only, or those of both?
-
-# %% see-groups
-is_river = torch.tensor(fresh.meaning.eq("river").to_numpy())
-for meaning, of_meaning in (("river", is_river), ("money", ~is_river)):
-    mean_share = shares[of_meaning, 4].mean(dim=0)  # (W,)
-    rank = 1 + (mean_share > mean_share[at_bank]).sum()
-    print(f"{meaning} sentences: “bank” ranks number {rank}")
-
-# %% why-first [markdown] above="\u201cBank\u201d finds the clues" below="As a control, the"
-# “Bank” finds the clues of both meanings.
-# Of 5,000 words, it is number 8 in the river sentences and number 3 in the money sentences.
-# A few words beat it on one meaning, but none on both.
-#
-# Which keys does “bank” prefer, then?
-# The matrix `q_proj` of the layer makes the queries of all twelve heads,
-# and `k_proj` makes the keys.
-# Both give 384 numbers, 32 for each head.
-# In the next cell, “bank” asks from position 5 of a sentence,
-# and each of the 5,000 words is a key at position 3.
-# The cell prints the fifteen keys with the highest scores in head 4.
-# As a control, the cell prints the favourite keys of three other query words as well.
-
-
-# %% favourite-keys
-def in_head_4(matrix, word, position):
-    """Return the query or the key of a word in head 4, (32,)."""
-    vector = layer.embed([word], positions=[position])[0, 0]  # (384,)
-    return matrix(vector)[4 * 32 : 5 * 32]
-
-
-q_proj, k_proj = layer.attention.q_proj, layer.attention.k_proj
-keys = torch.stack([in_head_4(k_proj, word, 3) for word in query_words])  # (W, 32)
-for asker in ["bank", "river", "money", "chair"]:
-    scores = keys @ in_head_4(q_proj, asker, 5)  # (W,)
-    favourites = scores.argsort(descending=True)[:15]
-    print(f"{asker}:", ", ".join(query_words[i] for i in favourites))
-
-# %% which-meaning [markdown] above="Among the favourites of" below="Here is what \u201cbank\u201d"
-# Among the favourites of “bank”,
-# “lakes” and “harbor” stand side by side with “account” and “commerce”.
-# Others, such as “grade” and “restaurants”, have little to do with either meaning.
-# (We picked these words out after looking, so they are examples and no test.)
-# The other query words prefer quite different keys.
-#
-# In this layer “bank” has the same query in every sentence, apart from the effect of its position,
-# so it cannot ask only for the words that fit the present one.
-# Here is what “bank” does in two sentences about money.
-
-# %% two-sentences
-deposit = "she walked to the bank to deposit the money"
-restaurants = "the money went from the bank to the restaurants"
-for reading in (layer.read(deposit), layer.read(restaurants)):
-    row = reading.weights[4, reading.tokens.index("bank")]
-    display(Table(["“bank” in head 4"], reading.tokens, row[None]))
-
-# %% thief [markdown] above="In the second sentence"
-# In the first sentence, head 4 finds “deposit”.
-# In the second sentence head 4 gives 0.76 to “restaurants” and only 0.01 to “money”.
-# “Restaurants” is one of its favourites from the list above,
-# although it says nothing about this bank; “money” is not.
-#
-# ## “Robbed” instead of “saw”
+# %% thief [markdown] below="\u201cThe thief saw the"
+# ## One score, two words
 #
 # “The thief saw the bank by the river” can be about a river bank.
-# If we replace “saw” with “robbed”, it must be about a money bank,
-# and “river” only says where that bank stands.
-#
-# We look at the weight that “bank” gives to “river”, and at its score.
-# The layer gives us weights only.
-# But the logarithm of a weight is its score minus a number that is the same in the whole row
-# (lesson 2), so differences of scores can be read from the weights.
-# We take the score of “bank” for “river”, minus the score of “bank” for itself.
-
-# %% ask-robbed
-predict("05/robbed-for-saw")
+# With “robbed” in the place of “saw”, a money bank is meant,
+# and “river” only tells us where it stands.
+# Does “bank” notice?
+# We look at head 10.
 
 # %% see-robbed
-# %%answer 05/robbed-for-saw
-differences, of_river, of_verb = [], [], []
 for verb in ("saw", "robbed"):
-    reading = layer.read(f"the thief {verb} the bank by the river")
-    at, river, third = (reading.tokens.index(word) for word in ("bank", "river", verb))
-    row = reading.weights[:, at]  # (H, S)
-    differences.append((row[:, river] / row[:, at]).log())
-    of_river.append(row[:, river])
-    of_verb.append(row[:, third])
-lines = ["difference of the scores, saw", "difference of the scores, robbed"]
-lines += ["weight of river, saw", "weight of river, robbed"]
-lines += ["weight of saw", "weight of robbed"]
+    tokens, _, _, weights = layer.read(f"the thief {verb} the bank by the river")
+    row = weights[10, tokens.index("bank")]
+    for word in ("river", verb):
+        print(f"“bank” gives “{word}” {row[tokens.index(word)]:.2f}")
+
+# %% ask-robbed-told [markdown] above="\u201cRiver\u201d loses more than"
+# “River” loses more than half of its weight, as if the head had noticed that it no longer matters.
+# What happened to the score behind it?
+
+# %% ask-robbed
+predict("05/what-robbed-changes")
+
+
+# %% see-score
+# %%answer 05/what-robbed-changes
+def scores_of(attention, x):
+    """Return the scores of all heads, (H, L, S), for the vectors x (L, 384)."""
+    query, key = attention.q_proj(x), attention.k_proj(x)  # of all heads, (L, 384)
+    # split_heads cuts them into twelve heads; lesson 7 builds it
+    return attention_scores(split_heads(query, 12), split_heads(key, 12))
+
+
+for verb in ("saw", "robbed"):
+    tokens, x, _, _ = layer.read(f"the thief {verb} the bank by the river")
+    scores = scores_of(layer.attention, x)
+    score = scores[10, tokens.index("bank"), tokens.index("river")]
+    print(f"{verb}: the score of “bank” for “river” is {score:.3f}")
+
+# %% same-score [markdown] above="It is made of two" answers="05/what-robbed-changes"
+# The score is the same.
+# It is made of two vectors, those of “bank” and of “river” at their positions.
+# In a first layer these come straight from the table of words, and no other word has touched them.
+# So whichever verb takes the place of “saw”, the score stays as it was, in every head.
+# Only the rest of the row has changed: “robbed” has a high score of its own,
+# and it takes 0.59 of the weight.
+
+# %% shopping-list [markdown] above="Think of a shopping"
+# ### A list written at home
+#
+# Think of a shopping list that is written at home.
+# The query of “bank” is such a list: it says of every word how much it is wanted.
+# The sentence is the shop, and the softmax spends a budget of 1.
+# What comes in and stands high on the list takes money from the rest, but the list stays as it was.
+#
+# With twelve heads, “bank” carries twelve lists, the same ones into every sentence.
+# (Positions count as well.
+# Except in head 2, they hardly change the order of a list.)
+
+# %% two-kinds [markdown] below="Here is what three"
+# ## Whose list is it?
+#
+# What do these lists ask for?
+# We wrote 64 sentences with “bank” and fixed them before the layer read the first.
+# Each has a *clue* of its own, the word that shows which bank is meant.
+# (One person chose them all.)
+#
+# In 32 of them, a water word and a money word disagree.
+# In half of these *mixed* sentences the water word is the clue, in the other half the money word.
+#
+# The method `attend_as` lets other words ask in the place of “bank”.
+# Here is what three of them give to both words of one sentence, in head 8.
+
+# %% one-sentence
+sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
+mixed = sentences[sentences.kind == "mixed"]
+print(mixed.sentence.iloc[0])
+tokens = layer.tokens(mixed.sentence.iloc[0])
+askers = ["river", "money", "chair"]
+weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
+pair = [tokens.index("rapids"), tokens.index("millionaire")]
+Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
+
+# %% ask-all [markdown] below="The next function asks"
+# Only “river” prefers the water word.
+# The next function asks all 32 sentences which of the two words gets more.
+
+
+# %% water-wins
+def water_wins(askers):
+    """Return where the water word gets more: (32 sentences, H heads, A askers) of bool."""
+    wins = []
+    for text, water, money in zip(
+        mixed.sentence, mixed.water, mixed.money, strict=True
+    ):
+        tokens = layer.tokens(text)
+        weights = layer.attend_as(askers, tokens, tokens.index("bank"))
+        wins.append(
+            weights[..., tokens.index(water)] > weights[..., tokens.index(money)]
+        )
+    return torch.stack(wins)
+
+
+of_three = water_wins(askers)[:, 8].sum(dim=0)  # in head 8
+dict(zip(askers, of_three.tolist(), strict=True))
+
+# %% ask-bank-told [markdown] above="So it matters which"
+# So it matters which word asks.
+# Now “bank” itself asks.
+# In the 16 sentences about a money bank, the money word always wins, as we would hope.
+# And in the other 16?
+
+# %% ask-bank
+predict("05/in-river-sentences")
+
+# %% see-bank
+# %%answer 05/in-river-sentences
+is_river = torch.tensor((mixed.meaning == "river").to_numpy())
+by_bank = water_wins(["bank"])[:, :, 0]  # (32, H)
+for head in (8, 10):
+    won = by_bank[is_river, head].sum(), by_bank[~is_river, head].sum()
+    print(f"head {head}: the water word wins in {won[0]} of 16 river sentences")
+    print(f"        and in {won[1]} of 16 money sentences")
+
+# %% bank-in-two-heads [markdown] above="Head 8 chose well in" answers="05/in-river-sentences"
+# Head 8 chose well in the money sentences because it prefers the money word nearly everywhere.
+# In head 10 it is the other way round.
+
+# %% rulers-told [markdown] below="As a ruler, we"
+# ### Twelve water words, twelve money words
+#
+# Is this a habit of the two heads, or does it depend on “bank”?
+# As a ruler, we let twelve water words and twelve money words ask that occur in none of the
+# sentences.
+# In what share of the 32 sentences does the water word win?
+
+# %% rulers
+water = "ocean sea tide lagoon marsh reef shoreline delta wave waves surf pier".split()
+money = "finance market business trade cost income budget".split()
+money += "currency dollars economy cash purchase".split()
+share = water_wins(["bank", *water, *money]).float().mean(dim=0)  # (H, 25)
+by_water, by_money = share[:, 1:13].mean(dim=1), share[:, 13:].mean(dim=1)
+lines = ["12 water words ask", "12 money words ask", "difference", "“bank” asks"]
 heads = [f"head {head}" for head in range(12)]
-Table(lines, heads, torch.stack([*differences, *of_river, *of_verb]))
+Table(lines, heads, torch.stack([by_water, by_money, by_water - by_money, share[:, 0]]))
 
-# %% the-answer [markdown] above="In each of the" answers="05/robbed-for-saw"
-# In each of the twelve heads, the difference of the scores is the same for both sentences.
-# A score of a first layer is computed from the vectors of two words at their positions,
-# and neither “bank” nor “river” has changed.
-#
-# The weights may change, because “robbed” takes a share of the row: in head 10 it gets 0.59,
-# and the weight of “river” falls from 0.54 to 0.23.
+# %% draw-rulers jupyter={"source_hidden": true}
+from collections import Counter
 
-# %% the-meaning [markdown] above="In this first layer"
-# ## So does attention find the meaning?
+from attnlab.palette import BLUE, INK, ORANGE
+
+_, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
+ax.axvspan(-1, 16, color=ORANGE, alpha=0.06, lw=0)
+ax.axvspan(16, 33, color=BLUE, alpha=0.06, lw=0)
+places = []
+for y, head in zip((3, 2, 1, 0), (8, 1, 4, 10), strict=True):
+    at_bank, *counts = (32 * share[head]).round().int().tolist()
+    seen = Counter()
+    for count, colour in zip(counts, [BLUE] * 12 + [ORANGE] * 12, strict=True):
+        seen[count] += 1
+        height = y + 0.06 + 0.14 * seen[count]
+        ax.scatter(count, height, s=62, color=colour, edgecolor="white", zorder=3)
+    places.append((at_bank, y))
+ax.plot(*zip(*places, strict=True), color=INK, lw=3, alpha=0.25, zorder=1)
+ax.scatter(
+    *zip(*places, strict=True),
+    s=170,
+    color=INK,
+    marker="D",
+    edgecolor="white",
+    zorder=4,
+)
+ax.text(1, 2.66, "“bank”", ha="center", weight="bold")
+ax.text(25, -0.38, "“bank”", ha="center", weight="bold")
+ax.text(7, 3.86, "12 money words ask", color=ORANGE, ha="center", weight="bold")
+ax.text(25, 3.86, "12 water words ask", color=BLUE, ha="center", weight="bold")
+ax.set(xlim=(-1, 33), ylim=(-0.6, 4.1), xlabel="sentences in which the water word wins")
+ax.set_xticks([0, 8, 16, 24, 32])
+ax.set_yticks([3, 2, 1, 0], ["head 8", "head 1", "head 4", "head 10"])
+ax.tick_params(length=0)
+ax.spines[["left", "bottom"]].set_visible(False)
+ax.set_title("Two heads take “bank” for a money word, two for a water word")
+show_figure(ax, "5.2")
+
+# %% four-heads [markdown] above="In heads 1, 4" below="Heads 8 and 1 take"
+# In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
+# In these heads, the word that asks decides what is selected.
 #
-# Not in this layer, as far as we could tell.
-# In “she sat on the bank of the river”, head 4 gives 0.71 to “river”,
-# and in “she walked to the bank to deposit the money” it gives 0.67 to “deposit”.
-# That is selection, it was learned,
-# and hardly any other word in the place of “bank” does as well on the fresh sentences.
-# But “bank” asks for lakes, accounts and restaurants alike, whatever its sentence is about.
+# <details><summary>Could that be luck?</summary>
 #
-# Whether “river” tells us which bank is meant depends on a third word, “saw” or “robbed”.
-# In this first layer the score of “bank” for “river” cannot take a third word into account.
-# (The output contains the values of all words.
-# Whether it knows more than a plain average is tested in “Further”, on few sentences.)
+# We shuffled the numbers inside the matrices of queries and keys, in 20 copies of the layer.
+# In none of their 240 heads did the means differ by 0.3.
+# </details>
 #
-# From the second layer on, the vectors that are compared are mixtures themselves,
-# so there a score can depend on any word of the sentence.
-# Lesson 10 asks the same of other words with two meanings,
-# and lesson 14 follows these 35 sentences through all six layers of the model.
+# Heads 8 and 1 take “bank” for a money word, and head 10 takes it for a water word.
+# So does head 4, but there “bank” lies at the edge of the water words.
+
+# %% experiment [markdown] below="Then type words of"
+# ### Your experiment: let any word ask
+#
+# Does some head know after all?
+# Then type words of your own.
+
+# %% explore-askers
+WhoAsksExplorer()
+
+# %% answer-askers [markdown]
+# <details><summary>What you may have found</summary>
+#
+# There is no such head.
+# The water word wins in 11 river sentences and in 6 money sentences in head 5,
+# and in 13 and 8 in head 4.
+# But in head 4 this has little to do with “bank”: on average over 5,000 askers,
+# the two counts differ by 4.7 as well, so some of *these* water words simply get more,
+# whoever asks.
+# And the difference of 5 in head 5 is no rarity: one asker in nine has one that large or larger.
+# </details>
+
+# %% does-it-help [markdown] below="So the control is"
+# ## Does it help?
+#
+# The lists do not depend on the sentence, but what they find there does.
+# Does the new vector of “bank” show which bank is meant?
+#
+# Such a result needs a [**control**](glossary.ipynb#control):
+# the same experiment without the ingredient that is said to be responsible, here the weights.
+# So the control is a *plain average*, in which all words get the same weight.
+#
+# We compute how far three vectors lie towards water,
+# on an axis from our money words to our water words: the plain average,
+# the output of attention at “bank”, and what the clue alone would hand over.
+
+
+# %% leans
+def hands_over(x):
+    """Return what each token would give as the output if it got all the weight, (L, 384)."""
+    return layer.attention.out_proj(layer.attention.v_proj(x))
+
+
+def mean_of(words):
+    return hands_over(layer.embed(words, positions=[3] * 12)[0]).mean(dim=0)
+
+
+def lean(text, clue):
+    tokens, x, output, _ = layer.read(text)
+    handed = hands_over(x)
+    return torch.stack(
+        [handed.mean(dim=0), output[tokens.index("bank")], handed[tokens.index(clue)]]
+    )
+
+
+axis = mean_of(water) - mean_of(money)  # (384,)
+vectors = [lean(*pair) for pair in zip(sentences.sentence, sentences.clue, strict=True)]
+leans = torch.stack(vectors) @ axis  # (64, 3)
+
+# %% pairs-told [markdown] below="A river sentence and"
+# A river sentence and a money sentence are *in order* if the river sentence lies further towards
+# water.
+# The mixed sentences make $16 \times 16 = 256$ such pairs.
+# So do the other 32, the *clear* ones, with words of one kind only.
+# Guessing would put 128 in order.
+
+
+# %% pairs
+def in_order(values, kind):
+    """Count the pairs in order, of 256; values (64, N) gives (N,)."""
+    chosen = torch.tensor((sentences.kind == kind).values)
+    river = torch.tensor((sentences.meaning == "river").values)
+    of_river, of_money = values[chosen & river], values[chosen & ~river]
+    return (of_river[:, None] > of_money).sum(dim=(0, 1))
+
+
+names = ["plain average", "attention", "clue alone"]
+print("clear:", dict(zip(names, in_order(leans, "clear").tolist(), strict=True)))
+average, _, clue_alone = in_order(leans, "mixed").tolist()
+print("mixed:", {"plain average": average, "clue alone": clue_alone})
+
+# %% ask-mixed-told [markdown] above="In clear sentences, the"
+# In clear sentences, the plain average is enough.
+# In mixed ones it gets 194 pairs, although the clue alone would get 250.
+# And attention?
+
+# %% ask-mixed
+predict("05/attention-in-mixed")
+
+# %% see-mixed jupyter={"source_hidden": true}
+# %%answer 05/attention-in-mixed
+fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.2), layout="constrained", sharey=True)
+standard = (leans - leans.mean(dim=0)) / leans.std(dim=0)
+titles = {"clear": "words of one kind", "mixed": "words of both kinds"}
+for ax, (kind, title) in zip(axes, titles.items(), strict=True):
+    chosen = torch.tensor((sentences.kind == kind).values)
+    for row, meaning in zip(
+        standard[chosen], sentences.meaning[chosen.numpy()], strict=True
+    ):
+        colour = BLUE if meaning == "river" else ORANGE
+        ax.plot(
+            row, [2, 1, 0], "o-", color=colour, alpha=0.6, lw=1.2, ms=5, mec="white"
+        )
+    for y, count in zip((2, 1, 0), in_order(leans, kind).tolist(), strict=True):
+        ax.text(3.5, y, count, ha="right", va="center", weight="bold", fontsize=13)
+    ax.text(3.5, 2.3, "pairs in order", ha="right", fontsize=9)
+    ax.set(
+        title=title,
+        xlim=(-2.3, 3.6),
+        ylim=(-0.3, 2.5),
+        xlabel="← money     water →",
+        xticks=[],
+    )
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.set_yticks([2, 1, 0], names)
+    ax.tick_params(length=0)
+title = "Where the words disagree, attention does no better than an average"
+fig.suptitle(title, weight="bold", fontsize=12)
+show_figure(fig, "5.3")
+
+# %% read-mixed [markdown] above="Where all words agree" answers="05/attention-in-mixed"
+# Attention gets 161.
+# Each thread of the figure is a sentence: blue for a river bank, orange for a money bank.
+# Where all words agree, the colours stay apart on every level.
+# Where they disagree, they come apart only on the lowest, where *we* said which word is the clue.
+#
+# Is attention worse, then?
+# That would say too much.
+# If we draw the sentences again at random,
+# the difference ranges from 70 pairs fewer to 6 more in 95% of the draws,
+# and on 16 older mixed sentences it was 49 against 51 of 64.
+# So attention does no better that we can measure.
+# (“Further” looks at single heads.)
+
+# %% later-told [markdown] below="And in the five"
+# ## Does attention find out what “bank” means here?
+#
+# And in the five layers that follow,
+# how far does the score of “bank” for “river” move when “robbed” replaces “saw”?
+
+# %% later-layers
+encoder = load_encoder()
+saw = encoder.read("the thief saw the bank by the river")
+robbed = encoder.read("the thief robbed the bank by the river")
+at_bank, at_river = saw.tokens.index("bank"), saw.tokens.index("river")
+for number, part in enumerate(encoder.layers):
+    before = scores_of(part.attention, saw.vectors[number])[:, at_bank, at_river]
+    after = scores_of(part.attention, robbed.vectors[number])[:, at_bank, at_river]
+    print(f"layer {number}: at most {(after - before).abs().max():.2f}")
+
+# %% the-answer [markdown] above="Not in this layer"
+# Not in this layer.
+# It does select, and in four heads the word that asks decides what.
+# But “bank” asks for the same in every sentence: rather for money words in heads 8 and 1,
+# rather for water words in heads 4 and 10.
+# So “my money on the bank of the lake” and “my money in the bank by the lake” get nearly the same
+# rows.
+# And where words disagree, the output shows no better than a plain average which bank is meant.
+#
+# From the second layer on, “bank” has taken in other words.
+# Its list is written after a first visit to the shop, and the score moves.
+# Whether that helps, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
+# [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
+# with 21 words that have two meanings.
 
 # %% further [markdown]
 # ## Further
 #
-# ### Does the output know more than a plain average?
+# ### Two banks in one table
 #
-# The score of “bank” for “river” does not depend on whether the river matters,
-# but the output collects the values of the whole sentence, “robbed” included.
-# (In the whole model the output is then *added* to the vector of “bank”.)
-# Does it lean towards the correct side?
-# We choose twelve water words and ten money words, none of which occurs in our sentences.
-# The mean value of the first, minus the mean value of the second,
-# is a direction from money to water in each head.
-# The dot product of an output with it says how far the output leans towards water;
-# we add up the twelve heads.
+# Some tutorials type in a small table instead,
+# with one bank that lends money and another by the river, and use its rows as queries,
+# keys and values.
 
-# %% direction
-from attnlab import split_heads
+# %% typed-banks
+two_banks = load_table("two_banks.csv")
+two_banks
 
-water = "shore lake ocean beach sea wave coast harbor sand ship whale shark".split()
-money = "finance cash credit market business tax company trade cost income".split()
+# %% cosine-told [markdown]
+# We compare the two banks by the **cosine** of the angle between their vectors.
+# It is 1 if they point in the same direction, and 0 if they are at right angles.
+
+# %% typed-cosine
+x = two_banks.values  # (4, 4)
+output = (x @ x.T / 4**0.5).softmax(dim=-1) @ x
+average = x.mean(dim=0).expand(4, 4)
+for name, vectors in (("before", x), ("attention", output), ("plain average", average)):
+    cosine = torch.cosine_similarity(vectors[2], vectors[3], dim=0)
+    print(f"{name}: {cosine:.2f}")
+
+# %% typed-read [markdown]
+# Before attention, the two banks are nearly at right angles:
+# whoever typed the table had already separated them.
+# Afterwards they are *more* alike, because both outputs are averages of the same four vectors.
+# A plain average makes them equal.
+# So this table can show that attention mixes vectors, but not that it finds a meaning.
+# For that, “bank” has to go in as one vector, as it does in a model.
+
+# %% heads-alone-told [markdown]
+# ### Head 4 by itself, and a number that shrank
+#
+# Perhaps the heads work against each other.
+# So here are the pairs of mixed sentences in order for single heads,
+# with their values before the output matrix, as in lesson 4.
 
 
-def values_of(tokens):
-    return split_heads(layer.attention.v_proj(layer.embed(tokens)[0]), 12)  # (H, S, 32)
-
-
+# %% heads-alone
 def mean_value(words):
-    alone = [values_of(["[CLS]", word, "[SEP]"])[:, 1] for word in words]
-    return torch.stack(alone).mean(dim=0)  # (H, 32)
+    x = layer.embed(words, positions=[3] * 12)[0]
+    return layer.attention.v_proj(x).mean(dim=0)
 
 
-direction = mean_value(water) - mean_value(money)
+value_axis = mean_value(water) - mean_value(money)  # (384,)
 
 
-# %% leans
-def lean_towards_water(sentence):
-    """Return how far “bank” leans towards water, by attention and by plain average."""
-    tokens = layer.tokens(sentence)
-    lean = (values_of(tokens) * direction[:, None]).sum(dim=-1)  # (H, S)
-    row = layer(tokens).weights[0, :, tokens.index("bank")]  # (H, S)
-    return torch.stack([(row * lean).sum(), lean.mean(dim=-1).sum()])
+def lean_by_head(text):
+    tokens, x, _, weights = layer.read(text)
+    terms = split_heads(layer.attention.v_proj(x) * value_axis, 12)  # (H, L, 32)
+    towards_water = terms.sum(dim=-1)  # (H, L): a dot product in each head
+    row = weights[:, tokens.index("bank")]  # (H, L)
+    return torch.stack([towards_water.mean(dim=-1), (row * towards_water).sum(dim=-1)])
 
 
-sailed = lean_towards_water("the thief sailed to the bank with the gold")
-robbed = lean_towards_water("the thief robbed the bank by the river")
-ways = ["attention", "plain average"]
-Table(["sailed", "robbed"], ways, torch.stack([sailed, robbed]))
+by_head = torch.stack([lean_by_head(text) for text in sentences.sentence])  # (64, 2, H)
+counts = in_order(by_head, "mixed")[:, [8, 1, 4, 10]]
+pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
 
-# %% pairs-told [markdown]
-# A pair of a river sentence and a money sentence counts as correct if “bank” leans further towards
-# water in the river sentence.
-# Our two thieves are not a correct pair:
-# in both columns the output leans further towards water with “robbed”,
-# whose sentence contains “river”, than with “sailed”.
+# %% read-alone [markdown]
+# Only head 4 gets more pairs than its plain average, and only nine.
+# Drawing the sentences again changes this difference by fifty either way.
 #
-# Besides the three known sentences we have 16 **clear** ones, with words of one kind only,
-# and 16 **mixed** ones.
-# Half of each kind are about a river, which makes 8 × 8 = 64 pairs of each kind.
-
-# %% count-pairs
-correct = []
-for kind in ("clear", "mixed"):
-    of_kind = sentences[sentences.kind == kind].groupby("meaning").sentence
-    river_ones, money_ones = (
-        torch.stack([lean_towards_water(text) for text in of_kind.get_group(meaning)])
-        for meaning in ("river", "money")
-    )  # (8, 2) each
-    correct.append((river_ones[:, None] > money_ones).sum(dim=(0, 1)))
-ways = ["attention", "plain average"]
-pd.DataFrame(torch.stack(correct), ["clear", "mixed"], ways)
-
-# %% pairs-read [markdown]
-# In clear sentences mixing is enough.
-# In mixed sentences the plain average gets as many pairs right as attention does.
-# But sixteen sentences are few.
-# To see how much chance does, we used a *bootstrap*:
-# we drew eight sentences of each meaning from the eight with replacement, 10,000 times.
-# In 95% of the draws, the two differ by no more than about ten pairs either way.
-# So an advantage of up to about ten pairs would not have shown.
-#
-# ### Would a random head do it?
-#
-# Lesson 4 taught you to ask what chance would do.
-# To make random heads that still have all the numbers of the trained ones,
-# we shuffle the numbers inside each of the parameters that make queries and keys.
-# The vectors of the words stay as they are.
-# We do this 300 times, let “bank” ask in all 25 sentences,
-# and keep the best of the twelve heads each time.
-
-# %% read-once
-inputs = []  # for each sentence its vectors and the positions of "bank" and of the clue
-for sentence, clue in zip(fresh.sentence, fresh.clue, strict=True):
-    pieces = layer.tokens(sentence)
-    inputs.append((layer.embed(pieces), pieces.index("bank"), pieces.index(clue)))
+# An earlier edition of this lesson had only 35 sentences, which we keep for lesson 14.
+# In 25 of them the clue was new, and head 4 looked like a head that finds the clue.
+# How often does the clue get the largest weight of the row, then and in the 64 new sentences?
 
 
-def best_share(attention):
-    """Return the share of the clue in the best head, averaged over the sentences."""
-    rows = [attention(z).weights[0, :, at, to] * z.shape[1] for z, at, to in inputs]
-    return torch.stack(rows).mean(dim=0).max()
+# %% shrank
+def clue_is_darkest(table):
+    hits = []
+    for text, clue in zip(table.sentence, table.clue, strict=True):
+        tokens, _, _, weights = layer.read(text)
+        row = weights[4, tokens.index("bank")]
+        hits.append(tokens[row.argmax()] == clue)
+    return f"{sum(hits)} of {len(hits)}"
 
 
-best_share(layer.attention)
+older = pd.read_csv(data_path("bank_sentences.csv"))
+known = older[older.kind == "known"]
+print("older:", clue_is_darkest(older[~older.clue.isin(known.clue)]))
+print("new:", clue_is_darkest(sentences))
 
-# %% shuffled-layers
-from copy import deepcopy
-
-by_chance = []
-for seed in range(300):
-    generator = torch.Generator().manual_seed(seed)
-    shuffled = deepcopy(layer.attention)
-    for part in (shuffled.q_proj, shuffled.k_proj):
-        for numbers in part.parameters():
-            order = torch.randperm(numbers.numel(), generator=generator)
-            numbers.copy_(numbers.flatten()[order].view_as(numbers))
-    by_chance.append(best_share(shuffled))
-by_chance = torch.stack(by_chance)
-by_chance.mean(), (by_chance >= best_share(layer.attention)).sum()
-
-# %% shuffled-reading [markdown]
-# If you are free to pick the best of twelve heads, chance alone gives you about 2.0 uniform shares.
-# The 3.3 of head 4 are rare: in only one of the 300 shuffled layers does any head reach them.
+# %% shrank-read [markdown]
+# 16 of 25 became 16 of 64.
+# Of 4,999 other words, none had given the clue more uniform shares than “bank”; now 15 do.
+# There was nothing wrong with the older count.
+# But we had noticed head 4 on these sentences, and several of them shared a clue.
+# A result belongs to the sentences on which it was found until it holds on others.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Attention mixes.
-#   With our typed vectors, it raised the cosine of two banks from 0.06 to 0.74;
-#   a plain average would have made them equal.
-# - Compare every experiment on attention with a plain average of the same values.
-# - A head selects if it gives large weights to certain words because of what they are.
-#   A plain average cannot do that.
-# - Test whether the weights depend on the word that asks: put many other words in its place.
-#   In one of the twelve heads, none of 4,999 other words gives the clue as much weight as “bank”
-#   does, on average over our sentences.
-# - In a first layer a word has one query for all its meanings.
-#   It cannot ask only for words that fit the meaning in its sentence.
-# - In a first layer, a score depends on the two words and their positions, and on nothing else.
-#   If a third word is replaced and the positions stay,
-#   it can only compete for the weight and add its own value.
+# - In a first layer a score is made of two words at their positions.
+#   Another word can take a share of the row, but it cannot change the score.
+# - So “bank” asks for the same in every sentence, whichever bank is meant.
+# - Whether the word that asks makes a difference is found out by letting other words ask.
+#   In this layer it does, in four of the twelve heads.
+# - Compare every result of attention with a plain average of the same values.
+#   Where the words disagreed, the output of this layer showed the meaning no better.
+# - To select is not yet to select what matters here.
+#
 
 # %% exercises [markdown]
 # ## Exercises
 #
-# In a running notebook, write your answer in the cell below the task and run it.
+# Write your answer in the cell below the task and run that cell.
 # Then run the check in the next cell.
 
 # %% exercise-1 [markdown]
-# ### 1 · Compute ★ (4 minutes)
-#
-# In a sentence of nine words, the clue gets a score of $s$,
-# and each of the other eight words gets a score of 0.
-# How large must $s$ be for the clue to get exactly half of the weight?
-#
-# <details><summary>Hint</summary>
-#
-# The weight of a key is $e$ to the power of its score,
-# divided by the sum of these powers over the row.
-# What does each of the other words contribute to that sum?
-# The clue must contribute as much as all of them together.
-# </details>
-
-# %%
-from attnlab.exercises import check_minimal_pair, check_needed_strength
-from attnlab.exercises import check_plain_average, check_tested_head
-
-
-# %% tags=["exercise"]
-def needed_strength():
-    """Return the score of the clue."""
-
-
-# %%
-check_needed_strength(needed_strength)
-
-
-# %% tags=["solution"]
-def needed_strength_solution():
-    return torch.tensor(8.0).log().item()  # e^s = 8 times e^0
-
-
-check_needed_strength(needed_strength_solution)
-
-# %% exercise-2 [markdown]
-# ### 2 · Implement ★★ (8 minutes)
+# ### 1 · Implement ★★ (8 minutes)
 #
 # Write the control for any experiment on attention:
-# every query gets the plain average of the values that it may look at.
-# In the mask `attn_mask`, True means that the query may look at the key.
-# A query that may not look at any key gets zeros.
+# every query gets the plain average of the values that it may attend to.
+# In the mask `attn_mask`, True means that the query may attend to the key.
+# A query that may not attend to any key gets zeros.
 # The result must have the dtype of `value`, which can be float32 or float64.
 #
 # <details><summary>Hint</summary>
@@ -733,6 +552,9 @@ check_needed_strength(needed_strength_solution)
 # Turned into numbers, the mask is a table of weights that have not been divided yet.
 # What must each row be divided by, and what if that is 0?
 # </details>
+
+# %%
+from attnlab.exercises import check_clue_wins, check_plain_average, check_tested
 
 
 # %% tags=["exercise"]
@@ -752,121 +574,117 @@ def plain_average_solution(value, attn_mask):
 
 check_plain_average(plain_average_solution)
 
-# %% exercise-3 [markdown]
-# ### 3 · Repair ★★ (8 minutes)
+# %% exercise-2 [markdown]
+# ### 2 · Modify ★★ (8 minutes)
 #
-# With `known_shares`, the author of a report explored a layer;
-# `fresh_shares` come from sentences that the layer had not read.
-# Both hold one row for each head and one column for each sentence.
-# `broken_report` says which head gives the clue the most uniform shares, and how many.
-# The reported number is too large on average, even if no head does anything special.
-# Find out why, and write `tested_head`, which reports a head and its mean without this mistake.
+# `water_wins` notes where the *water* word gets more weight than the money word.
+# A head that found out what “bank” means would give more to the *clue*,
+# which is the money word where a money bank is meant.
+# Write `clue_wins`, which counts for each head in how many sentences the clue gets more than the
+# other of the two words.
+# `wins` has a row for each sentence and a column for each head,
+# and is True where the water word wins.
+# `is_river` has an entry for each sentence, and is True where a river bank is meant.
 #
 # <details><summary>Hint</summary>
 #
-# Two means are needed: one to choose the head, and one to report.
+# In a river sentence the clue wins if `wins` is True.
+# And in a money sentence?
+# </details>
+#
+# <details><summary>Is the largest number a find?</summary>
+#
+# For “bank” and our sentences it is 21 of 32, in heads 4 and 5.
+# If twelve coins are tossed 32 times each,
+# the best of them shows heads at least 21 times in about half of all tries.
+# </details>
+
+
+# %% tags=["exercise"]
+def clue_wins(wins, is_river):
+    """wins (N, H) of bool, is_river (N,) of bool -> counts (H,)."""
+
+
+# %%
+check_clue_wins(clue_wins)
+
+
+# %% tags=["solution"]
+def clue_wins_solution(wins, is_river):
+    return (wins == is_river[:, None]).sum(dim=0)
+
+
+print(clue_wins_solution(by_bank, is_river).tolist())
+check_clue_wins(clue_wins_solution)
+
+# %% exercise-3 [markdown]
+# ### 3 · Find the bug ★★ (8 minutes)
+#
+# A report says: “We tried 60,000 candidates: 5,000 words that ask, in twelve heads.
+# The best, ‘piano’ in head 11, gives the clue more in 30 of the 32 sentences.
+# It understands banks.”
+# Here is how the number was found.
+# Each table has a row for each candidate and a column for each sentence,
+# with a 1 where the clue wins; `first` and `second` hold different sentences.
+# Find out what is wrong with `broken_report`.
+# Then write `tested`, which chooses a candidate and returns an honest share for it.
+# If several candidates are equally good, take the first.
+#
+# <details><summary>Hint</summary>
+#
+# Two means are needed: one to choose a candidate, and one to report.
 # Over which sentences does each of them go?
 # </details>
-#
-# <details><summary>What the mistake does to our own sentences</summary>
-#
-# The author looked for the best head on the very sentences that the report is about.
-# Such a result looks better than it is,
-# by luck or because a head happens to favour these particular words.
-# On our three known sentences, head 10 is the best of the twelve.
-# On the seven others with the same clues it gives the clue as many uniform shares,
-# but on the 25 fresh ones, which have other clues, fewer than a third as many.
-# </details>
 
 
 # %% tags=["exercise"]
-def broken_report(known_shares, fresh_shares):
-    means = torch.cat([known_shares, fresh_shares], dim=1).mean(dim=1)
-    return means.argmax().item(), means.max().item()
+def broken_report(first, second):
+    shares = torch.cat([first, second], dim=1).mean(dim=1)
+    return shares.max().item()
 
 
-def tested_head(known_shares, fresh_shares):
-    """Two tensors of uniform shares -> the head and its mean on the fresh sentences."""
+def tested(first, second):
+    """Two tables (candidates, sentences) of 0 and 1 -> the share for the chosen candidate."""
 
 
 # %%
-check_tested_head(tested_head)
+check_tested(tested)
 
 
 # %% tags=["solution"]
-def tested_head_solution(known_shares, fresh_shares):
-    head = known_shares.mean(dim=1).argmax()
-    return head.item(), fresh_shares[head].mean().item()
+def tested_solution(first, second):
+    best = first.mean(dim=1).argmax()
+    return second[best].mean().item()
 
 
-# shares that are 1 on average in every head, so that there is nothing to find
-by_luck = 2 * torch.rand(500, 12, 6, generator=torch.Generator().manual_seed(0))
-known_ones, fresh_ones = by_luck[:, :, :3], by_luck[:, :, 3:]
-for report in (broken_report, tested_head_solution):
-    reported = [report(*both)[1] for both in zip(known_ones, fresh_ones, strict=True)]
-    print(f"{report.__name__}: {sum(reported) / 500:.1f} uniform shares by luck alone")
-check_tested_head(tested_head_solution)
+wins = water_wins(layer.common_words(1000))  # (32, H, 1000)
+clue_won = (wins == is_river[:, None, None]).flatten(1).T.float()  # (12000, 32)
+generator = torch.Generator().manual_seed(0)
+for report in (broken_report, tested_solution):
+    halves = [clue_won[:, torch.randperm(32, generator=generator)] for _ in range(20)]
+    shares = [report(half[:, :16], half[:, 16:]) for half in halves]
+    print(f"{report.__name__}: {sum(shares) / 20:.2f} on average over 20 splits")
+check_tested(tested_solution)
 
 # %% exercise-4 [markdown]
-# ### 4 · Build ★★ (10 minutes)
+# ### 4 · Explain ★ (5 minutes)
 #
-# When “robbed” took the place of “saw”,
-# the weight that “bank” gives to “river” in head 10 fell from 0.54 to 0.23, and “robbed” got 0.59.
-# One might conclude that head 10 notices when a water word does not matter.
-# Find two sentences that refute this conclusion.
-# They may differ in **one** word only.
-# The first must be about a river bank and the second about a money bank,
-# but in both of them “bank” must attend most to the same **water word** in head 10.
-# The check measures the weights.
-# The meaning is for you to judge.
-#
-# <details><summary>Hint</summary>
-#
-# Find a sentence with a water word to which “bank” gives a large weight in head 10,
-# such as “sailed”.
-# Then add one more word that shows that a river bank is meant,
-# and replace that word with one that shows that a money bank is meant.
-# </details>
-#
-# Try your sentences here before you write them down.
-
-# %% explore-heads
-RealHeadsExplorer(sentence="they sailed to the bank", head=10, word=5, ask=False)
-
-
-# %% tags=["exercise"]
-def minimal_pair():
-    """Return two sentences."""
-
-
-# %%
-check_minimal_pair(minimal_pair)
-
-
-# %% tags=["solution"]
-def minimal_pair_solution():
-    return "they sailed to the bank for a swim", "they sailed to the bank for a loan"
-
-
-check_minimal_pair(minimal_pair_solution)
-
-# %% exercise-5 [markdown]
-# ### 5 · Explain ★ (5 minutes)
-#
-# A blog shows a single heatmap: in “I put my money in the bank”, in one head,
-# “bank” attends most to “money”.
-# “So the model knows that this is not a river bank”, it says.
-# Which experiments of this lesson would you ask for?
+# A blog shows head 8 of our layer: in “I put my money in the bank”,
+# “bank” gives “money” more weight than it gives any other word but itself.
+# “So this head knows that a money bank is meant”, it says.
+# You may have one more sentence read by the layer.
+# Which one, and what would you look at?
 #
 # <details><summary>An answer</summary>
 #
-# - The control: does “bank” end up as close to money with a plain average?
-# - All heads, and fresh sentences, among them some with words of both kinds.
-# - Other words in place of “bank”: does the head attend to “money” for them as well?
-# - A pair of sentences in which “money” stays and the meaning changes,
-#   such as “I left my money on the bank of the lake”.
-#   Does the score of “bank” for “money” change, compared with its score for itself?
-#   (The weight changes anyway, because “lake” takes a share of the row.)
+# Keep “money” and change the meaning: “I left my money on the bank of the lake.”
+# In head 8, “bank” gives “money” 0.12 and “lake” 0.01, although a river bank is meant.
+# So the head gives weight to “money” whichever bank it is.
+#
+# - A sentence without “money” does not test the claim.
+# - Another sentence about a money bank can only agree with it.
+# - Another head says nothing about head 8.
+# - The output is a different question: the claim is about a weight.
 # </details>
 
 # %% in-torch [markdown]
@@ -879,7 +697,7 @@ check_minimal_pair(minimal_pair_solution)
 # %% torch-control
 import torch.nn.functional as F
 
-z = sat.embedded[None]  # (N, L, E)
+z = left.embedded[None]  # (N, L, E)
 allowed = torch.arange(z.shape[1]) < 5  # every query may attend to the first five keys
 zeros = torch.zeros_like(z)
 control = F.scaled_dot_product_attention(zeros, z, z)
@@ -911,58 +729,59 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
 # **50 minutes.**
-# Two banks: 8.
-# The fair test: 8.
-# When the words disagree, with the explorer: 11.
-# The trained layer: 3.
-# Who asks: 8.
-# One query for two meanings: 4.
-# The thief and the answer: 8.
+# The same row twice: 4.
+# One score, two words: 8.
+# Whose list: 14.
+# Any word asks: 8.
+# Does it help: 12.
+# The answer: 3.
+#
+# **Play it.**
+# Three learners hold a shopping list each, and words lie on a table.
+# Each learner points at the word that is highest on the list.
+# Then put “robbed” in the place of “saw”.
 #
 # **Where a class stalls.**
-# *“But the model does understand”:* agree that a whole model may, and ask which cell shows it.
-# *“The plain average is only lucky”:* let the class write six sentences, three of each kind,
-# and count.
-# *The tie:* let two students play “river” and “loan” and pull on a rope tied to “bank”,
-# while a third plays “the”.
+# *The three axes of `attend_as`:* stay with one sentence,
+# one head and one asker until all have read the small table.
+# *“But head 4 has 13 and 8”:* let the explorer show head 4 with “chair”, “piano” and “the”.
+# *“Attention is worse than an average”:* ask how many sentences there are.
+# *“But ChatGPT knows”:* a whole model may; here we ask one layer, and the first.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
 # <details><summary>For teachers: five questions, and why the other answers are wrong</summary>
 #
 # **1.**
-# Suppose that no attention weight is near 0.
-# After attention, are two tokens of a sentence usually more alike than before, or less?
-# **More alike.**
-# *Less:* this confuses attending to words with sorting them.
-# *As before:* this forgets that the values are averaged.
+# In the first layer, “saw” is replaced with “robbed”.
+# What happens to the score of “bank” for “river”?
+# **It stays the same.**
+# *It falls:* this confuses the score with the weight.
+# *That depends on the head:* in every head, a score depends on two words and their positions only.
 #
 # **2.**
+# In the second layer?
+# **It may change.**
+# *It stays the same:* there the vectors of the two words already contain others.
+#
+# **3.**
 # You want to know whether the *weights* cause an effect.
 # What is the control?
 # **Equal weights, with the same values.**
 # *No attention at all:* this takes the mixing away too.
 # *Random weights:* they answer a different question: would chance do as well?
-# It is worth asking too.
-#
-# **3.**
-# A query asks with strength 0.
-# What comes out?
-# **The plain average.**
-# *Zeros:* this takes the scores for the weights.
-# *The word itself:* this assumes that a query that asks for nothing gets nothing new.
 #
 # **4.**
-# Someone inspects 144 heads and finds one in which “bank” attends most to “river”.
-# What next?
-# **Test it on fresh sentences, and with other query words.**
-# *It understands:* this forgets the other 143.
-# *It is chance:* that has to be measured as well.
+# In a sentence about a money bank, “bank” gives “money” more weight than any other word.
+# Does the head know which bank is meant?
+# **That cannot be told from one sentence.**
+# *Yes:* in head 8 it does the same where a river bank is meant.
+# *No:* this sentence alone does not show that either.
 #
 # **5.**
-# In the first layer, “saw” is replaced with “robbed”.
-# What happens to the score of “bank” for “river”?
-# **It stays the same.**
-# *It falls:* this confuses the score with the weight.
-# *That depends on the head:* in every head, a score depends only on two words and their positions.
+# Someone inspects 144 heads and finds one in which “bank” attends most to “river”.
+# What next?
+# **Test it on other sentences, with other words in the place of “bank”.**
+# *It understands:* this forgets the other 143.
+# *It is chance:* that has to be measured as well.
 # </details>

@@ -1,14 +1,13 @@
 # %% opening [markdown] above="**What can a line"
 # # 7 · Multi-head attention: reshaping without scrambling
-#
-# In *The Annotated Transformer*, one line cuts the features of each token into groups with `view`
-# and then exchanges two axes with `transpose`.
+# In *The Annotated Transformer*,
+# one line cuts the features of each token into groups with `view` and then exchanges two axes with
+# `transpose`.
 # A reader reported this as an error, because `view` alone can give the same shape.
-# Readers of other programs have asked the same.
 #
 # Neither version computes anything: it changes, adds and drops no number.
-# And yet a layer with one of them will answer every question of this lesson, and a layer with the
-# other fewer than one in five, without any error message.
+# And yet a layer with one of them will answer every question of this lesson,
+# and a layer with the other fewer than one in five, without any error message.
 # **What can a line do that computes nothing?**
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb),
@@ -19,7 +18,7 @@
 # write multi-head attention that agrees with PyTorch’s layer;
 # follow every number through a split and a merge; and write a test that catches a scrambled split.
 #
-# **Time:** 44 minutes in class, or 80 on your own with the exercises.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another ten.
 
 # %% setup
@@ -56,8 +55,9 @@ for one_list, answer in zip(tokens, answers.tolist(), strict=True):
 #
 # Our layer is the self-attention of lesson 6, with `nn.Linear` for its matrices.
 # Three things are new.
-# A function `split` prepares queries, keys and values, a function `merge` joins what attention
-# returns, and one more matrix, `out_proj`, computes the output from it.
+# A function `split` prepares queries, keys and values,
+# a function `merge` joins what attention returns, and one more matrix, `out_proj`,
+# computes the output from it.
 
 
 # %% the-layer
@@ -82,8 +82,8 @@ class Attention(nn.Module):
 # %% two-versions [markdown] below="Both splits give the"
 # We compare three layers.
 # In the first, `split` and `merge` return what they are given.
-# In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions, A and B.
-# Both splits give the same shape, and their results share the memory of `x`:
+# In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions,
+# A and B. Both splits give the same shape, and their results share the memory of `x`:
 # not a single number is moved.
 
 
@@ -114,7 +114,6 @@ for split in (split_a, split_b):
 # %% how-to-train [markdown]
 # The answer is read from the output of the question:
 # its first 8 features are a vote on the first number, and the next 8 a vote on the second.
-# The rest is as in lesson 6.
 
 
 # %% training
@@ -163,8 +162,8 @@ Table(
 )
 
 # %% three-numbers [markdown] above="This lesson explains the"
-# All three layers have 4,096 parameters, began with the same random numbers and have seen the same
-# lists.
+# All three layers have 4,096 parameters,
+# began with the same random numbers and have seen the same lists.
 # Without a split, the layer gets both numbers right in a fifth of the lists.
 # With version A it is always right, and with version B in 18% of the lists.
 # This lesson explains the three numbers of the last column.
@@ -183,12 +182,13 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
 # %% a-clue [markdown] above="Version B is wrong"
 # Without a split (left), the layer names the first number twice.
 # Version A (middle) is right three times.
-# Version B is wrong about *owl* and *dog* but right about *fox* and *bat*, which is a clue.
+# Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
 #
 # ## One head, one average
 #
 # Without a split, each query has one row of weights, and so it gets one weighted average.
-# A layer that computes one row of weights for each query is called a [**head**](glossary.ipynb#head).
+# A layer that computes one row of weights for each query is called a
+# [**head**](glossary.ipynb#head).
 # Here is where the question looks, for two questions about our list.
 
 # %% twins jupyter={"source_hidden": true}
@@ -229,8 +229,8 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
     print(f"{name:8}{share_correct(train(frozen))[-1]:.2f}")
 
 # %% mixture-read [markdown] above="So most of it" answers="07/what-is-in-the-mixture"
-# A new matrix finds both numbers hardly more often than before, but an MLP finds them in nine lists
-# of ten.
+# A new matrix finds both numbers hardly more often than before,
+# but an MLP finds them in nine lists of ten.
 # So most of it is in the average, and a matrix cannot get it out.
 #
 # Why not?
@@ -240,28 +240,13 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # (“Further” proves it.)
 # An MLP can do that, as long as the head keeps to its preference.
 #
-# We chose start 1 of the random numbers.
-# The next table has the smallest and the largest of twelve starts.
-# `matrix` and `mlp` are the last steps, `same` is the share of lists in which the head gives more
-# weight to the same one of the two animals, and `wide` is a head with 128 features.
-
-# %% twelve-starts
-# %%answer 07/what-is-in-the-mixture
-starts = load_table("two_animals.csv")
-extremes = torch.stack([starts.values.amin(dim=0), starts.values.amax(dim=0)])
-Table(["smallest", "largest"], starts.features, extremes)
-
-# %% starts-read [markdown] above="A matrix never found" answers="07/what-is-in-the-mixture"
-# A matrix never found both numbers in more than 28% of the lists.
-# The MLP found them in 75% to 95%, and the fewest where the head had not settled which animal to
-# prefer.
-# A wider head did not help.
+# (We chose start 1 of the random numbers; “Further” has twelve.)
 
 # %% two-heads [markdown] below="Which tokens does each"
 # ## Two heads, two averages
 #
-# Now we look inside version A.
-# Which tokens does each of the 32 features come from, before `out_proj` mixes them?
+# Now we look inside version A. Which tokens does each of the 32 features come from,
+# before `out_proj` mixes them?
 
 # %% listening jupyter={"source_hidden": true}
 from attnlab.palette import LINE
@@ -335,16 +320,17 @@ show_figure(diagram("multi_head_attention"), "7.3")
 # %% head-dim [markdown] above="The layer projects first"
 # The layer projects first and [**splits**](glossary.ipynb#split) afterwards,
 # so each feature of a head is made from all features of the token.
-# Then each head attends on its own, and the layer [**merges**](glossary.ipynb#merge) their averages.
+# Then each head attends on its own,
+# and the layer [**merges**](glossary.ipynb#merge) their averages.
 #
 # The number of features in a head, [**head_dim**](glossary.ipynb#head_dim), is usually $E / H$.
 # Then two heads need no more parameters than one, as in our table.
-# Scores are divided by $\sqrt{\text{head\_dim}}$, because a dot product inside a head has head_dim
-# terms.
+# Scores are divided by $\sqrt{\text{head\_dim}}$,
+# because a dot product inside a head has head_dim terms.
 #
 # ## The same shape, another content
 #
-# Version B has two heads as well, and still it fails.
+# Version B has two heads too, and fails.
 
 # %% ask-head-0
 predict("07/head-0-of-version-b")
@@ -358,12 +344,11 @@ print("version B\n", halves.view(2, 6))
 # %% deal-or-cut [markdown] above="**A deals the deck" answers="07/head-0-of-version-b"
 # Here each number stands for 16 features: 31, for example, is the second half of token 3.
 #
-# Think of a deck of cards in this order: cat-0, cat-1, dog-0, dog-1, and so on.
+# Think of a deck of cards: cat-0, cat-1, dog-0, dog-1, and so on.
 # **A deals the deck, and B cuts it.**
 # If you deal the cards to two players in turn, each of them gets one card of every token.
 # If you cut the deck in the middle, player 0 gets all of *cat*, *dog* and *owl*.
 # Either way each player holds six cards, so the shape is the same.
-# `view` only cuts memory into equal pieces, and does not know what a token is.
 #
 # There are two ways back.
 # Version A collects the cards in the order of dealing, and version B piles one hand on the other.
@@ -376,8 +361,7 @@ print("version B\n", halves.view(2, 6))
 #
 # 1. Now take version B, *cut* and *pile*.
 #    Why could version B answer the question about *fox* and *bat*?
-# 2. How well can version B do with four heads?
-# 3. Combine *cut* with *collect*, and *deal* with *pile*.
+# 2. Combine *cut* with *collect*, and *deal* with *pile*.
 #    What is wrong in each case?
 
 # %% explore-deal
@@ -388,8 +372,7 @@ DealExplorer(ask=False)
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
 #    It hears these two and nobody else.
-# 2. With four heads, the question shares its hands only with *bat*, and the limit falls to 6%.
-# 3. With *cut* and *collect*, nobody hears all tokens, and the answers go to wrong tokens.
+# 2. With *cut* and *collect*, nobody hears all tokens, and the answers go to wrong tokens.
 #    With *deal* and *pile*, every answer has heard all tokens, but most of them go to wrong tokens.
 # </details>
 #
@@ -397,13 +380,8 @@ DealExplorer(ask=False)
 # Of the ten pairs of animals, the question has heard both animals of one pair,
 # one animal of six pairs, and none of three pairs.
 # A number that it has not heard can only be guessed, and one guess in eight is right.
-
-# %% at-most
-1 / 10 + 6 / 10 * 1 / 8 + 3 / 10 * 1 / 64
-
-# %% all-three [markdown] above="No training can do"
-# No training can do better than 0.18, apart from luck with the lists of the test.
-# Here are all three layers together.
+# So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18,
+# apart from luck with the lists of the test.
 
 # %% listening-all jupyter={"source_hidden": true}
 titles = ["no split: one head", "A: deal and collect", "B: cut and pile"]
@@ -420,10 +398,10 @@ show_figure(fig, "7.4")
 
 
 # %% copying
-def copy_digits(count, generator, length=8):
-    digits = torch.randint(8, (count, length), generator=generator)
-    position = torch.eye(8)[:length].expand(count, length, 8)
-    rest = torch.zeros(count, length, 16)
+def copy_digits(count, generator):
+    digits = torch.randint(8, (count, 8), generator=generator)
+    position = torch.eye(8).expand(count, 8, 8)
+    rest = torch.zeros(count, 8, 16)
     return torch.cat([F.one_hot(digits, 8), position, rest], dim=-1), digits
 
 
@@ -431,7 +409,6 @@ def at_each_token(output):
     return output[:, :, :8]  # (N, L, 8)
 
 
-# %% four-copiers
 names = ["deal, collect", "cut, collect", "deal, pile", "cut, pile"]
 ways = [(split_a, merge_a), (split_b, merge_a), (split_a, merge_b), (split_b, merge_b)]
 copiers = [train(start(*way), copy_digits, at_each_token, 300) for way in ways]
@@ -443,32 +420,11 @@ Table(names, ["lists of eight"], torch.stack(copied))
 # Copying needs no other token.
 # And a shuffle that is always the same can be undone,
 # because attention learns to look where each digit has gone.
-#
-# During training, every list had eight digits.
-
-# %% ask-six
-predict("07/lists-of-six")
-
-
-# %% see-six
-# %%answer 07/lists-of-six
-def copy_six(count, generator):
-    return copy_digits(count, generator, length=6)
-
-
-of_six = [share_correct(layer, copy_six, at_each_token)[-1:] for layer in copiers]
-Table(names, ["lists of six"], torch.stack(of_six))
-
-# %% six-read [markdown] above="In a mixed pair," answers="07/lists-of-six"
-# *Deal* and *collect* undo each other, and so do *cut* and *pile*.
-# At every length each card comes back to its own token, and copying needs no more.
-# In a mixed pair, the place where a card lands depends on the length.
-# What was learned for eight tokens is wrong for six.
 
 # %% the-test [markdown] below="Let every number carry"
 # ## A test that catches every scramble
 #
-# *Cut* and *pile* have the correct shape, give `x` back and learn to copy, at more than one length.
+# *Cut* and *pile* have the correct shape, give `x` back and learn to copy.
 # So what would show that they are wrong?
 # Let every number carry its own label, and compare the result with what it has to be.
 # Head $h$ has to hold the $h$-th part of the features of every token.
@@ -484,13 +440,73 @@ def labels_are_right(split, merge):
     return torch.equal(split(x), parts) and torch.equal(merge(heads), side_by_side)
 
 
-# %% every-pair [markdown] below="“LHd” deals, and “HLd”"
-# How much does this test catch?
+# %% the-answer [markdown] above="It decides which numbers"
+# ## So what can a line do that computes nothing?
+#
+# It decides which numbers meet.
+# Attention averages over the tokens in each head, so it matters what the split puts there.
+#
+# Without a split, all features share one row of weights.
+# Asked for *owl* and *dog*, the layer gets one average of 0 and 7,
+# from which a matrix reads both numbers in about a fifth of the lists.
+# If the features are dealt, each head has a part of every token.
+# One head brings the 0, the other the 7, and a matrix finds both in every list.
+# If the features are cut, the question shares its head with *fox* and *bat* alone.
+# It never hears of the owl or the dog, and no training can go beyond 18%.
+#
+# All of that happens without an error.
+# Labels show where the numbers went.
+
+# %% further [markdown]
+# ## Further
+#
+# ### Why no matrix finds the second number
+#
+# Suppose that the head gives the first animal a weight $a$ and the second a smaller weight $b$,
+# whatever the numbers are.
+# A matrix gives each guess a score,
+# to which each number contributes its weight times an amount that the matrix has for it.
+# Take two numbers, $m$ and $n$, and let $d_m$ and $d_n$ be what they add to the guess $n$ beyond
+# what they add to the guess $m$.
+# To find the second number of the lists *m, n* and *n, m*, we need
+#
+# $$a\, d_m + b\, d_n > 0 \qquad a\, d_n + b\, d_m < 0$$
+#
+# Subtract the second line from the first: $(a - b)(d_m - d_n) > 0$, so $d_m > d_n$.
+# But if both numbers are $m$, the guess $m$ has to win, so $(a + b)\, d_m < 0$.
+# If both are $n$, then $(a + b)\, d_n > 0$.
+# Together they say $d_m < d_n$, so at most three of the four lists can be right.
+# (Whatever the other tokens add can be counted to both sides,
+# and changes nothing if it is the same in all four lists.)
+#
+# This is about weights that do not depend on the numbers.
+# A head whose weights do depend on them can escape it, but none of our twelve found that way.
+#
+# `two_animals.csv` holds the smallest and the largest of twelve starts.
+# `matrix` and `mlp` are the last steps,
+# `same` is the share of lists in which the head gives more weight to the same one of the two
+# animals, and `wide` is a head with 128 features.
+
+# %% twelve-starts
+starts = load_table("two_animals.csv")
+extremes = torch.stack([starts.values.amin(dim=0), starts.values.amax(dim=0)])
+Table(["smallest", "largest"], starts.features, extremes)
+
+# %% starts-read [markdown]
+# A matrix never found both numbers in more than 28% of the lists.
+# The MLP found them in 75% to 95%,
+# and the fewest where the head had not settled which animal to prefer.
+# A wider head did not help.
+
+# %% every-pair [markdown]
+# ### Which of 36 pairs are right?
+#
+# How much does the label test catch?
 # A split is usually one `reshape` and one exchange of axes.
-# For each token there are two heads with 16 features each, and the three axes $L$, $H$ and $d$ have
-# six orders.
-# So there are six such splits: reshape to one of the orders, then bring the axes into the order
-# $H, L, d$.
+# For each token there are two heads with 16 features each, and the three axes $L$,
+# $H$ and $d$ have six orders.
+# So there are six such splits: reshape to one of the orders,
+# then bring the axes into the order $H, L, d$.
 # “LHd” deals, and “HLd” cuts.
 # The six merges do the same backwards, which makes 36 pairs.
 
@@ -560,7 +576,7 @@ for ax, (name, passed) in zip(axes, tests.items(), strict=True):
 axes[0].set_ylabel("split")
 show_figure(axes[0], "7.5")
 
-# %% census-read [markdown] above="All 36 pairs give"
+# %% census-read [markdown]
 # All 36 pairs give the correct shape, and all learned to copy lists of eight.
 # Eight learned the two animals, and six pass the round trip.
 # (We had trained each pair from three starts, and “learned” means more than 95% in all three.)
@@ -568,74 +584,6 @@ show_figure(axes[0], "7.5")
 #
 # Three of the other 35 keep all tokens apart and only number the features in another way.
 # They learn whatever the correct pair learns, and are wrong only for parameters from another layer.
-#
-# ## So what can a line do that computes nothing?
-#
-# It decides which numbers meet.
-# Attention averages over the tokens in each head, so it matters what the split puts there.
-#
-# Without a split, all features share one row of weights.
-# Asked for *owl* and *dog*, the layer gets one average of 0 and 7,
-# from which a matrix reads both numbers in about a fifth of the lists.
-# If the features are dealt, each head has a part of every token.
-# One head brings the 0, the other the 7, and a matrix finds both in every list.
-# If the features are cut, the question shares its head with *fox* and *bat* alone.
-# It never hears of the owl or the dog, and no training can go beyond 18%.
-#
-# All of that happens without an error, with the same shape and the same numbers.
-# Labels show where the numbers went.
-
-# %% further [markdown]
-# ## Further
-#
-# ### Why no matrix finds the second number
-#
-# Suppose that the head gives the first animal a weight $a$ and the second a smaller weight $b$,
-# whatever the numbers are.
-# A matrix gives each guess a score, to which each number contributes its weight times an amount that
-# the matrix has for it.
-# Take two numbers, $m$ and $n$, and let $d_m$ and $d_n$ be what they add to the guess $n$ beyond
-# what they add to the guess $m$.
-# To find the second number of the lists *m, n* and *n, m*, we need
-#
-# $$a\, d_m + b\, d_n > 0 \qquad a\, d_n + b\, d_m < 0$$
-#
-# Subtract the second line from the first: $(a - b)(d_m - d_n) > 0$, so $d_m > d_n$.
-# But if both numbers are $m$, the guess $m$ has to win, so $(a + b)\, d_m < 0$.
-# If both are $n$, then $(a + b)\, d_n > 0$.
-# Together they say $d_m < d_n$, so at most three of the four lists can be right.
-# (Whatever the other tokens add can be counted to both sides, and changes nothing if it is the same
-# in all four lists.)
-#
-# This is about weights that do not depend on the numbers.
-# A head whose weights do depend on them can escape it, but none of our twelve found that way.
-#
-# ### What the contiguity error means
-#
-# A tensor is a row of numbers in memory and a rule for reading it.
-# Its [**strides**](glossary.ipynb#stride) say how many steps in memory lead to the next entry along
-# each axis.
-# `transpose` moves no number either: it exchanges two sizes and their strides.
-
-# %% strides
-cards = torch.arange(12).view(6, 2)
-print(cards.stride(), cards.T.stride())
-
-# %% further-contiguity [markdown]
-# A tensor is [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking
-# through memory step by step, and `cards.T` is not.
-# A row of the new shape would need several strides, so `view` refuses.
-
-# %% view-error tags=["raises-exception"]
-cards.T.view(12)
-
-# %% further-contiguity-2 [markdown]
-# The message recommends `reshape`, which copies the numbers if it must.
-# That joins them in the order of the axes as they are now.
-# If this is not the order that you mean, the error has gone and the scramble is there.
-# Nor does the absence of an error prove anything:
-# `weights @ value` is a new tensor that lies in memory head by head,
-# and `view` without a transpose piles the hands without complaint.
 
 # %% remember [markdown]
 # ## What to remember
@@ -645,7 +593,8 @@ cards.T.view(12)
 # - One average still holds most of both numbers, but a matrix cannot read both of them.
 #   In most of our starts, an MLP could.
 # - Project, split, attend, merge, project.
-#   Split with `view` to (N, L, H, head_dim), then `transpose`; merge with `transpose`, then `flatten`.
+#   Split with `view` to (N, L, H, head_dim), then `transpose`; merge with `transpose`,
+#   then `flatten`.
 # - With head_dim $= E / H$, more heads need no more parameters.
 #   Scores are divided by $\sqrt{\text{head\_dim}}$.
 # - A correct shape, a round trip and a falling loss do not prove that the heads are correct.
@@ -691,7 +640,7 @@ check_multi_head(MultiHead)
 
 
 # %% tags=["solution"]
-class MultiHeadSolution(nn.Module):
+class MultiHead_solution(nn.Module):
     def __init__(self, E, H):
         super().__init__()
         self.H = H
@@ -714,7 +663,7 @@ class MultiHeadSolution(nn.Module):
         return self.out_proj(merged), weights
 
 
-check_multi_head(MultiHeadSolution)
+check_multi_head(MultiHead_solution)
 
 # %% exercise-2 [markdown]
 # ### 2 · Find the bug ★★ (8 minutes)
@@ -795,8 +744,8 @@ check_three_in_one(three_in_one_solution)
 #
 # <details><summary>An answer</summary>
 #
-# Your split cuts whole tokens off, and your merge undoes that, so the round trip says nothing about
-# what stands in a head.
+# Your split cuts whole tokens off, and your merge undoes that,
+# so the round trip says nothing about what stands in a head.
 # The loss falls because some tokens do share a head: those of *fox* and *bat* with the question,
 # for example.
 # With four heads the question hears only *bat*.
@@ -822,17 +771,45 @@ output, _ = theirs(tokens, tokens, tokens)
 print("same output:", torch.allclose(output, with_a(tokens)[0]))
 
 # %% in-torch-2 [markdown]
-# Unless you pass `batch_first=True`, it takes the first axis for the tokens and mixes the sentences
-# of a batch, with the correct shape.
+# Unless you pass `batch_first=True`,
+# it takes the first axis for the tokens and mixes the sentences of a batch, with the correct shape.
 # The weights that it returns are averaged over the heads unless you pass
 # `average_attn_weights=False`, and in training mode they are those after
 # [**dropout**](glossary.ipynb#dropout), whose rows need not sum to 1.
 # True in its Boolean masks means *blocked*.
 #
-# `attnlab.MultiHeadAttention` is the same layer, always with (N, L, E);
-# later lessons use it, and `split_heads` and `merge_heads`.
-# With heads in front, (N, H, L, head_dim), `F.scaled_dot_product_attention` computes all of them at
-# once.
+# `attnlab.MultiHeadAttention` is the same layer, always with (N, L, E); later lessons use it,
+# and `split_heads` and `merge_heads`.
+# With heads in front, (N, H, L, head_dim),
+# `F.scaled_dot_product_attention` computes all of them at once.
+
+# %% contiguity [markdown]
+# ### What the contiguity error means
+#
+# A tensor is a row of numbers in memory and a rule for reading it.
+# Its [**strides**](glossary.ipynb#stride) say how many steps in memory lead to the next entry along
+# each axis.
+# `transpose` moves no number either: it exchanges two sizes and their strides.
+
+# %% strides
+cards = torch.arange(12).view(6, 2)
+print(cards.stride(), cards.T.stride())
+
+# %% further-contiguity [markdown]
+# A tensor is [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking
+# through memory step by step, and `cards.T` is not.
+# A row of the new shape would need several strides, so `view` refuses.
+
+# %% view-error tags=["raises-exception"]
+cards.T.view(12)
+
+# %% further-contiguity-2 [markdown]
+# The message recommends `reshape`, which copies the numbers if it must.
+# That joins them in the order of the axes as they are now.
+# If this is not the order that you mean, the error has gone and the scramble is there.
+# Nor does the absence of an error prove anything:
+# `weights @ value` is a new tensor that lies in memory head by head,
+# and `view` without a transpose piles the hands without complaint.
 
 # %% sources [markdown]
 # ## Sources
@@ -865,11 +842,11 @@ print("same output:", torch.allclose(output, with_a(tokens)[0]))
 #
 # **50 minutes.**
 # Two numbers, and three layers: 9.
-# One head: 9.
+# One head: 10.
 # Two heads: 6.
-# Deal or cut, with the explorer: 11.
+# Deal or cut, with the explorer: 13.
 # Nothing warns you: 5.
-# The test, and the answer: 6.
+# The test, and the answer: 7.
 # Leave “Further” for home.
 #
 # **Where a class stalls.**

@@ -133,7 +133,7 @@
 # [Attention](#attention) in which the [queries](#query) come from one text and the [keys](#key) and
 # [values](#value) from another, as in translation.
 # The table of weights need not be square.
-# Also called encoder-decoder attention.
+# Also called encoder-decoder attention; models that translate with it are called seq2seq.
 # [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]

@@ -72,6 +72,11 @@ def pieces_of(explorers: Sequence[Explorer]) -> list[str]:
     return [f"<script>{{{bundle.library(tuple(dict.fromkeys(names)))}}}</script>", *pages]
 
 
+def read(locator: Locator, script: str) -> list:
+    """Return what a function of an element gives for each element."""
+    return locator.evaluate_all(f"all => all.map({script})")
+
+
 def written(card: Locator, **names: object) -> dict[str, object]:
     """Return what the lines of PyTorch beside a picture give."""
     names["torch"] = torch

@@ -4,7 +4,6 @@ import pytest
 
 from attnlab.explorers import (
     CostExplorer,
-    CrossExplorer,
     MaskExplorer,
     RealHeadsExplorer,
     RotaryExplorer,
@@ -81,13 +80,6 @@ def test_cells_are_clicked_and_walked_with_arrows_and_put_back(open_card):
     card.get_by_role("button", name="Reset").click()  # the state of the call
     assert lit.evaluate_all("all => all.map(one => one.value)") == ["causal", "0 after"]
     assert card.get_by_role("slider").get_attribute("aria-valuetext") == "0"
-
-
-def test_a_cell_picks_its_row(open_card):
-    card = open_card(CrossExplorer(ask=False))
-    card.locator("button.cell").nth(6).click()  # the first of row 1
-    assert card.locator(".say").inner_text().startswith("“doing what?” asks")
-    assert card.locator("tr.picked th").all_inner_texts() == ["doing what?"] * 2
 
 
 def test_pointing_previews_and_a_click_keeps(open_card):

@@ -2,9 +2,7 @@
 
 import pytest
 
-from attnlab import explorers
 from attnlab.explorers import (
-    CrossExplorer,
     DealExplorer,
     MaskExplorer,
     RealHeadsExplorer,
@@ -14,19 +12,14 @@ from attnlab.explorers import (
 )
 from attnlab.explorers.real_heads import CHOICES
 from tests.browser.pages import barriers, wait_until
+from tests.explorers.common import KINDS
 
-KINDS = [
-    getattr(explorers, name)
-    for name in explorers.__all__
-    if name.endswith("Explorer") and name != "Explorer"
-]
 # Beside the first state of every explorer: rows without a key that leak, wrong cards, a long
 # sentence, long names, a question that comes first.
 STATES = [
     MaskExplorer(ask=False, fill="0 after", toggled=[(0, 5)]),
     DealExplorer(ask=False, split="cut", heads=4),
     RealHeadsExplorer(ask=False, sentence=CHOICES["it, animal"][0]),
-    CrossExplorer(ask=False, question="doing what?"),
     MaskExplorer(),
 ]
 # Texts that reach beyond their own box, which cuts them off or lets them run into the next; names
@@ -130,7 +123,7 @@ def test_one_button_makes_all_cards_large_and_small_again(page):
 
 
 # Together they hold every kind of panel and of control.
-FEW = [ScalingExplorer, SoftLookupExplorer, CrossExplorer, RowExplorer, RealHeadsExplorer]
+FEW = [ScalingExplorer, SoftLookupExplorer, RowExplorer, RealHeadsExplorer]
 
 
 @pytest.mark.parametrize(("background", "some"), [("#ffffff", FEW), ("#111111", FEW[:3])])

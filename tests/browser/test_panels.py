@@ -9,13 +9,12 @@ import torch
 from attnlab.explorers import (
     CacheExplorer,
     CostExplorer,
-    CrossExplorer,
     DealExplorer,
     RowExplorer,
     ScalingExplorer,
 )
 from attnlab.explorers.frame.controls import Choice, Slider, controls_of
-from tests.browser.pages import close
+from tests.browser.pages import read
 
 STATES = [
     ScalingExplorer(ask=False, d_k=1024),
@@ -23,18 +22,12 @@ STATES = [
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
     DealExplorer(ask=False, split="cut", heads=3),
-    CrossExplorer(ask=False, asking="words", word="mat"),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]
 
 
 def numbers(values):
     return torch.as_tensor(values, dtype=torch.float64).flatten().tolist()
-
-
-def read(locator, script):
-    """Return what a function of an element gives for each."""
-    return locator.evaluate_all(f"all => all.map({script})")
 
 
 # --- each kind of panel ---------------------------------------------------------------------------
@@ -151,17 +144,6 @@ def check_strips(shown, _panel, values, explorer):
         wanted = [*row["cells"], row["sum"]]
         assert texts == (wanted if row["step"] <= explorer.step else [""] * len(wanted))
     assert shown.locator("[aria-current=step]").inner_text().startswith(f"{explorer.step} ")
-
-
-def check_crossing(shown, _panel, _values, explorer):
-    """A line to each key, as wide as its weight."""
-    ends = (
-        "e => [e.x1.baseVal.value, e.x2.baseVal.value, parseFloat(getComputedStyle(e).strokeWidth)]"
-    )
-    result = explorer.result
-    row, start = result.weights[result.picked], 100 * (result.picked + 0.5) / len(result.queries)
-    wanted = [[start, 100 * (j + 0.5) / len(row), 30 * weight] for j, weight in enumerate(row)]
-    close(read(shown.locator(".pull"), ends), wanted, 0.02)
 
 
 CHECKS = {

@@ -14,21 +14,22 @@ from attnlab import rotate
 from attnlab.attention import attention_weights
 from attnlab.display.table import load_table
 from attnlab.explorers import (
-    BankExplorer,
     LayersExplorer,
     MaskExplorer,
     OrderExplorer,
     RealHeadsExplorer,
     RotaryExplorer,
     SoftLookupExplorer,
+    WhoAsksExplorer,
 )
 from attnlab.explorers.frame import bundle
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
 from attnlab.explorers.masks import FILLS, KINDS, X, blocked_weights, scores_of
+from attnlab.explorers.who_asks import cases, counts
 from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
-from tests.browser.pages import close, shades, written
+from tests.browser.pages import close, read, shades, written
 
 
 def open_each(open_cards, made):
@@ -39,11 +40,6 @@ def open_each(open_cards, made):
 def figures(card):
     """Return the numbers beside the bars."""
     return [float(text) for text in card.locator(".figure b").all_inner_texts()]
-
-
-def read(locator, script):
-    """Return what a function of an element gives for each."""
-    return locator.evaluate_all(f"all => all.map({script})")
 
 
 # The ends of a line, upwards being more, and its width.
@@ -203,8 +199,6 @@ SHUFFLED = (4, 5, 2, 3, 0, 1)
 STATES = [
     SoftLookupExplorer(ask=False, query=(0, 0)),
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
-    BankExplorer(ask=False, sharpness=0),
-    BankExplorer(ask=False, sentence="loan", sharpness=4, moved=[("bank", -3.5, 2.5)]),
     OrderExplorer(ask=False, positions=True),
     OrderExplorer(ask=False, order=SHUFFLED),
     RotaryExplorer(ask=False, query=0, key=24, base=10.0),
@@ -212,7 +206,6 @@ STATES = [
 ]
 WRITTEN = {  # names of the lines of PyTorch, and of the parts of a result that they compute
     "look_up": {"weights": "weights", "output": "output"},
-    "bank": {"weights": "weights", "output": "output", "average": "average"},
     "order": {"change": "moved"},
     "rotary": {"score": "score"},
 }
@@ -274,18 +267,50 @@ def test_the_query_is_dragged_and_walked(open_cards):
     assert handle.get_attribute("aria-valuetext") == "right 1.50, up 0.90"
 
 
-PLACE = "e => [e.style.left, e.style.top].map(parseFloat)"
+WON = """e => [e.closest('button').dataset.sentence, e.textContent]"""
 
 
-def test_words_and_lines_of_bank(open_cards):
-    explorer = BankExplorer(ask=False, sentence="loan", sharpness=4, moved=[("loan", 0.37, -1.11)])
+def test_who_asks(open_cards):
+    explorer = WhoAsksExplorer(ask=False, word="tide", head=4, sentence=20)
     [card] = open_cards([explorer])
-    result = explorer.result
-    points = torch.stack([result.average, result.output, *result.vectors])
-    places = read(card.locator(".token, i.at"), PLACE)
-    close(places, points * torch.tensor([12.5, -50 / 3]) + 50, 1e-3)
-    pulls = torch.tensor(read(card.locator(".plane line"), LINE))[:-1, 4]
-    close(pulls, 20 * result.weights, 1e-3)
+    assert card.locator(".say").inner_text() == explorer.say()
+    shown = dict(read(card.locator(".pairs .won"), WON))
+    wins = explorer.result.wins.tolist()
+    pairs = [one.water if won else one.money for one, won in zip(cases(), wins, strict=True)]
+    assert shown == {str(i): word for i, word in enumerate(pairs)}
+    total = explorer.result.river + explorer.result.money
+    place = card.locator(".mark").evaluate("e => e.transform.baseVal[0].matrix.e")
+    assert place == pytest.approx(14 + 392 * total / 32)
+    rulers = read(card.locator("circle"), "e => e.cx.baseVal.value")
+    close(torch.tensor(rulers), 14 + 392 * counts()[1][4] / 32, 1e-3)
+    layer = load_layer()
+    names, case = written(card, load_layer=lambda: layer), cases()[20]
+    water, money = (names["row"][names["tokens"].index(one)] for one in (case.water, case.money))
+    assert bool(water > money) == wins[20]
+
+
+def test_another_word_is_typed(open_cards):
+    [card] = open_cards([WhoAsksExplorer(ask=False)])
+    box, said = card.get_by_role("textbox", name="The word that asks"), card.locator(".say")
+
+    def ask(word):
+        box.fill(word)
+        box.press("Enter")
+
+    ask(" Ocean ")
+    assert said.inner_text() == WhoAsksExplorer(ask=False, word="ocean").say()
+    card.get_by_role("slider", name="head").press("ArrowRight")
+    assert said.inner_text() == WhoAsksExplorer(ask=False, word="ocean", head=9).say()
+    for word, problem in (("", "Type a word first"), ("penguin", "“penguin” is none of them")):
+        ask(word)
+        assert problem in card.get_by_role("alert").inner_text()
+        assert said.inner_text() == WhoAsksExplorer(ask=False, word="ocean", head=9).say()
+    card.get_by_role("button", name="chair").click()
+    assert card.locator(".problem").is_hidden()
+    card.locator(".pairs button").nth(3).focus()  # to look is to point, a click keeps
+    won = WhoAsksExplorer(ask=False, word="chair", head=9).result.wins[3]
+    told = f"camped on the chair upstream: “{cases()[3][2 if won else 3]}” gets more."
+    assert told in card.locator(".detail").inner_text()
 
 
 def test_planes_of_rotary(open_cards):

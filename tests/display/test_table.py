@@ -86,7 +86,7 @@ def test_a_broken_table_is_told(write, text, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("no.safetensors", OSError), ("bank_words.csv", ValueError)]
+    ("name", "kind"), [("no.safetensors", OSError), ("bank_sentences.csv", ValueError)]
 )
 def test_only_files_of_tensors_hold_tensors(name, kind):
     with pytest.raises(kind, match=name):

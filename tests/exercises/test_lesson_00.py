@@ -3,7 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from tests.exercises.verdicts import accepts, names
+from attnlab import exercises
+from tests.exercises.verdicts import accepts, names, refused
 
 
 def by_hand(query, x, hidden):
@@ -29,8 +30,42 @@ def shared_again(query, x, hidden):
     return weights @ x / weights.sum()
 
 
+def without_the_word(query, x, hidden):
+    """Attend with the rows that are left, the query among them, as the page does."""
+    seen = torch.cat([x[:hidden], x[hidden + 1 :], query[None]])
+    scores = seen @ query / len(query) ** 0.5
+    return scores[:-1].softmax(dim=0) @ seen[:-1]
+
+
+def filled(score):
+    def new_vector(query, x, hidden):
+        scores = x @ query / len(query) ** 0.5
+        scores[hidden] = score
+        return scores.softmax(dim=-1) @ x
+
+    return new_vector
+
+
+def last_row_asks(query, x, hidden):
+    kept = torch.cat([x[:hidden], x[hidden + 1 :]])
+    return F.scaled_dot_product_attention(kept, kept, kept)[-1]
+
+
+def reversed_mask(query, x, hidden):
+    mask = torch.arange(len(x))[None] == hidden
+    return F.scaled_dot_product_attention(query[None], x, x, attn_mask=mask)[0]
+
+
+def without_exp(query, x, hidden):
+    scores = x @ query / len(query) ** 0.5
+    scores[hidden] = 0
+    return scores / scores.sum() @ x
+
+
 test_accepts = accepts({
-    "check_new_vector": [by_hand, by_infinity, by_mask, shared_again],
+    "check_new_vector": [
+        by_hand, by_infinity, by_mask, shared_again, without_the_word, filled(-1e9)
+    ],
     "check_third_sentence": [
         "the ball hung in the cave a bat hung in the cave",
         lambda: "cave cave cave bat ball",
@@ -46,6 +81,11 @@ test_names_the_mistake = names({
         ),
         "a single vector": lambda query, x, hidden: by_mask(query, x, hidden)[None],
         "One of these four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
+        "used the last row of x as the query": last_row_asks,
+        "You hid all words but one": reversed_mask,
+        "without the exponential": without_exp,
+        ("still gets a weight of about 5e-06", "exactly 0"): filled(-10),
+        ("ends in 1e9", "still gets a weight of about 3e-10"): filled(-20),
     },
     "check_third_sentence": {
         "Your answer is an integer": 3,
@@ -58,3 +98,11 @@ test_names_the_mistake = names({
         "Add more of the words that have some `animal`.": "she hit the ball with a bat",
     },
 })  # fmt: skip
+
+
+def test_numbers_that_look_equal_are_told_apart():
+    evidence = refused(exercises.check_new_vector, filled(-10)).evidence
+    assert evidence.rows == ("yours", "correct", "yours - correct")
+    yours, correct, difference = evidence.cells()
+    assert yours == correct
+    assert all(float(number) for number in difference)

@@ -1,5 +1,6 @@
 """The checks of lesson 5: what they accept, and what they say of answers that are not slips."""
 
+import torch
 import torch.nn.functional as F
 
 from tests.exercises.verdicts import accepts, names
@@ -16,32 +17,43 @@ def divided(value, attn_mask, least=1):
     return weights / weights.sum(dim=-1, keepdim=True).clamp(min=least) @ value
 
 
-def report(known, fresh):
-    head = known.mean(dim=1).argmax()
-    return head, fresh[head].mean()
+def by_softmax(value, attn_mask):
+    zeros = torch.zeros(attn_mask.shape, dtype=value.dtype)
+    return zeros.masked_fill(~attn_mask, -torch.inf).softmax(dim=-1).nan_to_num() @ value
 
 
-SAILED = ("they sailed to the bank for a swim", "they sailed to the bank for a loan")
+def by_branches(wins, is_river):
+    counts = [0] * wins.shape[1]
+    for row, river in zip(wins.tolist(), is_river.tolist(), strict=True):
+        for head, water in enumerate(row):
+            counts[head] += water if river else not water
+    return counts
 
 
-def bank(end, begin="the bank"):
-    return tuple(f"{begin} {one}" for one in end.split("|"))
+def in_plain_python(first, second):
+    shares = [sum(row) / len(row) for row in first.tolist()]
+    row = second.tolist()[shares.index(max(shares))]
+    return sum(row) / len(row)
 
 
 test_accepts = accepts({
-    "check_needed_strength": [2.08],
-    "check_plain_average": [by_zero_query, lambda v, mask: divided(v, mask, least=0).nan_to_num()],
-    "check_tested_head": [lambda k, f: [one.item() for one in report(k, f)]],
-    "check_minimal_pair": [
-        lambda: SAILED,
-        ["She sat at the bank by the river.", "She works at the bank by the river."],
+    "check_plain_average": [
+        by_zero_query, by_softmax, lambda v, mask: divided(v, mask, least=0).nan_to_num()
+    ],
+    "check_clue_wins": [
+        by_branches,
+        lambda wins, river: wins[river].sum(dim=0) + (~wins[~river]).sum(dim=0),
+        lambda wins, river: torch.where(river[:, None], wins, ~wins).sum(dim=0).tolist(),
+        lambda wins, river: (~(wins ^ river[:, None])).double().sum(dim=0),
+    ],
+    "check_tested": [
+        in_plain_python,
+        lambda first, second: second[first.sum(dim=1).argmax()].mean(),
+        lambda first, second: second.mean(dim=1)[first.mean(dim=1).max(dim=0).indices].item(),
     ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_needed_strength": {
-        "0.495 of the weight. That is too little": 2.06,
-    },
     "check_plain_average": {
         "because 0 was divided by 0. A query": lambda value, mask: divided(value, mask, least=0),
         "torch.float32 instead of torch.float64": lambda v, mask: divided(v.float(), mask),
@@ -49,24 +61,13 @@ test_names_the_mistake = names({
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
     },
-    "check_tested_head": {
-        "Choose the head with the largest mean": lambda known, fresh: (0, 0.0),
-        "Return two numbers, the head and its mean": lambda known, fresh: report(known, fresh)[0],
+    "check_clue_wins": {
+        "`is_river` needs a second dimension": lambda wins, river: (wins == river).sum(dim=0),
+        "True, in a money sentence where it is False": lambda wins, river: wins.sum(dim=0) + 1,
+        "Return a count for each head": lambda wins, river: "21",
     },
-    "check_minimal_pair": {
-        "“river” (0.537) in the first sentence and to “robbed” (0.585)": (
-            bank("saw the bank by the river|robbed the bank by the river", "the thief")
-        ),
-        "and “they walked to the bank for a loan”.": (
-            SAILED[0], "they walked to the bank for a loan"
-        ),
-        "“they sailed to the shore” does not": ("they sailed to the shore", SAILED[1]),
-        "“lake” (0.454) in the second. The word that it attends to most must be the same": (
-            bank("by the river was wet|by the lake was wet")
-        ),
-        "cannot use an empty sentence": ("", SAILED[1]),
-        "It should be two sentences, each": (SAILED[0], 3),
-        "to s ##nor ##kel” and": bank("snorkel|withdraw", "he rowed to the bank to"),
-        "not in a punctuation mark": bank(".|!", "the fish swam near the bank"),
+    "check_tested": {
+        "candidate with the largest mean in `first`": lambda first, second: 0.123,
+        "a tuple of length 2. Return one number": lambda first, second: (1, 0.5),
     },
 })  # fmt: skip

@@ -3,20 +3,25 @@
 from functools import cache as remember
 from types import SimpleNamespace
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab import explorers as ex
 from attnlab.explorers import Explorer
-from attnlab.explorers.bank import SENTENCES, VECTORS
 from attnlab.layers.positions import rotate
 from attnlab.models.meanings import lean, vectors_of
 from attnlab.models.pretrained import PretrainedEncoder, load_encoder, load_layer
+from attnlab.models.store import load_tensors
 from tests.explorers.common import Truth, drawn, numbers_in
 from tests.explorers.oracles_framed import SENTENCE, pairs, rows_of, table
 
 LAYER = remember(load_layer)
+WATER_WORDS = "ocean sea tide lagoon marsh reef shoreline delta wave waves surf pier"
+MONEY_WORDS = (
+    "finance market business trade cost income budget currency dollars economy cash purchase"
+)
 
 
 def look_up(explorer: Explorer) -> Truth:
@@ -29,25 +34,6 @@ def look_up(explorer: Explorer) -> Truth:
         [*pairs(weights, legs), output],
         code=explorer.data["words"]["code"].format(right=right, up=up, temperature=tau),
         made={"weights": weights, "output": output[None]},
-    )
-
-
-def bank(explorer: Explorer) -> Truth:
-    words, places = SENTENCES[explorer.sentence], {**VECTORS}
-    places |= {word: place for word, *place in explorer.moved}
-    x, asks = torch.tensor([places[word] for word in words]).double(), explorer.sharpness > 0
-    here = words.index("bank")
-    weights = (x @ x[here] * explorer.sharpness / 2**0.5).softmax(-1)
-    output, average = weights @ x, x.mean(dim=0)
-    ends = [[abs(end[0])] * bool(abs(end[0]) > 0.295) for end in (output, average)]
-    code = {"rows": str(x.tolist())[1:-1], "place": here, "sharpness": explorer.sharpness}
-    return Truth(
-        {"words": words, "vectors": x, "weights": weights, "output": output, "average": average},
-        [*ends[0], weights.max(), *ends[1]] if asks else [0, *ends[0]],
-        said=["itself" if weights.argmax() == here else f"“{words[weights.argmax()]}”"] * asks
-        + [f"towards {'money' if end[0] > 0 else 'nature'}" for end in [output] if ends[0]],
-        code=explorer.data["words"]["code"].format(words="", **code),
-        made={"output": output, "average": average},
     )
 
 
@@ -299,4 +285,68 @@ def layers(explorer: Explorer) -> Truth:
         code=told["code"].format(lines=ex.layers.code(explorer.sentence, len(tokens)), row=line),
         given={"load_encoder": lambda: SimpleNamespace(read=READ)},
         made={"last": exact} if layer else {},
+    )
+
+
+# --- who asks -------------------------------------------------------------------------------------
+
+
+@remember
+def first_layer() -> torch.nn.MultiheadAttention:
+    return encoder().layers[0].attention.to_torch().eval()
+
+
+@remember
+def won_by(word: str, i: int) -> Tensor:
+    """Return whether a word in the place of "bank" gives the water word more, in each head: (12,).
+
+    Each sentence is read anew with the word in it, by torch's own module in double precision.
+    """
+    row = [one for one in rows_of("bank_two_kinds.csv") if one["kind"] == "mixed"][i]
+    tokens = [word if one == "bank" else one for one in encoder().tokens(row["sentence"])]
+    x = encoder().embed(tokens)
+    weights = first_layer()(x, x, x, average_attn_weights=False)[1][0, :, tokens.index(word)]
+    water, money = (weights[:, tokens.index(row[kind])] for kind in ("water", "money"))
+    assert ((water / money).log().abs() > 1e-6).all()
+    return water > money
+
+
+@remember
+def stored_gap(head: int) -> float:
+    """Return how many more river than money sentences 5,000 words win, from the stored bits."""
+    stored = load_tensors("who_asks.safetensors")["wins"][:5000, head].numpy()
+    bits = torch.tensor(np.unpackbits(stored, axis=-1)).double()  # (5000, 32)
+    return (bits[:, :16].sum(dim=-1) - bits[:, 16:].sum(dim=-1)).mean().item()
+
+
+@remember
+def counted(word: str) -> Tensor:
+    """Return all wins of a word: (12, 32)."""
+    return torch.stack([won_by(word, i) for i in range(32)], dim=1)
+
+
+def who_asks(explorer: Explorer) -> Truth:
+    rows = [one for one in rows_of("bank_two_kinds.csv") if one["kind"] == "mixed"]
+    wins, row = counted(explorer.word)[explorer.head], rows[explorer.sentence]
+    is_river = torch.tensor([one["meaning"] == "river" for one in rows])
+    river, money = wins[is_river].sum(), wins[~is_river].sum()
+    groups = [
+        sum(counted(one)[explorer.head].sum().item() for one in words.split()) / 12
+        for words in (WATER_WORDS, MONEY_WORDS)
+    ]
+    part = (river + money - groups[1]) / (groups[0] - groups[1])
+    third = ("money", "between", "water")[min(2, max(0, int(3 * part)))]
+    side = third if groups[0] - groups[1] > 9.6 else ""
+    gap = stored_gap(explorer.head)
+    told = explorer.data["words"]
+    known = told["sides"][side].split(", ")[1] if side else told["apart"]
+    differ = " more in" if gap >= 0.05 else " fewer in" if gap <= -0.05 else "as many in"
+    return Truth(
+        {"wins": wins, "river": river.item(), "money": money.item(), "side": side},
+        [explorer.head, river, 16, money, 16, 5000, *[abs(gap)] * (abs(gap) >= 0.05)]
+        + [river + money, 32] * bool(side),
+        said=[f"“{explorer.word}”", known, differ],
+        code=told["code"].format(word=explorer.word, head=explorer.head, **row),
+        given={"load_layer": LAYER},
+        made={"last": wins[explorer.sentence]} if explorer.head % 4 == 0 else {},
     )

@@ -1,6 +1,5 @@
 """What explorers must show whose frames are sent: each of these functions says it for one."""
 
-import csv
 import itertools
 import math
 from functools import cache as remember
@@ -9,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnlab import KeyValueCache, data_path, load_table
+from attnlab import KeyValueCache, load_table
+from attnlab.display.table import load_rows
 from attnlab.explorers import Explorer
 from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
 from attnlab.models.store import load_tensors
@@ -27,10 +27,7 @@ def table(name: str) -> Tensor:
     return load_table(name).values.double()
 
 
-@remember
-def rows_of(name: str) -> list[dict[str, str]]:
-    with data_path(name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+rows_of = remember(load_rows)
 
 
 def keys_used(weights: Tensor) -> Tensor:
@@ -155,28 +152,7 @@ def scaling(explorer: Explorer) -> Truth:
     )
 
 
-# --- lessons 4 and 5 ------------------------------------------------------------------------------
-
-
-def cross(explorer: Explorer) -> Truth:
-    x, wishes = table("the_cat_sat_on_the_mat.csv"), 4 * torch.eye(5).double()[[0, 2, 3]]
-    texts = [(["who?", "doing what?", "where?"], wishes), (SENTENCE, x)]
-    asks = explorer.asking == "questions"
-    (queries, query), (keys, key) = texts if asks else reversed(texts)
-    weights = (query @ key.T / 5**0.5).softmax(-1)
-    picked = queries.index(explorer.question if asks else explorer.word)
-    best, output = weights[picked].argmax(), weights @ key
-    alone = int((weights[picked] > weights[picked].max() - 0.005).sum() == 1)
-    return Truth(
-        {"queries": queries, "keys": keys, "weights": weights, "output": output, "picked": picked},
-        [weights[picked].max(), *weights.shape, 1, *[weights[:, best].sum()] * alone],
-        {"weights.cells": weights, "output.cells": output, "lines.weights": weights[picked]}
-        | {"weights.picked": picked, "lines.picked": picked, "output.picked": picked},
-        {"weights.title": weights.shape, "output.title": output.shape},
-        said=[f"“{queries[picked]}” asks", *[f"looks at “{keys[best]}” most"] * alone],
-        given={"question_x": wishes, "x": x},
-        made={"weights": weights, "output": output},
-    )
+# --- lesson 5 -----------------------------------------------------------------------------------
 
 
 def deal(explorer: Explorer) -> Truth:

@@ -24,12 +24,6 @@ OWN = "the bat sat on the river bank with a nervous seal"  # typed, and no choic
 
 ORACLES = {**vars(framed), **vars(computed)}  # by the names of modules
 STOPS = {  # of what takes more values than a slider has, and of what has too many
-    ex.BankExplorer: {
-        "moved": [
-            *((), [("river", -3, -2.4)], [("river", 3, 2)], [("loan", -3, -2.5)]),
-            *([("bank", 0, -2)], [("bank", 0, 2.5), ("river", -3.5, 1), ("the", -3.5, 0)]),
-        ]
-    },
     ex.LayersExplorer: {
         "sentence": [*(sentence for sentence, _ in [*READ_BY_LAYERS.values()][::2]), OWN],
         "word": (1, 5, 7, 23),
@@ -47,6 +41,10 @@ STOPS = {  # of what takes more values than a slider has, and of what has too ma
     ex.RotaryExplorer: {"query": (0, 5, 23, 24), "key": (0, 2, 24)},
     ex.SoftLookupExplorer: {
         "query": [(0.866, 0.5), (-0.7071, 0.7071), (0, 0), (-1, -1), (0, -1.5), (-0.1, 1.1)]
+    },
+    ex.WhoAsksExplorer: {
+        "word": ("bank", "river", "money", "chair", "lagoon", "penguin"),  # the last is not stored
+        "sentence": (0, 15, 16, 31),
     },
 }
 

@@ -90,10 +90,6 @@ def test_repr_names_what_is_changed_and_makes_the_same_again():
 # --- what is refused ------------------------------------------------------------------------------
 
 REFUSED = [  # an explorer, what it is given, and words of its sentence
-    (ex.BankExplorer, {"moved": [("river", 1)]}, r"must hold \(word, x, y\), got \('river', 1\)"),
-    (ex.BankExplorer, {"moved": [("river", True, 1)]}, "must give 'river' two numbers, got True"),
-    (ex.BankExplorer, {"moved": [("river", NAN, 1)]}, "within ±3.5 across and ±2.5 up, got nan"),
-    (ex.BankExplorer, {"moved": [["x" * 10_000, 0, 0]]}, r"of river, .*, got 'xxx.*\.\.\."),
     (ex.CostExplorer, {"d_model": 0}, "must be one of 256, 512, 1024, 4096, got 0"),
     (ex.MaskExplorer, {"padding": 6}, "padding must be one of 0, 1, 2, 3, 4, 5, got 6"),
     (ex.MaskExplorer, {"padding": [1]}, r"padding must be one of .*, got \[1\]"),
@@ -108,6 +104,10 @@ REFUSED = [  # an explorer, what it is given, and words of its sentence
     (ex.SoftLookupExplorer, {"query": (3, 0)}, "must hold numbers from -1.5 to 1.5, got 3"),
     (ex.SoftLookupExplorer, {"query": (True, 0)}, "query must hold numbers, got True"),
     (ex.SoftLookupExplorer, {"query": torch.tensor(1.0)}, r"two numbers \(right, up\), got 1.0"),
+    (ex.WhoAsksExplorer, {"word": " "}, "word must be a word, got ' '"),
+    (ex.WhoAsksExplorer, {"word": "two words"}, "must be one that .* keeps whole, got 'two words'"),
+    (ex.WhoAsksExplorer, {"word": "snorkel"}, "which it reads as 's ##nor ##kel'"),
+    (ex.WhoAsksExplorer, {"word": "\N{DUCK}"}, r"which it reads as '\[UNK\]'"),
 ]
 
 
@@ -129,8 +129,7 @@ def test_what_is_given_is_kept_in_one_form():
     assert isinstance(near_one_of(0.2, 1.0)("x", 1, None), float)  # the browser sends 1 for 1.0
     query = ex.SoftLookupExplorer(query=torch.tensor([0.5**0.5, -0.0])).query
     assert repr(query) == "(0.7071, 0.0)"
-    moved = [("river", 1, -1), ("loan", 0, 0), ("river", 2, -2)]
-    assert at(ex.BankExplorer, moved=moved).moved == (("loan", 0.0, 0.0), ("river", 2.0, -2.0))
+    assert at(ex.WhoAsksExplorer, word="  Ocean ").word == "ocean"
 
 
 def test_controls_describe_themselves_after_those_of_the_base_class():

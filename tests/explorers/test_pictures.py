@@ -103,12 +103,12 @@ def test_small_maps_stand_row_after_row_and_one_is_marked():
 
 DRAWN = [  # by the explorers themselves: another state, another picture
     (ex.MaskExplorer, {"fill": "0"}, {"fill": "0 after"}),
-    (ex.BankExplorer, {}, {"moved": [("river", -3, -2.4)]}),
     (ex.SoftLookupExplorer, {}, {"temperature": 0.5}),
     (ex.RotaryExplorer, {}, {"key": 3}),
     (ex.LookingBackExplorer, {}, {"position": 3}),
     (ex.DealExplorer, {}, {"split": "cut"}),
     (ex.RowExplorer, {"step": 3}, {"step": 3, "mask": "causal", "query": "is"}),
+    (ex.WhoAsksExplorer, {}, {"word": "tide"}),
 ]
 
 

@@ -89,3 +89,13 @@ def assert_refused(call: Callable[[], object], kind: type[Exception], words: str
     assert re.match(words, said), said
     assert said.endswith(".")
     assert "\n" not in said
+
+
+def refuses(calls: Sequence[tuple]) -> Callable:
+    """Return a test that calls are refused: (call, kind of error, how its sentence begins)."""
+
+    @pytest.mark.parametrize(("call", "kind", "words"), calls)
+    def test(call, kind, words):
+        assert_refused(call, kind, words)
+
+    return test

@@ -29,6 +29,7 @@ from tests.helper.common import (
     draw_leads,
     draw_mask,
     nan_rows,
+    refuses,
     reorder,
     run,
 )
@@ -325,6 +326,4 @@ STEPS = [  # a call, the kind of error, and how its sentence begins
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), STEPS)
-def test_a_bad_step_gets_a_sentence(call, kind, words):
-    assert_refused(call, kind, words)
+test_a_bad_step_gets_a_sentence = refuses(STEPS)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnlab import merge_heads, split_heads
-from tests.helper.common import assert_refused
+from tests.helper.common import refuses
 
 H, L, D = 3, 5, 7  # heads, tokens, features of a head
 
@@ -42,6 +42,4 @@ BAD = [  # a call, the kind of error, and how its sentence begins
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "words"), BAD)
-def test_a_bad_call_gets_a_sentence(call, kind, words):
-    assert_refused(call, kind, words)
+test_a_bad_call_gets_a_sentence = refuses(BAD)

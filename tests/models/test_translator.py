@@ -42,18 +42,18 @@ def test_the_same_seed_gives_the_same_sentences():
 # --- what it writes -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", toy.STORED)
-def test_a_trained_translator_makes_no_error_and_an_untrained_one_knows_nothing(name):
-    translator, correct = load_translator(name), []
+@pytest.mark.parametrize(("seed", "trained"), [*((i, True) for i in range(8)), (0, False)])
+def test_a_trained_translator_makes_no_error_and_an_untrained_one_knows_nothing(seed, trained):
+    translator, correct = load_translator(seed, trained=trained), []
     for english, french, _ in SENTENCES:
         given = translator.translate(english, french=french)
-        if name != "untrained":  # left alone it writes the same, and its map is the same
+        if trained:  # left alone it writes the same, and its map is the same
             alone = translator.translate(english)
             assert given.english == alone.english == english.split()
             assert given.french == alone.french == [*french.split(), END]
             assert_close(given.weights, alone.weights)
         correct += [a == b for a, b in zip(french.split(), given.french, strict=False)]
-    assert sum(correct) / len(correct) == 1 if name != "untrained" else sum(correct) < 60
+    assert sum(correct) / len(correct) == 1 if trained else sum(correct) < 60
 
 
 @pytest.mark.parametrize("hidden", [[], [(1, 0), (3, 2)]])
@@ -103,7 +103,8 @@ CALLS = [
     (lambda: write(hidden=[(0, 2)]), V, "column of a hidden cell must be at most 1, got 2"),
     (lambda: write(hidden=[(True, 0)]), T, "row of a hidden cell must be an integer, got"),
     (lambda: write(hidden=[(0, 0), (0, 1)]), V, "a word to look at, and row 0 has none"),
-    (lambda: load_translator("fourth"), V, "'third' or 'untrained', got 'fourth'"),
+    (lambda: load_translator(8), V, "seed must be at most 7, got 8"),
+    (lambda: load_translator(1, trained=False), V, "seed must be at most 0, got 1"),
 ]
 
 

@@ -32,13 +32,10 @@ def test_every_page_keeps_its_words_and_its_looks(path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "It is here. It is gone? Yes! So.",
         "He said “It is here.” Then *he left.* (Nobody knew.) `f` is called. $x$ is 3. [A](b) too.",
         f"- One. Two.\n  Three.\n- {LONG}{WORDS}{WORDS}so.\n  - It is. Is it?\n\n    More. Yes.",
         "12. One. Two.\n    Three.",
         "> One. Two.\n> Three.",
-        "One. Two.\\\nThree. Four.",
-        "Three  \nfour. Five.",
         "<details><summary>Hint</summary>One. Two.</details>",
         "<details><summary>Hint</summary>\n\nOne. Two.\n</details>",
         "Say. <details><summary>An answer</summary>One. Two.</details>",

@@ -39,7 +39,7 @@ def keep_elsewhere(tmp_path, monkeypatch):
     ("text", "complaint"),
     [
         (str, None),
-        (lambda d_k: str(1 / d_k), "division by zero"),
+        (lambda d_k: str(1 / d_k), "ZeroDivisionError.*division by zero"),
         (lambda d_k: "always the same", "two stops look alike"),
         (lambda d_k: str(next(CALLS)), "drawn anew it looks new"),
     ],
@@ -101,20 +101,9 @@ def test_frames_are_as_large_as_the_picture_and_have_fewer_colours():
     assert (image.size, len(image.getcolors())) == ((99, 99), COLOURS)
 
 
-@pytest.mark.parametrize(
-    ("draw", "stops", "why"),
-    [
-        (
-            lambda fig, **values: None,
-            {"a": [*range(MOST_FRAMES + 1)]},
-            "more than 128 pict",
-        ),
-        (lambda fig, a: 1 / a, {"a": [1, 0]}, "ZeroDivisionError"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(draw, stops, why):
-    with pytest.raises(RuntimeError, match=why):
-        all_frames(live(draw, **stops))
+def test_what_has_too_many_pictures_is_refused():
+    with pytest.raises(RuntimeError, match="more than 128 pict"):
+        all_frames(live(lambda fig, a: None, a=range(MOST_FRAMES + 1)))
 
 
 def test_a_moving_figure_holds_the_still_one_and_rewritten_sentences(figure):

@@ -49,14 +49,8 @@ def text(source, *names, **places):
 
 
 def code(source, html="", **metadata):
-    outputs = (
-        [new_output("display_data", {"text/html": html})]
-        if isinstance(html, str) and html
-        else [html]
-        if html
-        else []
-    )
-    return new_code_cell(source, outputs=outputs, metadata=metadata)
+    output = new_output("display_data", {"text/html": html}) if isinstance(html, str) else html
+    return new_code_cell(source, outputs=[output] if html else [], metadata=metadata)
 
 
 def slides_of(*cells):
@@ -80,11 +74,6 @@ def test_prose_is_said_and_its_named_sentences_stand_over_slides():
     assert (formula.kind, formula.body) == ("formula", "$$a = b$$")
     assert "is true." in formula.notes[0]
     assert (formula.sentence, last.sentence) == ("All of it is here.", "What follows it?")
-
-
-def test_a_sentence_stands_over_the_slide_that_follows_it():
-    _, table = slides_of(text("Here is a table.", below="Here is a"), code("a", "<table></table>"))
-    assert table.sentence == "Here is a table."
 
 
 @pytest.mark.parametrize(

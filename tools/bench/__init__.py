@@ -43,7 +43,7 @@ class Row(NamedTuple):
         ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
         spread = range_of(self.ours) / ours + range_of(self.theirs) / theirs
         repeated = max(len(self.ours), len(self.theirs)) > 1
-        shown = [EngFormatter(self.unit)(float(f"{one:.3g}")) for one in (ours, theirs)]
+        shown = [EngFormatter(self.unit)(float(f"{value:.3g}")) for value in (ours, theirs)]
         return (
             f"{ours / theirs:6.2f}  {f'{spread:.0%}' if repeated else '':>6}  "
             f"{self.what:54}{shown[0]:>9}   {self.name} {shown[1]}"

@@ -62,12 +62,12 @@ def times(plan: Plan) -> Iterator[Row | str]:
         yield MISSING
         return
     number = plan.learners
-    path = next(one for one in find_notebooks() if one.name.startswith(LESSON))
-    cells = [one for one in read_notebook(path).cells if one.cell_type == "code"]
+    path = next(path for path in find_notebooks() if path.name.startswith(LESSON))
+    cells = [cell for cell in read_notebook(path).cells if cell.cell_type == "code"]
     text = path.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(number) as pool:
         hub = Hub(Path(folder))
-        learners = [Learner(hub, f"learner{one}") for one in range(number)]
+        learners = [Learner(hub, f"learner{place}") for place in range(number)]
 
         def all_do(what: Callable[[Learner], object]) -> list:
             return list(pool.map(what, learners))
@@ -75,30 +75,32 @@ def times(plan: Plan) -> Iterator[Row | str]:
         try:
             hub.open()
             start = time.monotonic()
-            all_do(lambda one: one.enter(text))
+            all_do(lambda learner: learner.enter(text))
             entered = time.monotonic() - start
-            all_do(lambda one: [one.run(cell.source) for cell in cells])
+            all_do(lambda learner: [learner.run(cell.source) for cell in cells])
             took, limit = time.monotonic() - start, TIME * number
             yield Row(f"until all {number} have a server and a kernel", [entered], [limit], "limit")
             yield Row(f"until all {number} have run lesson {LESSON}", [took], [limit], "limit")
             yield from both("memory of a learner", all_do(Learner.memory), MEMORY, "B")
             all_do(Learner.show_slider)
             for pause, limit in STEP.items():
-                found = all_do(lambda one, pause=pause: one.steps(pause))
+                waits = all_do(lambda learner, pause=pause: learner.steps(pause))
                 what = f"a step of a slider, one in {pause:.0f} s"
-                yield from both(what, [step for steps in found for step in steps], limit)
-            moved = [pool.submit(one.steps, 1.0) for one in learners]
+                yield from both(what, [step for steps in waits for step in steps], limit)
+            moved = [pool.submit(learner.steps, 1.0) for learner in learners]
             hub.restart()
             wait(moved)
-            checked = [pool.submit(one.check, text) for one in learners]
+            checked = [pool.submit(learner.check, text) for learner in learners]
             wait(checked)
-            kept = number - sum(bool(one.exception()) for one in [*moved, *checked])
+            kept = number - sum(bool(answer.exception()) for answer in [*moved, *checked])
             yield Row("nothing lost at a restart of the hub", [kept], [number], "learners", "")
-            refused = [learners[place - 1].refusals(one) for place, one in enumerate(learners)]
+            refused = [
+                learners[place - 1].refusals(next_one) for place, next_one in enumerate(learners)
+            ]
             asked, what = np.size(refused), "refused: another's files and kernel"
             yield Row(what, [np.sum(refused)], [asked], "requests", "")
         finally:
-            hub.end([one.name for one in learners])
+            hub.end([learner.name for learner in learners])
 
 
 def both(what: str, values: list[float], limit: float, unit: str = "s") -> list[Row]:
@@ -205,7 +207,7 @@ class Learner:
     def memory(self) -> float:
         """Return the bytes of server and kernel, with their share of what several use."""
         processes = [self.server, *self.server.children(recursive=True)]
-        return sum(one.memory_full_info().pss for one in processes)
+        return sum(process.memory_full_info().pss for process in processes)
 
     def connect(self, token: str) -> websocket.WebSocket:
         """Open a websocket to this user's kernel."""
@@ -238,21 +240,21 @@ class Learner:
             message = self.receive()
             if message["parent_header"].get("msg_id") == asked and message["channel"] == "iopub":
                 sent.append(message)
-        failed = [one["content"] for one in sent if one["msg_type"] == "error"]
+        failed = [message["content"] for message in sent if message["msg_type"] == "error"]
         if failed:
             raise RuntimeError(f"{failed[0]['ename']} in a cell: {failed[0]['evalue']}")
         return sent
 
     def show_slider(self) -> None:
         """Run the cell of the slider."""
-        opened = (one for one in self.run(LIVE) if one["msg_type"] == "comm_open")
-        states = {one["content"]["comm_id"]: one["content"]["data"]["state"] for one in opened}
+        opened = [sent["content"] for sent in self.run(LIVE) if sent["msg_type"] == "comm_open"]
+        states = {widget["comm_id"]: widget["data"]["state"] for widget in opened}
         self.slider = next(name for name, state in states.items() if "place_d_k" in state)
 
     def steps(self, pause: float) -> list[float]:
         """Move the slider, with pauses; return the seconds until each new picture arrives."""
         self.run("")  # what it has drawn is drawn anew after a cell
-        found = []
+        waits = []
         for place in (PLACES * 2)[:STEPS]:
             time.sleep(random.uniform(0, 2 * pause))
             state = {"method": "update", "state": {"place_d_k": place}, "buffer_paths": []}
@@ -260,23 +262,23 @@ class Learner:
             self.send("comm_msg", {"comm_id": self.slider, "data": state})
             while "answer" not in self.receive()["content"].get("data", {}).get("state", {}):
                 pass
-            found.append(time.monotonic() - start)
-        return found
+            waits.append(time.monotonic() - start)
+        return waits
 
     def check(self, lesson: str) -> None:
         """Raise an error unless server, kernel, names in it and the file are what they were."""
-        kernels = [one["id"] for one in self.ask("GET", "kernels").json()]
+        kernels = [kernel["id"] for kernel in self.ask("GET", "kernels").json()]
         file = self.ask("GET", "contents/lesson.ipynb?type=file").json()["content"]
         self.run("query.shape")  # from the cell of the slider
         if (self.hub.process_of(self.name), kernels, file) != (self.server, [self.kernel], lesson):
             raise RuntimeError(f"{self.name} has lost something.")
 
-    def refusals(self, other: Learner) -> list[bool]:
+    def refusals(self, neighbour: Learner) -> list[bool]:
         """Return for three requests whether this user is kept from another's files and kernel."""
         paths = ["contents/lesson.ipynb", "kernels"]
-        found = [other.ask("GET", path, self.token).status_code == 403 for path in paths]
+        refused = [neighbour.ask("GET", path, self.token).status_code == 403 for path in paths]
         try:
-            other.connect(self.token)
+            neighbour.connect(self.token)
         except websocket.WebSocketBadStatusException as error:
-            return [*found, error.status_code == 403]
-        return [*found, False]
+            return [*refused, error.status_code == 403]
+        return [*refused, False]

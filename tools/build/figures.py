@@ -56,12 +56,12 @@ def figures_in(output: NotebookNode) -> list[Figure]:
     if len(told) < len(pictures):
         raise LessonError(f"an output with Figure {told[0].number} holds a picture without number.")
     pairs = zip(told, pictures, strict=True)
-    return [Figure(one.number, one.caption, one.alt, png) for one, png in pairs]
+    return [Figure(facts.number, facts.caption, facts.alt, png) for facts, png in pairs]
 
 
 def figures_of(path: Path) -> list[Figure]:
     """Return the numbered figures of a notebook, in order."""
-    return [one for output in outputs_of(read_notebook(path)) for one in figures_in(output)]
+    return [figure for output in outputs_of(read_notebook(path)) for figure in figures_in(output)]
 
 
 def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
@@ -69,7 +69,7 @@ def wanted_files(notebooks: list[Path]) -> dict[str, bytes]:
     figures = {path.stem: figures_of(path) for path in notebooks}
     return {
         INDEX: gallery(figures).encode(),
-        **{one.file_name: one.png for ours in figures.values() for one in ours},
+        **{figure.file_name: figure.png for ours in figures.values() for figure in ours},
     }
 
 

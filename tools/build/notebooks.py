@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 from traitlets.config import Config
 
+from attnlab.explorers.frame import bundle
 from tools.build.figures import extract
 from tools.build.proofs import Proof, proofs_of
 from tools.build.sources import (
@@ -57,9 +57,6 @@ AT_ONCE = 2  # lessons that are built at the same time
 # torch and its library for matrices then use none of the instructions that differ from one
 # processor to the next; either is ignored where it does not apply.
 OLDER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
-LIBRARY = re.compile(
-    r"globalThis\.attnlabModules \?\?= .*?(?=globalThis\.attnlabModules\?\.)", re.DOTALL
-)
 READING = threading.Lock()  # some Pythons fail when two threads parse code at once
 
 
@@ -76,8 +73,8 @@ def build(source: Path, folder: Path = NOTEBOOKS) -> Path:
     runs_here = Client(notebook, folder, again=True)
     runs_elsewhere = Client(elsewhere, folder, proofs, variables=OLDER_PROCESSOR)
     _finish_all(runs_here, runs_elsewhere)
-    for cell, other in zip(notebook.cells, elsewhere.cells, strict=True):
-        _refuse_another(cell, other.get("outputs", []), f"with {runs_elsewhere.place}")
+    for cell, cell_elsewhere in zip(notebook.cells, elsewhere.cells, strict=True):
+        _refuse_another(cell, cell_elsewhere.get("outputs", []), f"with {runs_elsewhere.place}")
     finish(notebook)
     nbformat.validate(notebook)
     write_notebook(notebook, target)
@@ -133,9 +130,9 @@ class Client(NotebookClient):
             if why := reply["content"].get("evalue"):
                 raise LessonError(f"the proof of the cell {cell.id!r} fails. {why}")
         if self.again and cell is self.nb.cells[-1]:
-            for one in reversed(self.nb.cells):
-                if one.cell_type == "code" and "raises-exception" not in tags(one):
-                    await self._run_again(one)
+            for earlier in reversed(self.nb.cells):
+                if earlier.cell_type == "code" and "raises-exception" not in tags(earlier):
+                    await self._run_again(earlier)
         return done
 
     async def _run_again(self, cell: NotebookNode) -> None:
@@ -155,11 +152,11 @@ def _refuse_another(cell: NotebookNode, fresh: Iterable[NotebookNode], how: str)
 
 def without_library(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
     """Return outputs without the scripts that only the first explorer of a kernel carries."""
-    found = copy.deepcopy(join_streams(outputs))
-    for output in found:
+    kept = copy.deepcopy(join_streams(outputs))
+    for output in kept:
         if page := html_of(output):
-            output.data["text/html"] = LIBRARY.sub("", page)
-    return found
+            output.data["text/html"] = bundle.without_library(page)
+    return kept
 
 
 def execute(notebook: NotebookNode, folder: Path, proofs: Mapping[str, Proof]) -> None:
@@ -171,7 +168,7 @@ def _finish_all(*clients: Client) -> None:
     """Let clients run side by side, and then raise what the first of them has raised, if any."""
 
     async def run() -> list[BaseException | None]:
-        return await asyncio.gather(*(one.run() for one in clients), return_exceptions=True)
+        return await asyncio.gather(*(client.run() for client in clients), return_exceptions=True)
 
     with ThreadPoolExecutor(1) as own_thread:  # the caller's may have a running event loop
         raised = own_thread.submit(asyncio.run, run()).result()
@@ -182,7 +179,7 @@ def _finish_all(*clients: Client) -> None:
 def finish(notebook: NotebookNode) -> None:
     """Drop what differs from run to run, and fold the solutions."""
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
-    for cell in (one for one in notebook.cells if one.cell_type == "code"):
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
         cell.outputs = join_streams(cell.outputs)
         for output in cell.outputs:
             if "traceback" in output:

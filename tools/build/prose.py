@@ -96,7 +96,7 @@ def _first_line(text: str, width: int) -> int:
 def _places(text: str, pattern: re.Pattern[str]) -> list[int]:
     """Return where a line may begin, in a text that is one line, after what a pattern finds."""
     hidden = WHOLE.sub(lambda whole: "\0" * len(whole[0]), text)
-    ends = (found.end() for found in pattern.finditer(hidden))
+    ends = (match.end() for match in pattern.finditer(hidden))
     return [end for end in ends if end < len(text) and not SPECIAL.match(text, end)]
 
 
@@ -118,7 +118,7 @@ def main() -> None:
         notebooks = {path: read_source(path) for path in find_sources()}
     except LessonError as error:
         sys.exit(str(error))
-    changed = {path: one for path, one in notebooks.items() if _break_cells(one)}
+    changed = {path: notebook for path, notebook in notebooks.items() if _break_cells(notebook)}
     for path, notebook in changed.items():
         if only_check:
             print(f"{from_root(path)}: the prose is not broken at its sentences; run `make lint`.")

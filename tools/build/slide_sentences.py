@@ -35,5 +35,5 @@ def sentence_in(prose: str, words: str) -> str | None:
     """Return the sentence of a text that begins with these words; None if there is none."""
     first = r"\s+".join(map(re.escape, words.split()))
     pattern = rf"{START}(?P<sentence>{first}(?!\w).*?[.?!]{CLOSING}(?=\s|$))"
-    found = re.search(pattern, prose, re.DOTALL | re.MULTILINE)
-    return found and found["sentence"]
+    match = re.search(pattern, prose, re.DOTALL | re.MULTILINE)
+    return match and match["sentence"]

@@ -36,12 +36,12 @@ NAME = re.compile(r"[a-z0-9-]{1,64}")
 MADE_ID = re.compile(r"[0-9a-f]{8,}(?:-[0-9a-f]+)*")  # a digest of ours, or Jupyter's own
 
 # How a notebook holds a solution: as text, which is folded on GitHub too, and which is not run when
-# all cells are run.
-FOLD = "<details><summary>A solution</summary>\n\n```python\n{code}\n```\n\n{said}\n\n</details>"
+# all cells are run. Its code begins, and what that said follows.
+SOLVED = "<details><summary>A solution</summary>\n\n```python\n"
+SAYS = "\n```\n\n"
 # A text that tells the answer of a prediction is folded too, until the prediction is answered.
 TOLD = '<details class="attnlab-answer {key}"><summary>Predict first, then read on.</summary>\n\n'
-TOLD_ENDS = "\n\n</details>"
-FOLDED = re.compile(FOLD.format(code="(?P<code>.*?)", said="(?P<said>.*)"), re.DOTALL)
+FOLD_ENDS = "\n\n</details>"
 
 
 class LessonError(Exception):
@@ -95,7 +95,7 @@ def is_folded(cell: NotebookNode) -> bool:
 
 def outputs_of(notebook: NotebookNode) -> list[NotebookNode]:
     """Return all outputs of a notebook, in order."""
-    return [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
 def facts_of(output: NotebookNode) -> NotebookNode:
@@ -187,17 +187,17 @@ def fold(cell: NotebookNode) -> NotebookNode:
     not accept it.
     """
     if key := cell.metadata.get("answers"):
-        text = f"{TOLD.format(key=key)}{cell.source}{TOLD_ENDS}"
+        text = f"{TOLD.format(key=key)}{cell.source}{FOLD_ENDS}"
         return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
     if cell.cell_type != "code" or "solution" not in tags(cell):
         return cell
-    texts = [one.get("text") or one.get("evalue") or one.data["text/plain"] for one in cell.outputs]
-    parts = "\n\n".join(text.strip("\n") for text in texts).split("\n\n")
+    said = [out.get("text") or out.get("evalue") or out.data["text/plain"] for out in cell.outputs]
+    parts = "\n\n".join(text.strip("\n") for text in said).split("\n\n")
     if "check_" in cell.source and not any(": correct. " in part for part in parts):
         raise LessonError(f"a solution is not accepted by its check: {' '.join(parts)}")
     # a sentence is prose; a table, or what else is printed, is a block
     said = [part if re.fullmatch(r".+\.", part) else f"```\n{part}\n```" for part in parts]
-    text = FOLD.format(code=cell.source, said="\n\n".join(said))
+    text = "".join([SOLVED, cell.source, SAYS, "\n\n".join(said), FOLD_ENDS])
     return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
 
 
@@ -205,12 +205,13 @@ def unfold(cell: NotebookNode) -> NotebookNode:
     """Return a folded cell as the source has it, and any other cell as it is."""
     if key := cell.metadata.get("answers"):
         closed = cell.source.replace("<details open ", "<details ", 1)  # as a learner saves it
-        text = closed.removeprefix(TOLD.format(key=key)).removesuffix(TOLD_ENDS)
+        text = closed.removeprefix(TOLD.format(key=key)).removesuffix(FOLD_ENDS)
         return new_markdown_cell(text, id=cell.id, metadata=cell.metadata)
-    if not (found := FOLDED.fullmatch(cell.source)):
+    if not ("solution" in tags(cell) and cell.source.startswith(SOLVED)):
         return cell
-    outputs = [new_output("stream", text=found["said"])]
-    return new_code_cell(found["code"], id=cell.id, metadata=cell.metadata, outputs=outputs)
+    code, _, said = cell.source.removeprefix(SOLVED).removesuffix(FOLD_ENDS).partition(SAYS)
+    outputs = [new_output("stream", text=said)]
+    return new_code_cell(code, id=cell.id, metadata=cell.metadata, outputs=outputs)
 
 
 def kernel_environment() -> dict[str, str]:
@@ -239,7 +240,7 @@ def join_streams(outputs: Iterable[NotebookNode]) -> list[NotebookNode]:
 def outputs_in(messages: Iterable[dict]) -> list[NotebookNode]:
     """Return the outputs that a kernel sent, in their order, which nbval itself does not keep."""
     kinds = {"display_data", "error", "execute_result", "stream"}
-    return join_streams(output_from_msg(one) for one in messages if one["msg_type"] in kinds)
+    return join_streams(output_from_msg(sent) for sent in messages if sent["msg_type"] in kinds)
 
 
 def plain_traceback(traceback: Iterable[str]) -> list[str]:

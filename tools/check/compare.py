@@ -47,15 +47,15 @@ def _outputs(stored: Sequence[NotebookNode], fresh: Sequence[NotebookNode]) -> I
     if kinds[0] != kinds[1]:
         yield f"stored are {kinds[0] or 'no outputs'}, the run gives {kinds[1] or 'none'}"
         return
-    for one, other in zip(stored, fresh, strict=True):
-        if one.output_type == "stream":
-            yield from _texts("text", one.text, other.text)
-        elif one.output_type == "error":
-            yield from _texts("error", one.ename, other.ename)
-            yield from _texts("error", one.evalue, other.evalue)
-            yield from _texts("error", _traceback(one), _traceback(other))
-        for name, content in one.get("data", {}).items():
-            yield from _data(name, content, other.data[name])
+    for before, now in zip(stored, fresh, strict=True):
+        if before.output_type == "stream":
+            yield from _texts("text", before.text, now.text)
+        elif before.output_type == "error":
+            yield from _texts("error", before.ename, now.ename)
+            yield from _texts("error", before.evalue, now.evalue)
+            yield from _texts("error", _traceback(before), _traceback(now))
+        for name, content in before.get("data", {}).items():
+            yield from _data(name, content, now.data[name])
 
 
 def _kind(output: NotebookNode) -> str:
@@ -93,12 +93,12 @@ def _html(stored: str, fresh: str) -> Iterator[str]:
     rest = [JSON_BLOCK.sub(r"\1\3", PICTURE.sub("(picture)", text)) for text in (stored, fresh)]
     yield from _texts("text/html", *rest)
     pictures = [PICTURE.findall(JSON_BLOCK.sub("", text)) for text in (stored, fresh)]
-    for one, other in zip(*pictures, strict=True):
-        yield from _pictures(one, other)
+    for before, now in zip(*pictures, strict=True):
+        yield from _pictures(before, now)
     blocks = [[match[1] for match in JSON_BLOCK.findall(text)] for text in (stored, fresh)]
-    for one, other in zip(*blocks, strict=True):
+    for before, now in zip(*blocks, strict=True):
         try:
-            values = json.loads(one), json.loads(other)
+            values = json.loads(before), json.loads(now)
         except json.JSONDecodeError as error:
             yield f"JSON in text/html cannot be read: {error}"
         else:
@@ -119,14 +119,14 @@ def _values(stored: object, fresh: object, place: str = "JSON") -> Iterator[str]
         slack = JSON_TINY if tiny else JSON_ABSOLUTE
         near = math.isclose(stored, fresh, rel_tol=JSON_RELATIVE, abs_tol=slack)
         same = near or (math.isnan(stored) and math.isnan(fresh))
-    elif all(isinstance(one, str) and PICTURE.fullmatch(one) for one in (stored, fresh)):
-        yield from _pictures(*(PICTURE.fullmatch(one)[1] for one in (stored, fresh)))
+    elif all(isinstance(text, str) and PICTURE.fullmatch(text) for text in (stored, fresh)):
+        yield from _pictures(*(PICTURE.fullmatch(text)[1] for text in (stored, fresh)))
     else:
         same = type(stored) is type(fresh) and stored == fresh
     if not same:
         yield f"{place}: stored is {stored!r}, the run gives {fresh!r}"
-    for where, one, other in pairs:
-        yield from _values(one, other, where)
+    for where, before, now in pairs:
+        yield from _values(before, now, where)
 
 
 def _are_pooled(value: object) -> bool:
@@ -139,7 +139,7 @@ def _unpooled(value: dict) -> dict:
     Which values frames share hangs on a rounding in the last digit; what they show does not.
     """
     frames = [[value["pool"][place] for place in frame] for frame in value["frames"]]
-    return {name: one for name, one in value.items() if name != "pool"} | {"frames": frames}
+    return {name: part for name, part in value.items() if name != "pool"} | {"frames": frames}
 
 
 def _pictures(stored: str, fresh: str) -> Iterator[str]:
@@ -147,28 +147,28 @@ def _pictures(stored: str, fresh: str) -> Iterator[str]:
     if stored.strip() == fresh.strip():
         return
     try:
-        one, other = _picture(stored), _picture(fresh)
+        picture, redrawn = _picture(stored), _picture(fresh)
     except (ValueError, OSError) as error:  # no base64, or no picture
         yield f"a stored picture cannot be read: {error}"
         return
-    if one.size != other.size:
-        sizes = [f"{picture.width} x {picture.height}" for picture in (one, other)]
+    if picture.size != redrawn.size:
+        sizes = ["{} x {}".format(*drawn.size) for drawn in (picture, redrawn)]
         yield f"a stored picture has {sizes[0]} pixels, the run draws {sizes[1]}"
         return
-    outside = np.maximum(_outside(one, other), _outside(other, one))
+    outside = np.maximum(_outside(picture, redrawn), _outside(redrawn, picture))
     slight = (outside > SLIGHTLY).mean()
     if outside.max() > CLEARLY or slight > SLIGHT_PIXELS:
         yield f"a picture differs: by up to {outside.max()} of 255, in {slight:.2%} of its pixels"
 
 
-def _outside(one: Image.Image, other: Image.Image) -> np.ndarray:
+def _outside(picture: Image.Image, beside: Image.Image) -> np.ndarray:
     """Return how far each pixel lies outside of what the other picture has there and beside it.
 
     So a line that moves by a pixel, or whose edge is smoothed in another way, is the same to it, as
     it is to the eye.
     """
-    darkest, lightest = (other.filter(kind(3)) for kind in (MinFilter, MaxFilter))
-    below, above = subtract(darkest, one), subtract(one, lightest)
+    darkest, lightest = (beside.filter(kind(3)) for kind in (MinFilter, MaxFilter))
+    below, above = subtract(darkest, picture), subtract(picture, lightest)
     return np.maximum(np.asarray(below), np.asarray(above)).max(axis=-1)
 
 

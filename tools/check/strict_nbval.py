@@ -43,7 +43,7 @@ class Notebook(IPyNbFile):
         """Yield the tests in the order of the cells, each proof right after its cell."""
         tests = list(super().collect())  # and nbval reads the notebook
         try:
-            proofs = {key: one.command for key, one in proofs_of(self.path, self.nb.cells).items()}
+            proofs = proofs_of(self.path, self.nb.cells)
         except LessonError as error:
             raise self.CollectError(str(error)) from None
         codes = iter(tests)
@@ -55,7 +55,9 @@ class Notebook(IPyNbFile):
             elif "solution" in tags(cell):
                 yield Part.from_parent(self, name=f"solution {cell.id}", run=self.solve, on=cell)
             if proof := proofs.get(cell.get("id")):
-                yield Part.from_parent(self, name=f"proof {cell.id}", run=self.run, on=proof)
+                yield Part.from_parent(
+                    self, name=f"proof {cell.id}", run=self.run, on=proof.command
+                )
         if tests:  # there are none in the glossary
             yield Part.from_parent(self, name="controls", run=self.run, on=SWEEP)
 
@@ -108,7 +110,7 @@ class Cell(IPyNbCell):
         self.parent.messages.clear()
         super().runtest()
         run = self.parent.messages[-1]["parent_header"]  # it says that the cell is done
-        sent = [one for one in self.parent.messages if one["parent_header"] == run]
+        sent = [message for message in self.parent.messages if message["parent_header"] == run]
         if difference := compare_outputs(stored, outputs_in(sent)):
             self.raise_cell_error(f"Its outputs differ: {difference}")
 

@@ -141,12 +141,12 @@ def grade_class(submissions: list[Submission]) -> dict[Path | None, Graded]:
     None holds those that are not graded, with one verdict each, which says why.
     """
 
-    def one(job: tuple[Submission, Path | None, dict[str, str]]) -> dict[str, Verdict]:
+    def grade(job: tuple[Submission, Path | None, dict[str, str]]) -> dict[str, Verdict]:
         submission, lesson, wanted = job
         verdicts = {"": ("not graded", submission.trouble or NO_EXERCISE)}
         if lesson is not None:
             try:
-                missing = {one.check: ("missing", "") for one in exercises_of(lesson)}
+                missing = {exercise.check: ("missing", "") for exercise in exercises_of(lesson)}
                 verdicts = missing | judged(submission.cells, wanted)
             except Exception as error:  # of one submission, and the others are not lost
                 why = f"Grading it failed: {type(error).__name__}: {error}"
@@ -160,11 +160,11 @@ def grade_class(submissions: list[Submission]) -> dict[Path | None, Graded]:
     for submission in submissions:
         lesson = lesson_of(submission)
         jobs.append((submission, lesson, submission.answers_to(lesson) if lesson else {}))
-    found: dict[Path | None, Graded] = {}
+    graded: dict[Path | None, Graded] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (submission, lesson, _), verdicts in zip(jobs, pool.map(one, jobs), strict=True):
-            found.setdefault(None if "" in verdicts else lesson, {})[submission] = verdicts
-    return found
+        for (submission, lesson, _), verdicts in zip(jobs, pool.map(grade, jobs), strict=True):
+            graded.setdefault(None if "" in verdicts else lesson, {})[submission] = verdicts
+    return graded
 
 
 def _named(submission: Submission) -> str:
@@ -175,7 +175,7 @@ def _named(submission: Submission) -> str:
 
 def table(lesson: Path, graded: Graded) -> str:
     """Return a table of learners and exercises, in words."""
-    rows = [["learner", *(one.title for one in exercises_of(lesson))]]
+    rows = [["learner", *(exercise.title for exercise in exercises_of(lesson))]]
     for submission, verdicts in graded.items():
         rows.append([_one_line(submission.learner), *(kind for kind, _ in verdicts.values())])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -188,12 +188,12 @@ def write_table(path: Path, lesson: Path, graded: Graded) -> None:
     same = same_answers(lesson, graded)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        titles = (one.title for one in exercises_of(lesson))
+        titles = (exercise.title for exercise in exercises_of(lesson))
         writer.writerow(["learner", "file", *titles, "same as", "predictions (unverified)"])
         for submission, verdicts in graded.items():
             told = (": ".join(filter(None, verdict)) for verdict in verdicts.values())
             claimed = "; ".join(f"{key}: {said}" for key, said in submission.predictions.items())
-            learner, file_name = (_safe(one) for one in (submission.learner, submission.path.name))
+            learner, file_name = map(_safe, (submission.learner, submission.path.name))
             hint = _safe("; ".join(same[submission]))
             writer.writerow([learner, file_name, *told, hint, _safe(claimed, 10 * LENGTH)])
 
@@ -204,16 +204,16 @@ def same_answers(lesson: Path, graded: Iterable[Submission]) -> dict[Submission,
     Spaces, comments and docstrings do not count, and answers of a few lines are often alike.
     """
     same: dict[Submission, list[str]] = {submission: [] for submission in graded}
-    for one in exercises_of(lesson):
+    for exercise in exercises_of(lesson):
         owners: dict[str, list[Submission]] = {}
         for submission in same:
-            code = submission.code_of(one.answer)
+            code = submission.code_of(exercise.answer)
             if len(code.splitlines()) >= LONG:
                 owners.setdefault(code, []).append(submission)
         for group in owners.values():
             for submission in group:
-                names = ", ".join(other.learner for other in group if other is not submission)
-                same[submission] += [f"{names} ({one.title})"] if names else []
+                names = ", ".join(twin.learner for twin in group if twin is not submission)
+                same[submission] += [f"{names} ({exercise.title})"] if names else []
     return same
 
 

@@ -102,8 +102,8 @@ def run_apart(work, seconds: float = WAIT) -> int | None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     while children := psutil.Process().children():  # also those that it inherits from them
-        for one in children:
+        for child in children:
             with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
+                child.kill()
         psutil.wait_procs(children)
     return status

@@ -44,9 +44,9 @@ class Recorder(Answer):
 
     def observe(self, look) -> object:
         """Note what is found out."""
-        found = super().observe(look)
-        self._note("seen", facts(found))
-        return found
+        seen = super().observe(look)
+        self._note("seen", facts(seen))
+        return seen
 
     def _noted(self, ask: Callable[[], object], layers: tuple = ()) -> object:
         try:
@@ -102,14 +102,15 @@ class Replayer(Answer):
 
 def watching(inputs: tuple) -> tuple:
     """Return the layers among some inputs that watch their calls."""
-    return tuple(one for one in inputs if isinstance(one, nn.Module) and hasattr(one, "calls"))
+    layers = (given for given in inputs if isinstance(given, nn.Module))
+    return tuple(layer for layer in layers if hasattr(layer, "calls"))
 
 
-def facts(found: object) -> object:
+def facts(seen: object) -> object:
     """Return what can be sent of something that was found out."""
-    if isinstance(found, Report):
-        return found.ok, [(one.name, str(one)) for one in found.findings]
-    return found if isinstance(found, bool) else None
+    if isinstance(seen, Report):
+        return seen.ok, [(finding.name, str(finding)) for finding in seen.findings]
+    return seen if isinstance(seen, bool) else None
 
 
 def report_of(told: tuple) -> Report:

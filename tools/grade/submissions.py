@@ -37,32 +37,32 @@ class Submission:
         A cell that defines the name of the lesson counts first, if the learner changed it; then
         whatever else a cell of the learner's own gives to the check.
         """
-        given = {cell.source.strip() for cell in read_notebook(lesson).cells}
-        own = [source for source in self.cells if source.strip() not in given]
+        handed_out = {cell.source.strip() for cell in read_notebook(lesson).cells}
+        own = [source for source in self.cells if source.strip() not in handed_out]
         asked = [call for source in own for call in calls_of_checks(source)]
         changed = {name for source in own for name in defined_names(source)}
         stubs = {name for source in self.cells for name in defined_names(source)} - changed
         answers = {}
-        for one in exercises_of(lesson):
-            known = {one.answer, f"{one.answer}_solution"}
-            other = [code for check, code in asked if check == one.check and code not in known]
-            if other and one.answer not in changed:
-                answers[one.check] = other[-1]
-            elif one.answer not in stubs:
-                answers[one.check] = one.answer
+        for exercise in exercises_of(lesson):
+            known = {exercise.answer, f"{exercise.answer}_solution"}
+            given = [code for check, code in asked if check == exercise.check and code not in known]
+            if given and exercise.answer not in changed:
+                answers[exercise.check] = given[-1]
+            elif exercise.answer not in stubs:
+                answers[exercise.check] = exercise.answer
         return answers
 
     def code_of(self, answer: str) -> str:
         """Return the last code that defines an answer, without comments and docstrings."""
-        found = ""
+        code = ""
         for source in self.cells:
             if answer in defined_names(source):
                 tree = parse_code(source)
                 for node in ast.walk(tree):
                     if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
                         node.body = node.body[1:]
-                found = ast.unparse(tree)
-        return found
+                code = ast.unparse(tree)
+        return code
 
 
 def read_submissions(folder: Path) -> list[Submission]:
@@ -90,10 +90,12 @@ def lesson_of(submission: Submission) -> Path | None:
 
     The name of its file does not count.
     """
-    found = {name for source in submission.cells for name in defined_names(source)}
-    found |= {name for source in submission.cells for name, _ in calls_of_checks(source)}
+    names = {name for source in submission.cells for name in defined_names(source)}
+    names |= {name for source in submission.cells for name, _ in calls_of_checks(source)}
     known = {  # what is called counts most, because answers of two lessons may share a name
-        path: sum((one.check in found) + (one.answer in found) / 100 for one in exercises_of(path))
+        path: sum(
+            (task.check in names) + (task.answer in names) / 100 for task in exercises_of(path)
+        )
         for path in lessons()
     }
     best = max(known, key=known.get)
@@ -109,15 +111,15 @@ def lessons() -> tuple[Path, ...]:
 @cache
 def exercises_of(path: Path) -> tuple[Exercise, ...]:
     """Return the exercises of a lesson that have a check, in order."""
-    found, heading, stubs = [], "", set()
+    exercises, heading, stubs = [], "", set()
     for cell in read_notebook(path).cells:
         heading = next((text for level, text in headings(cell) if level == 3), heading)
         if "exercise" in tags(cell):
             stubs.update(defined_names(cell.source))
         title = heading.partition(" ★")[0]
         asked = calls_of_checks(cell.source)
-        found += [Exercise(check, name, title) for check, name in asked if name in stubs]
-    return tuple(found)
+        exercises += [Exercise(check, name, title) for check, name in asked if name in stubs]
+    return tuple(exercises)
 
 
 def calls_of_checks(source: str) -> Iterable[tuple[str, str]]:

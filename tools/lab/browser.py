@@ -123,7 +123,7 @@ def serve(root: Path, home: Path, *, plain: bool = False) -> Iterator[Server]:
     write_settings(home, TEST_SETTINGS)
     log, port = home / "server.log", any_free_port()
     options = ["--no-browser", "--expose-app-in-browser"]
-    command = [one for one in server_command(root, port) if not (plain and "--config=" in one)]
+    command = [word for word in server_command(root, port) if not (plain and "--config=" in word)]
     with log.open("w") as stream:
         process = subprocess.Popen(
             [*command, *options],

@@ -18,11 +18,7 @@ import nbformat
 from nbformat import NotebookNode
 from packaging.requirements import Requirement
 
-from tools.build.sources import (
-    ROOT,
-    find_notebooks,
-    write_copies,
-)
+from tools.build.sources import ROOT, find_notebooks, write_copies
 from tools.publish.editions import edition
 
 COPIES = ROOT / "colab"
@@ -66,8 +62,8 @@ def build_wheel(folder: Path) -> Path:
 
 def published_at(remote: str) -> str:
     """Return where the pages of a GitHub repository hold the wheel; empty for any other remote."""
-    found = GITHUB.fullmatch(remote.strip())
-    return f"https://{found['owner'].lower()}.github.io/{found['name']}/colab" if found else ""
+    match = GITHUB.fullmatch(remote.strip())
+    return f"https://{match['owner'].lower()}.github.io/{match['name']}/colab" if match else ""
 
 
 def main() -> None:

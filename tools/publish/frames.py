@@ -55,7 +55,7 @@ def key_of(lesson: NotebookNode) -> str:
     parts = [cell.source for cell in lesson.cells if cell.cell_type == "code"]
     parts += map(html_of, live_outputs(lesson))
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for file in sorted(one for pattern in INPUTS for one in ROOT.glob(pattern)):
+    for file in sorted(path for pattern in INPUTS for path in ROOT.glob(pattern)):
         if file.is_file() and file.suffix != ".pyc":
             digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -74,14 +74,14 @@ def execute_for_frames(stored: NotebookNode, path: Path) -> Frames:
         made = json.loads(target.read_text(encoding="utf-8"))
     if difference := compare_outputs(live_outputs(stored), live_outputs(fresh)):
         raise SiteError(f"{path.name} stores other live figures than a run gives: {difference}.")
-    if not {facts_of(one).key for one in live_outputs(stored)} <= made.keys():
+    if not {facts_of(output).key for output in live_outputs(stored)} <= made.keys():
         raise SiteError(f"{path.name} moves a live figure after it has shown it.")
     return made
 
 
 def live_outputs(notebook: NotebookNode) -> list[NotebookNode]:
     """Return the outputs of a notebook that are live figures."""
-    return [one for one in outputs_of(notebook) if facts_of(one).get("kind") == "live"]
+    return [output for output in outputs_of(notebook) if facts_of(output).get("kind") == "live"]
 
 
 def moving(still: str, payload: dict[str, object], rewrite: Callable[[str], str]) -> str:

@@ -40,14 +40,14 @@ def live_figures() -> list[Live]:
     """Return the live figures that exist in this process."""
     live = sys.modules.get("attnlab.explorers.live")  # if nothing has imported it, there are none
     things = gc.get_objects() if live else ()
-    return [one for one in things if issubclass(type(one), live.Live)]
+    return [thing for thing in things if issubclass(type(thing), live.Live)]
 
 
 def sweep(figures: Iterable[Live]) -> None:
     """Draw figures at all their stops; AssertionError says what is wrong there."""
     for figure in figures:
         frames = all_frames(figure)
-        assert len({one["picture"]["png"] for one in frames}) == len(frames), (
+        assert len({frame["picture"]["png"] for frame in frames}) == len(frames), (
             f"{figure!r}: two stops look alike"
         )
         assert figure.frame_now() == figure.answer["drawn"], f"{figure!r}: drawn anew it looks new"

@@ -107,7 +107,7 @@ def write(frames: list[Frame], target: Path) -> None:
     for place, picture in enumerate((pictures[0], pictures[-1])):
         both.paste(picture, (0, place * height))
     palette = both.quantize(COLOURS, dither=Image.Dither.NONE)
-    first, *others = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
+    first, *others = [seen.quantize(palette=palette, dither=Image.Dither.NONE) for seen in pictures]
     durations = [duration for _, duration in frames]
     first.save(target, save_all=True, append_images=others, duration=durations, loop=0)
 

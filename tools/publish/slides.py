@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from attnlab.display import folds
+from tools.build.prose import MARKDOWN
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     ROOT,
@@ -54,9 +56,6 @@ SLIDES = ROOT / "slides"
 REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.js
 LEFT_OUT = {"Further", "Exercises", "Sources", "Next"}  # sections
 MOST_LINES = 18  # of code that is shown together
-HEADING_OR_FORMULA = re.compile(
-    r"^##? (?P<heading>[^\n]+)$|^(?P<formula>\$\$.+?\$\$)$", re.MULTILINE | re.DOTALL
-)
 
 
 @dataclass
@@ -76,7 +75,7 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.code = page, [], "", []
         self.section = ""
-        for cell in (unfold(one) for one in lesson.cells if "solution" not in tags(one)):
+        for cell in (unfold(cell) for cell in lesson.cells if "solution" not in tags(cell)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
             elif cell.cell_type == "markdown":
@@ -98,16 +97,17 @@ class Deck:
         """Take prose, which is said: its formulas are slides, and it may name sentences."""
         if not self.slides:
             self.add("title")
-        text, marks = cell.source, marks_of(cell)
-        while text:
-            found = HEADING_OR_FORMULA.search(text)
-            marks = self.say(text[: found.start()] if found else text, marks)
-            if found and found["heading"]:
-                self.section = found["heading"]
-            elif found and self.is_shown:
-                self.add("formula", self.page.prose(found["formula"]))
-            text = text[found.end() :] if found else ""
-        for _, words in marks:
+        lines, start, marks = cell.source.split("\n"), 0, marks_of(cell)
+        for opening, text in pairwise(MARKDOWN.parse(cell.source)):
+            is_heading = opening.tag in ("h1", "h2") and opening.type == "heading_open"
+            if text.level == 1 and (is_heading or text.content.startswith("$$")):
+                marks = self.say("\n".join(lines[start : opening.map[0]]), marks)
+                start = opening.map[1]
+                if is_heading:
+                    self.section = text.content
+                elif self.is_shown:
+                    self.add("formula", self.page.prose(text.content))
+        for _, words in self.say("\n".join(lines[start:]), marks):
             raise LessonError(f"no sentence of the cell {cell.id!r} begins with {words!r}.")
 
     def say(self, prose: str, marks: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -136,7 +136,8 @@ class Deck:
         if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
         elif "<img" in shown:
-            captions = [f"Figure {one.number}. {one.caption}" for one in told if "caption" in one]
+            figures = [facts for facts in told if "caption" in facts]
+            captions = [f"Figure {facts.number}. {facts.caption}" for facts in figures]
             self.add("figure", shown, *captions)
         else:
             self.show_code(cell, shown)
@@ -147,7 +148,8 @@ class Deck:
             f"<li{' class=fragment' * option.correct}>{option.text}</li>"
             for option in asked.options
         )
-        reasons = [f"<b>{one.text}</b> {one.feedback}" for one in asked.options if one.feedback]
+        wrong = [option for option in asked.options if option.feedback]
+        reasons = [f"<b>{option.text}</b> {option.feedback}" for option in wrong]
         body = f'<p>{asked.question}</p><ul class="options">{options}</ul>'
         self.add("question", self.page.shown(body), *reasons, asked.explanation)
 
@@ -159,7 +161,7 @@ class Deck:
             self.add("code", self.page.code(needed))
             self.code = []
         if shown:
-            above = [f'<div class="needed">{self.page.code(one)}</div>' for one in self.code]
+            above = [f'<div class="needed">{self.page.code(code)}</div>' for code in self.code]
             own = [self.page.code(code)] if code else []
             self.add("code", f'<div class="made">{"".join(above + own)}</div><div>{shown}</div>')
             self.code = []
@@ -204,9 +206,9 @@ class SlidesExporter(PageExporter):
         """Return stored HTML as HTML for a page."""
         return self.environment.filters["shown"](html)
 
-    def output(self, one: NotebookNode) -> str:
+    def output(self, output: NotebookNode) -> str:
         """Return an output as HTML."""
-        return str(self.environment.get_template("parts.html.j2").module.output(one))
+        return str(self.environment.get_template("parts.html.j2").module.output(output))
 
 
 def unfolded(output: NotebookNode) -> NotebookNode:
@@ -234,7 +236,7 @@ def write_slides(
     """
     exporter, cards = SlidesExporter(), [card_of(path) for path in notebooks]
     lessons = select(filter(is_lesson, notebooks), names)
-    decks = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in lessons}
+    decks = {page_name(path.stem): exporter.lesson(path, cards, frames(path)) for path in lessons}
     if names:
         return write_pages(folder, decks, old=())
     index = PageExporter().environment.get_template("slides_index.html.j2")

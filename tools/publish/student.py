@@ -7,24 +7,20 @@ learner did into a file to hand in. The page START_HERE.md says how to open the 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Set
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
-from tools.build.sources import (
-    ROOT,
-    find_notebooks,
-    is_lesson,
-    tags,
-    write_copies,
-)
+from tools.build.sources import ROOT, find_notebooks, is_lesson, tags, write_copies
 from tools.publish.editions import edition
 
 COPIES = ROOT / "student"
 LEFT_OUT = frozenset({"solution", "teacher"})
-# A fold that a source writes itself: a hint, an answer to a task without a check, a note.
+# A fold that a source writes itself: a hint, an answer to a task without a check, a note. A parser
+# of Markdown takes it apart where it holds an empty line, and one of HTML changes the Markdown.
 FOLD = re.compile(r"\n*<details><summary>(?P<summary>[^<]*).*?</details>", re.DOTALL)
 HAND_IN = """## Hand in
 
@@ -33,29 +29,7 @@ kernel, run the cell below. Otherwise restart the kernel and run the cells one a
 top, and answer each prediction as you come to it, because a restart erases the predictions that you
 made before. The cell below writes a file beside this notebook. Hand in that file."""
 PAGE = "START_HERE.md"
-START_HERE = """# Start here
-
-These notebooks are the lessons of attnlab. Begin with [lesson 0](00_start_here.ipynb).
-
-- **On your school's hub or computers**, everything is already installed. Upload this folder, and
-  open a notebook in it.
-- **On your own computer**, you need Python 3.11 or newer and git. On Windows, use WSL with Ubuntu.
-  If the last command below still says ADDRESS, ask your teacher what to write there. Install
-  attnlab once, in a terminal in this folder:
-
-  ```
-  python3 -m venv attnlab-env
-  source attnlab-env/bin/activate
-  pip install "attnlab[lessons] @ git+ADDRESS"
-  ```
-
-  From then on, open the notebooks with `attnlab-env/bin/jupyter lab`.
-
-Answer the box headed *Predict* before you run a cell that begins with `%%answer`. Run the check
-below an exercise as often as you like; it tells you what is still wrong. When you have finished a
-lesson, write your name into its last cell and run it. The cell prints the name of the file to hand
-in.
-"""
+START_HERE = Path(__file__).with_name(PAGE)
 
 
 def leave_out(notebook: NotebookNode, left_out: Set[str]) -> NotebookNode:
@@ -99,7 +73,7 @@ def hand_out(path: Path) -> NotebookNode:
 def write_class(folder: Path = COPIES) -> list[Path]:
     """Write a copy of every lesson, and the page, over older ones; return the copies."""
     copies = write_copies(find_notebooks(), folder, hand_out)
-    (folder / PAGE).write_text(START_HERE, encoding="utf-8")
+    shutil.copyfile(START_HERE, folder / PAGE)
     return copies
 
 

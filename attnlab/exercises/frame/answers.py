@@ -131,7 +131,7 @@ def is_stub(function: object) -> bool:
     """Return whether a function has no body yet."""
     function = inspect.unwrap(getattr(function, "func", function))
     code = getattr(function, "__code__", None)
-    return code is not None and {one.opname for one in dis.get_instructions(code)} <= NO_BODY
+    return code is not None and {step.opname for step in dis.get_instructions(code)} <= NO_BODY
 
 
 def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
@@ -148,8 +148,8 @@ def judge(given: object, decide: Callable[[Answer], Right]) -> Verdict:
             if stale.is_older(answer.given):
                 older = f"{voice.is_older(name)} "
             right = decide(answer)
-        found = right.evidence, right.remarks, right.report
-        return Verdict(name, True, True, older + right.message, *found)
+        shown = right.evidence, right.remarks, right.report
+        return Verdict(name, True, True, older + right.message, *shown)
     except NotDone:
         return Verdict(name, False, False, older + voice.STUB)
     except Wrong as wrong:
@@ -231,9 +231,9 @@ def numbers(
     read = vector(value, wanted)
     if read.numel() == math.prod(shape) and 1 in read.shape:
         read = read.reshape(shape)  # a single row or column of a table will do
-    found = tuple(read.shape)
-    if found != shape:
-        raise Wrong(voice.returned(voice.kind_of(value), wanted, (hints or {}).get(found, "")))
+    sizes = tuple(read.shape)
+    if sizes != shape:
+        raise Wrong(voice.returned(voice.kind_of(value), wanted, (hints or {}).get(sizes, "")))
     if not read.isfinite().all():
         got = f"{voice.kind_of(value)} that contains {'NaN' if read.isnan().any() else 'infinity'}"
         if read.numel() == 1:
@@ -309,4 +309,9 @@ def first_difference(
     }
     where = (f"{axis} {at}" for axis, at in zip(axes[-right.ndim : -1], place, strict=True))
     caption = ", ".join(("The first difference", *where))
-    return table(f"{caption}:", rows, names[part])
+    evidence = table(f"{caption}:", rows, names[part])
+    yours, correct = evidence.cells()
+    if yours != correct:
+        return evidence
+    off_by = (got - right)[tuple(place)][part].tolist()  # the digits shown do not tell them apart
+    return table(f"{caption}:", {**rows, "yours - correct": off_by}, names[part])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch.nn.functional as F
 
@@ -44,17 +45,13 @@ class Examined(Compared):
 
 def diagnosed(answer: Answer) -> Report:
     """Return what the clinic says of an attention function without a causal mask."""
-    limit = answers.TIME_LIMIT
-    return answer.observe(
-        lambda given: diagnose(
-            given, kind="attention", causal=False, mask="allowed", time_limit=limit
-        )
-    )
+    meant = {"kind": "attention", "causal": False, "mask": "allowed"}
+    return answer.observe(partial(diagnose, **meant, time_limit=answers.TIME_LIMIT))
 
 
 def accuse(report: Report) -> None:
     """Raise Wrong with what the clinic has found, if that makes a function wrong."""
-    causes = [one for one in report.findings if one.name not in REMARKS]
+    causes = [finding for finding in report.findings if finding.name not in REMARKS]
     if not causes:
         return
     told = sentence(causes[0])

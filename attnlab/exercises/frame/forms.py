@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from attnlab.clinic import Evidence
 from attnlab.exercises.frame import answers, voice
@@ -218,7 +219,7 @@ class Compared(Check):
         def explains(slip: Callable[..., object]) -> bool:
             try:
                 return self._same(got, self._made(slip, inputs)) and all(
-                    self._same(self._made(slip, one), self._made(self.right, one)) for one in passed
+                    self._same(self._made(slip, x), self._made(self.right, x)) for x in passed
                 )
             except RuntimeError:  # the mistake is an error for these sizes
                 return False
@@ -228,8 +229,8 @@ class Compared(Check):
     def _made(self, function: Callable[..., object], inputs: tuple) -> Tensor:
         return self.read(function(*inputs))
 
-    def _same(self, one: Tensor, other: Tensor) -> bool:
-        return same(one, other, rtol=self.rtol, atol=self.atol)
+    def _same(self, got: Tensor, wanted: Tensor) -> bool:
+        return same(got, wanted, rtol=self.rtol, atol=self.atol)
 
 
 def randoms(
@@ -240,10 +241,10 @@ def randoms(
     return tuple(torch.randn(size, generator=generator, dtype=dtype) for size in sizes)
 
 
-def same(one: Tensor, other: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) -> bool:
+def same(got: Tensor, wanted: Tensor, *, rtol: float = 1e-5, atol: float = 1e-5) -> bool:
     """Return whether two tensors have one shape and, up to a tolerance, the same numbers."""
-    return one.shape == other.shape and torch.allclose(
-        one.double(), other.double(), rtol=rtol, atol=atol, equal_nan=True
+    return got.shape == wanted.shape and torch.allclose(
+        got.double(), wanted.double(), rtol=rtol, atol=atol, equal_nan=True
     )
 
 
@@ -251,23 +252,13 @@ def asked(
     answer: Answer, inputs: tuple, case: str, read: Read, *, keeps_inputs: bool | str = False
 ) -> object:
     """Return what an answer gives for copies of the inputs: tensors, and tuples of tensors."""
-    given = _copied(inputs)
+    given = tree_map_only(Tensor, torch.clone, inputs)
     got = answer.ask(*given, read=read, case=case)
-    if keeps_inputs and not _unchanged(given, inputs):
+    pairs = zip(tree_leaves(given), tree_leaves(inputs), strict=True)
+    tensors = [pair for pair in pairs if isinstance(pair[1], Tensor)]
+    if keeps_inputs and not all(same(*pair, rtol=0, atol=0) for pair in tensors):
         raise Wrong(keeps_inputs if isinstance(keeps_inputs, str) else voice.changes_inputs(case))
     return got
-
-
-def _copied(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(map(_copied, value))
-    return value.clone() if isinstance(value, Tensor) else value
-
-
-def _unchanged(one: object, before: object) -> bool:
-    if isinstance(one, tuple):
-        return all(map(_unchanged, one, before))
-    return not isinstance(one, Tensor) or same(one, before, rtol=0, atol=0)
 
 
 def bugs_left(
@@ -322,7 +313,7 @@ class Opinion(Check):
         if not wrong:
             return Right(self.verified)
         why = answer.slip(
-            lambda slip: all(slip(*one.arguments) == said[one.name] for one in body())
+            lambda slip: all(slip(*case.arguments) == said[case.name] for case in body())
         )
         name, _, _, hint = wrong[0]
         evidence = self.evidence and self.evidence(wrong[0], said)

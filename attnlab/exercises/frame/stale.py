@@ -21,12 +21,13 @@ def watch_cells() -> None:
 
 def is_older(given: object) -> bool:
     """Return whether the cell that defines a function failed when it ran last."""
-    return callable(given) and any(one is given for one in _older.values())
+    return callable(given) and any(older is given for older in _older.values())
 
 
 def _remember(_info: object) -> None:
     _before.clear()
-    _before.update((name, one) for name, one in running_shell().user_ns.items() if callable(one))
+    names = running_shell().user_ns.items()
+    _before.update((name, thing) for name, thing in names if callable(thing))
 
 
 def _compare(result: object) -> None:

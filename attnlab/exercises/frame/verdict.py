@@ -74,7 +74,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         parts = [f"<b>{self.headline}</b> · <code>{escape(self.name)}</code>"]
         parts.append(escape(self.message, quote=False))
-        parts += [f"<b>Good to know.</b> {escape(one, quote=False)}" for one in self.remarks]
+        parts += [f"<b>Good to know.</b> {escape(remark, quote=False)}" for remark in self.remarks]
         told = [f'<p style="{TEXT}">{part}</p>' for part in parts]
         if self.evidence is not None:
             told.insert(2, self.evidence._repr_html_())

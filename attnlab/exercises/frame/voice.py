@@ -38,8 +38,8 @@ HINTS = {
 }
 FROM_THE_END = "Count the dimensions from the end, with -1 and -2."
 TRANSPOSED = {
-    "a (2) must match the size of tensor b (11)": "`.T` reverses all dimensions. Swap the last two "
-    "with key.transpose(-2, -1)."
+    "a (2) must match the size of tensor b": "`.T` reverses all dimensions. Swap the last two with "
+    "key.mT or key.transpose(-2, -1)."
 }
 KEEPDIM = {
     "must match the size of tensor": "A sum, a mean or a largest value along one dimension needs "
@@ -84,8 +84,8 @@ def of_value(message: str) -> str:
 def has(case: str, what: str, part: str, got: Tensor, right: Tensor) -> str:
     """Say which shape or dtype a result has, and which it should have."""
     has = "have" if is_plural(what) else "has"
-    found, wanted = ((one.dtype if part == "dtype" else shape(one)) for one in (got, right))
-    return f"With {case}, the {what} {has} the {part} {found} instead of {wanted}."
+    given, wanted = ((x.dtype if part == "dtype" else shape(x)) for x in (got, right))
+    return f"With {case}, the {what} {has} the {part} {given} instead of {wanted}."
 
 
 def is_wrong(case: str, what: str) -> str:

@@ -305,7 +305,7 @@ def few_colours(picture: Image.Image) -> bytes:
 def _drawn(panel: Panel) -> list[Panel]:
     """Return the panels of a column that the still picture has."""
     panels = panel.panels if isinstance(panel, Column) else (panel,)
-    return [one for one in panels if one.still and hasattr(one, "draw")]
+    return [shown for shown in panels if shown.still and hasattr(shown, "draw")]
 
 
 def _keys(column: Sequence[Panel]) -> object:

@@ -31,6 +31,8 @@ from attnlab.display.figure import picture_html
 SHARED = Path(__file__).with_name("js")  # the modules that explorers share
 OWN = SHARED.parent.parent  # each explorer's own module lies beside it
 START = "page"  # the module that looks for explorers in a page and starts them
+DEFINES = "globalThis.attnlabModules ??= {};"  # how the script that defines modules begins
+WAKES = "globalThis.attnlabModules?."  # and the script that starts their explorers, after it
 
 IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(?:frame/js/)?(\w+)\.mjs";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
@@ -118,7 +120,7 @@ def joined(name: str) -> str:
             f"or class, got {wrong.group()!r}."
         )
     body = f"{text}\nreturn {{ {', '.join(exported)} }};"
-    needed = json.dumps([key_of(one) for one in imports_of(name)])
+    needed = json.dumps([key_of(needed_name) for needed_name in imports_of(name)])
     part = f'attnlabParts["{key_of(name)}"] ??= [{needed}, () => {{\n{body}\n}}];'
     return part.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
@@ -134,13 +136,19 @@ def library(modules: tuple[str, ...]) -> str:
     A module whose imports are missing, because the output that carries them was deleted or has not
     come yet, waits until another script of the page brings them.
     """
-    start = "globalThis.attnlabModules ??= {};\nglobalThis.attnlabParts ??= {};"
+    start = f"{DEFINES}\nglobalThis.attnlabParts ??= {{}};"
     return "\n".join([start, *(joined(name) for name in modules), MAKE])
+
+
+def without_library(page: str) -> str:
+    """Return a stored page without the modules that only the first explorers of a kernel carry."""
+    first, *others = page.split(DEFINES)
+    return first + "".join(WAKES + part.partition(WAKES)[2] for part in others)
 
 
 def widget_script(name: str) -> str:
     """Return the script of a live widget: the library and what anywidget asks for."""
-    start, module = (f'attnlabModules["{key_of(one)}"]' for one in ("base", name))
+    start, module = (f'attnlabModules["{key_of(part)}"]' for part in ("base", name))
     render = f"keepState(model);\n  return {start}.mount({module}, model, el);"
     export = f"export default {{ render: ({{ model, el }}) => {{\n  {render}\n}} }};\n"
     return "\n".join([library(modules_of(name)), wake(), browser.read(browser.SHARED), export])
@@ -148,13 +156,13 @@ def widget_script(name: str) -> str:
 
 def wake() -> str:
     """Return the script that starts the explorers of the page whose modules have come."""
-    return f'globalThis.attnlabModules?.["{key_of(START)}"]?.wake(attnlabModules);'
+    return f'{WAKES}["{key_of(START)}"]?.wake(attnlabModules);'
 
 
 def not_yet_stored(name: str) -> tuple[str, ...]:
     """Return the modules that no output of this kernel carries yet, and note them as stored."""
-    missing = tuple(one for one in modules_of(name) if key_of(one) not in _stored)
-    _stored.update(key_of(one) for one in missing)
+    missing = tuple(module for module in modules_of(name) if key_of(module) not in _stored)
+    _stored.update(key_of(module) for module in missing)
     return missing
 
 
@@ -210,9 +218,9 @@ def sendable(value: object) -> object:
     if isinstance(value, Tensor):
         value = value.detach().to("cpu", torch.float64).tolist()
     if isinstance(value, Mapping):
-        return {str(name): sendable(one) for name, one in value.items()}
+        return {str(name): sendable(part) for name, part in value.items()}
     if isinstance(value, tuple | list | range):
-        return [sendable(one) for one in value]
+        return [sendable(part) for part in value]
     if not isinstance(value, float):
         return value
     if math.isfinite(value):
@@ -247,5 +255,5 @@ def numbers(values: Tensor, digits: int = 4) -> list:
 
 def _rounded(value: list | float, digits: int) -> list | float | str:
     if isinstance(value, list):
-        return [_rounded(one, digits) for one in value]
+        return [_rounded(part, digits) for part in value]
     return round(value, digits) if math.isfinite(value) else sendable(value)

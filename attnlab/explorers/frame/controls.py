@@ -119,7 +119,7 @@ class Control(State):
     def __init__(
         self, start: object, values: Sequence[object] | Mapping[object, str], **looks: object
     ) -> None:
-        texts = values if isinstance(values, Mapping) else {one: text_of(one) for one in values}
+        texts = values if isinstance(values, Mapping) else {stop: text_of(stop) for stop in values}
         super().__init__(start, _check_of(tuple(texts)), tuple(texts))
         self.looks = {"texts": list(texts.values()), **looks}
 
@@ -189,7 +189,7 @@ class Button:
 
 def controls_of(cls: type) -> dict[str, Control | Button]:
     """Return the controls of a class by name, those of its base classes first."""
-    named = [pair for one in reversed(cls.__mro__) for pair in vars(one).items()]
+    named = [pair for base in reversed(cls.__mro__) for pair in vars(base).items()]
     return {name: value for name, value in named if isinstance(value, Control | Button)}
 
 
@@ -218,7 +218,7 @@ class Question:
         """Return a question as a TOML file tells it, with facts in its braces."""
         told = dict(told)
         options = tuple(option.format(**facts) for option in told.pop("options"))
-        texts = {key: one.format(**facts) for key, one in told.items() if isinstance(one, str)}
+        texts = {key: text.format(**facts) for key, text in told.items() if isinstance(text, str)}
         return cls(**{**told, **texts}, options=options)
 
     def describe(self) -> dict[str, object]:

@@ -17,7 +17,6 @@ from typing import ClassVar
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 
 from attnlab import palette
 from attnlab._labels import spell
@@ -48,7 +47,7 @@ class Panel:
     def at(self, values: Mapping[str, object]) -> Panel:
         """Return the panel with the fields that the values of a frame replace."""
         own = {field.name for field in fields(self)}
-        return replace(self, **{name: one for name, one in values.items() if name in own})
+        return replace(self, **{name: value for name, value in values.items() if name in own})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +73,7 @@ class Heatmap(Panel):
 
     Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak", "nan",
     "allowed", or two of them), ``texts`` (instead of the numbers), ``sums`` (for each row a text
-    and whether it is as it must be), ``picked`` (a row to be framed); ``rows``,
-    ``columns`` and ``picks`` where they change.
+    and whether it is as it must be); ``rows`` and ``columns`` where they change.
     """
 
     kind: str = "heatmap"
@@ -87,11 +85,9 @@ class Heatmap(Panel):
     sum_width: float = 5.4  # width of that column, in letters
     scale: tuple[float, float] = (0.0, 1.0)  # the numbers that are white and darkest blue
     measure: str = "weight"  # label of the colour scale; "" if there is none
-    picks: str = ""  # the state that a click on a cell sets to the name of its row; none if empty
-    cell: str = ""  # name of a cell that can be clicked: a template of row, column and number
 
     def draw(self, ax: Axes, values: Mapping[str, object], _state: Mapping[str, object]) -> None:
-        """Draw the cells; blocked ones are hatched, NaN is crossed, the picked row is framed."""
+        """Draw the cells; blocked ones are hatched, NaN is crossed."""
         cells = torch.as_tensor(values["cells"])
         looks = values.get("looks")
         mask = None if looks is None else torch.tensor([[c != "blocked" for c in r] for r in looks])
@@ -105,9 +101,6 @@ class Heatmap(Panel):
             ax.text(j + 0.5, i + 0.5, texts[i][j], ha="center", va="center", size=9, color=ink)
         if self.measure == "output" or texts:  # not of queries and keys
             ax.set(xlabel="", ylabel="")
-        if "picked" in values:
-            frame = {"fill": False, "edgecolor": palette.ORANGE, "linewidth": 3, "clip_on": False}
-            ax.add_patch(Rectangle((0, values["picked"]), len(self.columns), 1, **frame))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +186,7 @@ class Curves(Panel):
     def draw(self, ax: Axes, values: Mapping[str, object], state: Mapping[str, object]) -> None:
         """Draw all curves and mark the stop in force."""
         given = values.get("values") or [line.values for line in self.lines]
-        curves = {line.name: list(one) for line, one in zip(self.lines, given, strict=True)}
+        curves = {line.name: list(curve) for line, curve in zip(self.lines, given, strict=True)}
         yscale = "log" if self.y.log else "linear"
         texts = {"xlabel": self.xlabel, "ylabel": self.ylabel, "title": self.title}
         scales = {"xscale": self.xscale, "yscale": yscale, "at": state[self.over]}

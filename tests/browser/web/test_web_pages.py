@@ -34,9 +34,9 @@ STILL = """card => {
             return look() !== before;
         });
 }"""
-# Formulas and pictures that are not drawn, when everything is unfolded.
+UNFOLD = "document.querySelectorAll('details').forEach(fold => { fold.open = true; })"
+# Formulas and pictures that are not drawn.
 UNDRAWN = """() => {
-    document.querySelectorAll('details').forEach(fold => { fold.open = true; });
     const formulas = [...document.querySelectorAll('main math:not(.answers *)')].filter(math =>
         math.getBoundingClientRect().width < 4 || math.querySelector('merror')
         || math.textContent.includes('\\\\'));
@@ -73,6 +73,7 @@ def test_every_page_fits_and_moves(open_named):
         for width in (390, SIZE["width"]):
             page.set_viewport_size({"width": width, "height": 900})
             wide += page.evaluate(WIDER)
+        page.evaluate(UNFOLD)
         cards = page.locator(".attnlab-explorer .card").all()
         still = sum(card.evaluate(STILL) for card in cards)
         assert (wide, still, page.evaluate(UNDRAWN)) == ([], 0, []), name
@@ -134,7 +135,7 @@ def test_theme_size_and_hidden_code_stay_on_the_next_page_and_explorers_follow(l
     lesson.get_by_role("button", name="Projector").first.click()
     lesson.get_by_role("button", name="Hide code").click()
     page = open_named(NEXT)
-    page.locator(".card.dark").first.wait_for()
+    page.locator(".card.dark").first.wait_for(state="attached")  # the first one is folded
     page.wait_for_function("() => document.documentElement.dataset.projector === 'on'")
     pairs = zip(page.evaluate(LARGE), small, strict=True)
     assert all(large >= 1.2 * before for large, before in pairs)
@@ -145,7 +146,7 @@ def test_theme_size_and_hidden_code_stay_on_the_next_page_and_explorers_follow(l
     page.get_by_role("button", name="Projector", pressed=True).first.click()
     page.get_by_role("button", name="Show code").click()
     page = open_named(LESSON)
-    page.locator(".card:not(.dark)").first.wait_for()
+    page.locator(".card:not(.dark)").first.wait_for(state="attached")
     assert (page.evaluate(LARGE), page.evaluate(DARK)) == (small, False)
     assert code.count() == seen > 10
 
@@ -241,9 +242,9 @@ QUESTIONS = {
     "seq2seq": ("glossary", "cross-attention"),
     "autoregressive": ("glossary", "causal-mask"),
     "look ahead mask": ("glossary", "causal-mask"),
-    "maks": ("03_", "mask"),
+    "maks": ("glossary", "mask"),
     "temprature": ("glossary", "temperature"),
-    "padding mask": ("03_", "The-padding-mask"),
+    "padding mask": ("03_", ""),
     "heatmap": ("04_", ""),
     "softmax": ("glossary", "softmax"),
     "multi head": ("07_", ""),

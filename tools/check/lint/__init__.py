@@ -20,9 +20,9 @@ RULES: tuple[Callable[[Lesson], Iterable[Note]], ...] = (*rules.RULES, prose_num
 def lint(path: Path) -> list[Note]:
     """Return the findings of all rules on a notebook, in the order of its cells."""
     lesson = Lesson(path)
-    found = [
+    notes = [
         note._replace(rule=rule.__name__, place=lesson.place(note))
         for rule in RULES
         for note in rule(lesson)
     ]
-    return sorted(found, key=lambda note: note.cell)
+    return sorted(notes, key=lambda note: note.cell)

@@ -16,15 +16,10 @@ from nbformat import NotebookNode
 
 from tools.build.figures import Figure, figures_in
 from tools.build.proofs import Proof, proofs_of
+from tools.build.prose import MARKDOWN
 from tools.build.sources import LessonError, from_root, is_lesson, read_notebook, unfold
 
 CLOSING = ("What to remember", "Exercises", "In torch", "Sources", "Next")
-FENCE = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.DOTALL | re.MULTILINE)
-CODE_SPAN = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
-HTML_CODE = re.compile(r"<(code|pre)\b.*?</\1>", re.DOTALL)
-LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]*)[^)]*\)")
-TAG = re.compile(r"</?[A-Za-z][^>]*>")
-HEADING = re.compile(r"^(#{1,6}) +(.+?) *$", re.MULTILINE)
 CELL_MARK = re.compile(r"^# %%(?!\w)")  # with which every cell of a source begins
 
 
@@ -101,13 +96,13 @@ class Lesson:
         return [
             *((n, cell.source) for n, cell in self.markdown),
             *((n, text) for n, key in asked for text in self.questions[key]),
-            *((n, text) for n, one in self.figures for text in (one.caption, one.alt)),
+            *((n, text) for n, figure in self.figures for text in (figure.caption, figure.alt)),
         ]
 
     @cached_property
     def figures(self) -> list[tuple[int, Figure]]:
         """The numbered figures, with the numbers of cells."""
-        return [(n, one) for n, output in self.outputs for one in figures_in(output)]
+        return [(n, figure) for n, output in self.outputs for figure in figures_in(output)]
 
     @cached_property
     def proofs(self) -> dict[int, Proof]:
@@ -133,8 +128,8 @@ class Lesson:
         if self.questions_file.is_file():
             asked = self.questions_file.read_text(encoding="utf-8").splitlines()
             known += [(self.questions_file, i, line) for i, line in enumerate(asked, start=1)]
-        found = ((file, i) for file, i, line in known if note.quote and note.quote in line)
-        file, place = next(found, (source, start))
+        places = ((file, i) for file, i, line in known if note.quote and note.quote in line)
+        file, place = next(places, (source, start))
         return f"{from_root(file)}:{place}"
 
 
@@ -142,15 +137,12 @@ def headings(cell: NotebookNode) -> list[tuple[int, str]]:
     """Return the level and the text of each heading of a cell; a code cell has none."""
     if cell.cell_type != "markdown":
         return []
-    found = HEADING.findall(FENCE.sub("", cell.source))
-    return [(len(marks), title) for marks, title in found]
-
-
-def without_code(text: str) -> str:
-    """Return a markdown text without fenced code and code spans."""
-    for pattern in (FENCE, HTML_CODE, CODE_SPAN):
-        text = pattern.sub(" ", text)
-    return text
+    pairs = pairwise(MARKDOWN.parse(cell.source))
+    return [
+        (int(mark.tag[1]), title.content)
+        for mark, title in pairs
+        if title.level == 1 and mark.type == "heading_open"
+    ]
 
 
 def _strings(entry: object) -> Iterator[str]:
@@ -179,8 +171,8 @@ def prediction_keys(source: str) -> tuple[str, ...]:
 
 def answer_key(cell: NotebookNode) -> str:
     """Return the key of the prediction that a cell answers, or an empty text."""
-    found = re.match(r"%%answer +(\S+)", cell.source)
-    return found[1] if found and cell.cell_type == "code" else ""
+    match = re.match(r"%%answer +(\S+)", cell.source)
+    return match[1] if match and cell.cell_type == "code" else ""
 
 
 @cache

@@ -9,24 +9,17 @@ predictions and the captions of figures need backing too, and give none.
 from __future__ import annotations
 
 import ast
-import html
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from nbformat import NotebookNode
 
+from tools.build.prose import MARKDOWN
 from tools.build.sources import html_of
-from tools.check.lint.lesson import (
-    LINK,
-    TAG,
-    Lesson,
-    Note,
-    parse_code,
-    prediction_keys,
-    without_code,
-)
+from tools.check.lint.lesson import Lesson, Note, parse_code, prediction_keys
 
 REACH = 3  # code cells before and after
 DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
@@ -42,15 +35,14 @@ LABELS = re.compile(
 IGNORED = (
     re.compile(r"https?://\S+"),
     LABELS,
-    re.compile(r"^#+ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
-    re.compile(r"^ *[0-9]+[.)] ", re.MULTILINE),  # the marker of an ordered list
-    re.compile(r"\([0-9]+ minutes?\)|\*\*Time:\*\*.*(?:\n.+)*"),
+    re.compile(r"^ *[0-9]+ ·.*$", re.MULTILINE),  # a numbered heading
+    re.compile(r"\([0-9]+ minutes?\)|^\s*Time:.*(?:\n.+)*", re.MULTILINE),
     re.compile(r"\b[A-Z][A-Za-z]+-[0-9]+\b"),  # a name, such as GPT-2
     re.compile(r"[_^](?:\{[^{}]*\}|\\?\w+)"),  # an index or exponent
     re.compile(r"\\[A-Za-z]+"),  # a LaTeX command, as in \frac12
 )
-LESSON_LINK = re.compile(r"\[[^\]]*\]\([^)]*\.ipynb[^)]*\)")
-HIDDEN_HTML = re.compile(r"<!--.*?-->|<(figcaption|script|style)\b.*?</\1>", re.DOTALL)
+IN_NO_SENTENCE = "code, pre, a[href*='.ipynb']"  # of a text: other lessons have their own numbers
+UNSEEN = "figcaption, script, style"  # of an output: a caption backs nothing
 CHECKS = ("assert_close", "assert_allclose", "assert_equal")
 
 
@@ -63,12 +55,12 @@ class Number(NamedTuple):
     signed: bool
     percent: bool
 
-    def equals(self, other: float) -> bool:
-        """Return whether ``other`` rounds to this number; the sign counts where it is written."""
-        found = other if self.signed else abs(other)
+    def equals(self, value: float) -> bool:
+        """Return whether ``value`` rounds to this number; the sign counts where it is written."""
+        value = value if self.signed else abs(value)
         sizes = [1.0, 0.01] if self.percent else [1.0]
         return any(
-            abs(found - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
+            abs(value - self.value * size) <= self.tolerance * size + 1e-9 * abs(self.value * size)
             for size in sizes
         )
 
@@ -77,10 +69,11 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
     """Check that every number in the text is computed or asserted nearby, or declared."""
     evidence = cache(lambda k: evidence_of(lesson, k))
     for n, text in lesson.texts:
-        declared = {one.value for one in numbers_declared(lesson, n)}
-        open_ones = [one for one in numbers_in(text) if one.value not in declared]
-        near = [evidence(k) for k in _near(lesson, n)] if open_ones else []
-        missing = (one.text for one in open_ones if not any(map(one.equals, set().union(*near))))
+        declared = {number.value for number in numbers_declared(lesson, n)}
+        undeclared = [number for number in numbers_in(text) if number.value not in declared]
+        near = [evidence(k) for k in _near(lesson, n)] if undeclared else []
+        known = set().union(*near)
+        missing = (number.text for number in undeclared if not any(map(number.equals, known)))
         for number in dict.fromkeys(missing):
             text = f"the number {number} is in no assert, output or list of numbers nearby."
             yield Note(n, text, number)
@@ -88,11 +81,10 @@ def prose_numbers(lesson: Lesson) -> Iterator[Note]:
 
 def numbers_in(source: str) -> list[Number]:
     """Return the numbers in the prose of a markdown text."""
-    text = LESSON_LINK.sub(" ", without_code(source))
-    text = TAG.sub(" ", LINK.sub(r"\g<text>", text)).replace("{,}", ",")
+    text = _text_of(MARKDOWN.render(source), IN_NO_SENTENCE).replace("{,}", ",")
     for pattern in IGNORED:
         text = pattern.sub(" ", text)
-    return [_number(found) for found in NUMBER.finditer(text)]
+    return [_number(match) for match in NUMBER.finditer(text)]
 
 
 def numbers_declared(lesson: Lesson, n: int) -> list[Number]:
@@ -108,10 +100,10 @@ def evidence_of(lesson: Lesson, n: int) -> set[float]:
     if cell.cell_type == "code" and not prediction_keys(cell.source):
         trees.append(parse_code(cell.source))
         for text in map(_shown, cell.get("outputs", [])):
-            evidence.update(_number(found).value for found in NUMBER.finditer(text))
+            evidence.update(_number(match).value for match in NUMBER.finditer(text))
     for tree in trees:
-        evidence.update(one for one in _literals(tree) if float(one).is_integer())
-        evidence.update(one for check in _checks(tree) for one in _literals(check))
+        evidence.update(number for number in _literals(tree) if float(number).is_integer())
+        evidence.update(number for check in _checks(tree) for number in _literals(check))
     return evidence
 
 
@@ -124,12 +116,12 @@ def _near(lesson: Lesson, n: int) -> list[int]:
     return sorted(near | {k for k in {*codes, *lesson.proofs} if lesson.sections[k] == section})
 
 
-def _number(found: re.Match[str]) -> Number:
-    digits, exponent = found["digits"].replace(",", ""), int(found["exponent"] or 0)
-    signed, percent = bool(found["sign"]), bool(found["percent"])
-    text = f"{'-' if signed else ''}{found['digits']}"
-    if found["exponent"]:
-        text += f"e{found['exponent']}"
+def _number(match: re.Match[str]) -> Number:
+    digits, exponent = match["digits"].replace(",", ""), int(match["exponent"] or 0)
+    signed, percent = bool(match["sign"]), bool(match["percent"])
+    text = f"{'-' if signed else ''}{match['digits']}"
+    if match["exponent"]:
+        text += f"e{match['exponent']}"
     value, unit = float(f"{digits}e{exponent}"), 10.0 ** (exponent - len(digits.partition(".")[2]))
     # Too much would round to 0, 1 or 2: any weight, for one.
     tolerance = 0.1 if digits in ("0", "1", "2") and unit == 1 and not percent else 0.5 * unit
@@ -159,7 +151,14 @@ def _checks(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _shown(output: NotebookNode) -> str:
     """Return what a reader sees of a stored output, without the captions of figures."""
-    page = HIDDEN_HTML.sub(" ", html_of(output))
-    plain = output.get("data", {}).get("text/plain", "")
+    page, plain = html_of(output), output.get("data", {}).get("text/plain", "")
     said = output.get("text") or output.get("evalue")  # a traceback counts lines
-    return said or (html.unescape(TAG.sub(" ", page)) if page else plain)
+    return said or (_text_of(page, UNSEEN) if page else plain)
+
+
+def _text_of(page: str, without: str) -> str:
+    """Return the text of HTML without some of its elements, which a selector names."""
+    soup = BeautifulSoup(page, "html.parser")
+    for element in soup.select(without):
+        element.replace_with(" ")
+    return soup.get_text(" ")

@@ -66,9 +66,9 @@ def clean_prose(lesson: Lesson) -> Iterator[Note]:
     for n, cell in lesson.markdown:
         if "<!--" in cell.source:
             yield Note(n, "the text holds a comment, which whoever opens the cell sees.", "<!--")
-        for one in sorted(set(unescape(cell.source))):
-            if category(one) == "Cf":  # such as a space of no width
-                yield Note(n, f"the text holds an invisible character, U+{ord(one):04X}.", one)
+        for mark in sorted(set(unescape(cell.source))):
+            if category(mark) == "Cf":  # such as a space of no width
+                yield Note(n, f"the text holds an invisible character, U+{ord(mark):04X}.", mark)
         for line in could_be_broken(cell.source):
             yield Note(n, "the line is too long; run `make lint`.", line)
 
@@ -107,8 +107,8 @@ def leaks(lesson: Lesson) -> Iterator[Note]:
             yield Note(n, "the output holds a warning (stderr).")
         text = NAMESPACE.sub(" ", "\n".join(output_texts(output)))
         for name, pattern in LEAKS.items():
-            if found := re.search(pattern, text):
-                yield Note(n, f"the output holds {name}: {found[0].strip()!r}.")
+            if match := re.search(pattern, text):
+                yield Note(n, f"the output holds {name}: {match[0].strip()!r}.")
 
 
 def figures(lesson: Lesson) -> Iterator[Note]:
@@ -124,10 +124,10 @@ def figures(lesson: Lesson) -> Iterator[Note]:
 
 def closing_parts(lesson: Lesson) -> Iterator[Note]:
     """Check that a lesson ends with the same five headings."""
-    found = [text for _, c in lesson.markdown for level, text in headings(c) if level == 2]
-    last = tuple(found[-len(CLOSING) :])
+    titles = [text for _, c in lesson.markdown for level, text in headings(c) if level == 2]
+    last = tuple(titles[-len(CLOSING) :])
     if lesson.number > 0 and last != CLOSING:
-        missing = [name for name in CLOSING if name not in found]
+        missing = [name for name in CLOSING if name not in titles]
         problem = f"missing: {', '.join(missing)}" if missing else f"found: {', '.join(last)}"
         yield Note(0, f"the last headings must be {', '.join(CLOSING)}; {problem}.")
 
@@ -173,10 +173,10 @@ def told_answers(lesson: Lesson) -> Iterator[Note]:
 def solutions(lesson: Lesson) -> Iterator[Note]:
     """Check that every exercise has a solution under its own name."""
     solved = [cell.source for _, cell in lesson.code if "solution" in tags(cell)]
-    found = {name for source in solved for name in defined_names(source)}
+    solutions_of = {name for source in solved for name in defined_names(source)}
     for n, cell in lesson.code:
         wanted = [f"{name}_solution" for name in defined_names(cell.source)]
-        if "exercise" in tags(cell) and not found.intersection(wanted):
+        if "exercise" in tags(cell) and not solutions_of.intersection(wanted):
             yield Note(n, f"no solution defines {' or '.join(wanted)}.")
 
 

@@ -65,20 +65,19 @@ _markdown = MarkdownWithMath(renderer=IPythonRenderer(escape=True))
 def public(module: str) -> dict[str, object]:
     """Return the public functions and classes that a module defines or lists in ``__all__``."""
     made = vars(importlib.import_module(module))
-    own = [name for name, one in made.items() if getattr(one, "__module__", None) == module]
+    own = [name for name, thing in made.items() if getattr(thing, "__module__", None) == module]
     names = made.get("__all__") or [name for name in own if not name.startswith("_")]
-    return {
-        name: made[name] for name in names if callable(made[name]) and not name.startswith(CHECK)
-    }
+    listed = {name: made[name] for name in names if not name.startswith(CHECK)}
+    return {name: thing for name, thing in listed.items() if callable(thing)}
 
 
 def members(kind: object) -> dict[str, object]:
     """Return the public methods and properties that a class describes itself."""
     wanted = (types.FunctionType, property, classmethod, staticmethod)
     return {
-        name: one
-        for name, one in vars(kind).items()
-        if not name.startswith("_") and isinstance(one, wanted) and one.__doc__
+        name: member
+        for name, member in vars(kind).items()
+        if not name.startswith("_") and isinstance(member, wanted) and member.__doc__
     }
 
 
@@ -86,9 +85,9 @@ def signature_of(name: str, thing: object) -> str:
     """Return how something is called: the names of its arguments and their defaults, if short."""
     called = inspect.signature(getattr(thing, "__func__", thing))
     arguments = [
-        one.replace(annotation=one.empty, default=one.default if _is_short(one.default) else ...)
-        for one in called.parameters.values()
-        if one.name not in ("self", "cls")
+        arg.replace(annotation=arg.empty, default=arg.default if _is_short(arg.default) else ...)
+        for arg in called.parameters.values()
+        if arg.name not in ("self", "cls")
     ]
     shown = called.replace(parameters=arguments, return_annotation=called.empty)
     return name + str(shown).replace("Ellipsis", "...")
@@ -147,30 +146,30 @@ def entry(module: str, name: str, thing: object, places: Places) -> str:
     """Return what stands below the heading of a function or class."""
     made = [_code(signature_of(f"{module}.{name}", thing)), docstring(thing.__doc__, places)]
     if isinstance(thing, type):
-        for member, one in members(thing).items():
+        for member, thing_inside in members(thing).items():
             path = f"{name}.{member}"
             made.append(f'<h4 id="{places[path]}"><code>{path}</code></h4>')
-            if not isinstance(one, property):
-                made.append(_code(signature_of(member, one)))
-            made.append(docstring(one.__doc__, places))
+            if not isinstance(thing_inside, property):
+                made.append(_code(signature_of(member, thing_inside)))
+            made.append(docstring(thing_inside.__doc__, places))
     return "\n".join(made)
 
 
 def write_api(folder: Path) -> Path:
     """Write the page of the package as a notebook into a folder; return its path."""
-    found: dict[str, dict[str, object]] = {}
+    listed: dict[str, dict[str, object]] = {}
     for module in MODULES:
-        known = [one for things in found.values() for one in things.values()]
+        known = [thing for things in listed.values() for thing in things.values()]
         things = public(module).items()
-        found[module] = {name: one for name, one in things if one not in known}
+        listed[module] = {name: thing for name, thing in things if thing not in known}
     places = {}  # each name stands there with and without its module
-    for module, things in found.items():
+    for module, things in listed.items():
         for name, thing in things.items():
             inside = members(thing) if isinstance(thing, type) else ()
             for path in [name, *(f"{name}.{member}" for member in inside)]:
                 places |= {path: path, f"{module}.{path}".removeprefix("attnlab."): path}
     cells = [new_markdown_cell(OPENING)]
-    for module, things in found.items():
+    for module, things in listed.items():
         summary = importlib.import_module(module).__doc__.partition("\n")[0]
         cells.append(new_markdown_cell(f"## {module}\n\n{summary}"))
         for name, thing in things.items():

@@ -19,9 +19,6 @@ PART = re.compile(  # of HTML: a comment, what stays as it is written, a tag, or
     r"|<(?P<tag>/?\w+)(?:\"[^\"]*\"|'[^']*'|[^>\"'])*>|" + FORMULA.pattern,
     re.DOTALL,
 )
-HREF = re.compile(r"\bhref=([\"'])(?P<address>.*?)\1")
-TAG = re.compile(r"<[^>]*>")
-LINK = re.compile(r"</?a\b[^>]*>")
 # Where the library differs from TeX: infinity is a number, and a slash takes no space.
 CORRECTIONS = {
     r"\_": "_",
@@ -80,13 +77,18 @@ def rewrite(html: str, page_of: Callable[[str], str]) -> str:
             return f'<div class="scroll">{match[0]}'
         if match["tag"] == "/table":
             return f"{match[0]}</div>"
-        if match["tag"] == "a" and (link := HREF.search(match[0])):
-            return f'<a href="{escape(page_of(unescape(link["address"])))}">'
+        if match["tag"] == "a" and (address := soup_of(match[0]).a.get("href")):
+            return f'<a href="{escape(page_of(address))}">'
         return match[0] if match["tag"] or match["kept"] else ""
 
     for words, ours in INSTEAD.items():
         html = html.replace(words, ours)
     return html if "<script" in html else PART.sub(part, html)
+
+
+def soup_of(html: str) -> BeautifulSoup:
+    """Return HTML, or a part of it, as a tree."""
+    return BeautifulSoup(html, "html.parser")
 
 
 class Prose(IPythonRenderer):
@@ -99,14 +101,16 @@ class Prose(IPythonRenderer):
 
     def heading(self, text: str, level: int, **_attributes: object) -> str:
         """Return a heading with an id, and note it."""
-        plain = unescape(TAG.sub("", text)).strip().replace(" ", "-")
+        soup = soup_of(text)
+        plain = soup.get_text().strip().replace(" ", "-")
         taken = {heading.place for heading in self.headings}
         place, number = plain, 1
         while place in taken:
             number += 1
             place = f"{plain}-{number}"
-        without_links = rewrite(LINK.sub("", text.strip()), self.page_of)
-        self.headings.append(Heading(level, place, without_links))
+        for link in soup("a"):
+            link.unwrap()
+        self.headings.append(Heading(level, place, rewrite(str(soup).strip(), self.page_of)))
         return f'<h{level} id="{escape(place)}">{text.strip()}</h{level}>\n'
 
     def to_html(self, markdown: str) -> str:
@@ -117,7 +121,7 @@ class Prose(IPythonRenderer):
 def meanings_of(glossary: str) -> dict[str, str]:
     """Return the entries of the glossary, which is given as a page, by their place in it."""
     meanings = {}
-    for word in BeautifulSoup(glossary, "html.parser").select("main h3[id]"):
+    for word in soup_of(glossary).select("main h3[id]"):
         meaning = word.find_next_sibling("p")
         *_, last = meaning.contents
         if last.name == "a":  # to the lesson

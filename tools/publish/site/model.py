@@ -44,9 +44,9 @@ def model_scripts() -> dict[str, str]:
             "key": layer.attention.k_proj,
             "value": layer.attention.v_proj,
             "out": layer.attention.out_proj,
-            **{name: one for name, one in layer.named_children() if name != "attention"},
+            **{name: part for name, part in layer.named_children() if name != "attention"},
         }
-        made = {name: _module(one) for name, one in tables.items()}
+        made = {name: _module(module) for name, module in tables.items()}
         parts[f"scores_{number}"] = {name: made.pop(name) for name in ("query", "key")}
         parts[f"layer_{number}"] = made
     texts = {name: json.dumps(part, **COMPACT) for name, part in parts.items()}

@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import base64
 import io
+import itertools
 import json
 import re
 import tempfile
@@ -38,11 +39,6 @@ from attnlab import palette
 from attnlab.exercises.predict import page_parts
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.frame import few_colours, to_json
-from tools.publish.site.api import API, write_api
-from tools.publish.frames import Frames, frames_of, moving
-from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
-from tools.publish.site.model import model_scripts, reads_sentences
-from tools.publish.site.search import index_script
 from tools.build.figures import Figure, figures_of
 from tools.build.sources import (
     GLOSSARY,
@@ -57,6 +53,11 @@ from tools.build.sources import (
     write_notebook,
 )
 from tools.publish.editions import edition
+from tools.publish.frames import Frames, frames_of, moving
+from tools.publish.site.api import API, write_api
+from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
+from tools.publish.site.model import model_scripts, reads_sentences
+from tools.publish.site.search import index_script
 from tools.publish.student import leave_out
 
 SITE = ROOT / "site"
@@ -227,13 +228,13 @@ class PageExporter(TemplateExporter):
         self.register_filter("stored", stored)
         # the template asks for both when it has been through the cells
         self.environment.globals.update(
-            contents=lambda: [one for one in prose.headings if one.level in SECTIONS],
+            contents=lambda: [heading for heading in prose.headings if heading.level in SECTIONS],
             meanings=lambda: {
                 place: self.meanings[place] for place in used if place in self.meanings
             },
         )
         card = next(card for card in cards if card.stem == path.stem)
-        series = [one for one in cards if one.number]
+        series = [card for card in cards if card.number]
         here = series.index(card) if card.number else len(series)
         resources = {
             "card": card,
@@ -283,17 +284,18 @@ def pages(
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
     figures = {page_name(path.stem): figures_of(path) for path in paths}
-    hero = next((one for ours in figures.values() for one in ours if one.number == HERO), None)
+    known = itertools.chain(*figures.values())
+    hero = next((figure for figure in known if figure.number == HERO), None)
     exporter.previews = {page: ours[0] for page, ours in figures.items() if ours}
     exporter.previews |= {INDEX: hero} if hero else {}
-    lessons = {page_name(one.stem): exporter.lesson(one, cards, frames(one)) for one in paths}
+    lessons = {page_name(path.stem): exporter.lesson(path, cards, frames(path)) for path in paths}
     notebooks = {
         f"{path.name}.js": notebook_script(exporter.notebook(path))
         for path in paths
         if path.stem != API
     }
     search = {SEARCH: index_script(lessons)}
-    shared = {one.file_name: one.png for one in exporter.previews.values()}
+    shared = {figure.file_name: figure.png for figure in exporter.previews.values()}
     model = model_scripts() if any(map(reads_sentences, lessons.values())) else {}
     return {INDEX: exporter.index(cards), **lessons, **notebooks, **search, **shared, **model}
 
@@ -340,7 +342,7 @@ def write_pages(
 ) -> dict[str, int]:
     """Write files into a folder and delete other ``old`` ones, by pattern; return their sizes."""
     folder.mkdir(exist_ok=True)
-    for path in (one for kind in old for one in folder.glob(kind)):
+    for path in (path for kind in old for path in folder.glob(kind)):
         if path.name not in made:
             path.unlink()
     sizes = {}

@@ -14,33 +14,35 @@ from bs4 import BeautifulSoup, NavigableString
 HEADINGS = ["h1", "h2", "h3", "h4"]
 BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
 LIBRARY = Path(__file__).parent / "template" / "vendor" / "minisearch.js"
-LEFT_OUT = "details, script, style, nav, .shown, .out"  # folds, which stay a surprise, and outputs
+ANSWERS = "details.attnlab-answer"  # of predictions: found by their words, never shown
+LEFT_OUT = f"details:not({ANSWERS}), script, style, nav, .shown, .out"  # other folds, and outputs
 
 
 class Section(NamedTuple):
-    """A heading, its place in the page and the text up to the next heading."""
+    """A heading, its place in the page, the text up to the next heading and the folded answers."""
 
     place: str
     heading: str
     text: str
+    answers: str
 
 
 def sections_of(page: str) -> list[Section]:
-    """Return the sections of a page, without folds and outputs."""
+    """Return the sections of a page, without outputs and without folds but the answers."""
     main = BeautifulSoup(page, "html.parser").main
     for part in main.select(LEFT_OUT):
         part.decompose()
-    found: list[tuple[str, str, list[str]]] = []
+    sections: list[tuple[str, str, list[str], list[str]]] = []
     for node in main.descendants:
         if node.name in HEADINGS:
-            found.append((node.get("id", ""), node.get_text(), []))
-        elif found and node.name in BLOCKS:
-            found[-1][2].append(" ")
-        elif found and isinstance(node, NavigableString) and not node.find_parent(HEADINGS):
-            found[-1][2].append(node)
+            sections.append((node.get("id", ""), node.get_text(), [], []))
+        elif sections and (node.name in BLOCKS or isinstance(node, NavigableString)):
+            if not node.find_parent(HEADINGS):
+                words = sections[-1][3 if node.find_parent(class_="attnlab-answer") else 2]
+                words.append(" " if node.name in BLOCKS else node)
     return [
-        Section(place, *(" ".join(words.split()) for words in (heading, "".join(text))))
-        for place, heading, text in found
+        Section(place, *(" ".join("".join(part).split()) for part in parts))
+        for place, *parts in sections
     ]
 
 

@@ -101,8 +101,8 @@ export function numbersOf(values) {
  *
  * With `onPick(i, j)` every cell is a button: arrow keys move between them, Enter and Space pick.
  * `onPoint(i, j)` is told which cell is pointed at, or nothing at the end. `sums` adds a column.
- * Returns the element, `name(rows, columns)`, which writes other names, and `paint(look, sums,
- * picked)`: `look(i, j)` gives `{weight, text, kind, label, scale}`, `picked` is a row to be framed.
+ * Returns the element, `name(rows, columns)`, which writes other names, and `paint(look, sums)`:
+ * `look(i, j)` gives `{weight, text, kind, label, scale}`.
  */
 export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoint }) {
   const cells = rows.map(() => columns.map(() => html(onPick ? "button" : "span",
@@ -124,9 +124,8 @@ export function matrix(lab, { caption, rows, columns, frame, sums, onPick, onPoi
     setText(one, names[side][i]);
   }));
   name(rows, columns);
-  const paint = (look, verdicts = [], picked = -1) => {
+  const paint = (look, verdicts = []) => {
     cells.forEach((row, i) => row.forEach((cell, j) => paintCell(cell, look(i, j))));
-    body.forEach((row, i) => row.classList.toggle("picked", i === picked));
     verdicts.forEach((verdict, i) => {
       const text = verdict.map((part) => part.outerHTML).join();
       if (text !== said[i]) notes[i].replaceChildren(...verdict);

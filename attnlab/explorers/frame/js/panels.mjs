@@ -1,7 +1,6 @@
 // Panels: the parts of a picture, as Python declares them in _panels.py.
 import { bars, chart, html, matrix, numbersOf, rich, setText } from "./drawing.mjs";
 import { SPECIAL } from "./special.mjs";
-import { fill } from "./words.mjs";
 
 /**
  * Make a panel of a declaration; returns its element and show(values, state), which draws what a
@@ -44,16 +43,12 @@ export function showPanels(lab) {
 }
 
 const MAKERS = {
-  heatmap: (lab, { caption, sum_title: sums, sum_width: ends, scale, measure, picks, cell }) => {
+  heatmap: (lab, { caption, sum_title: sums, sum_width: ends, scale, measure }) => {
     const element = html("div", { style: `--sum:${sums ? ends : 0}em` }), grids = {};
-    let now;
-    const onPick = picks && ((i) => lab.set({ [now.picks]: now.rows[i] }));
     if (measure) lab.scale(scale, measure);
-    const show = (looks) => {
-      now = looks;
-      const { rows, columns, cells, looks: kinds, texts, sums: verdicts = [], role, picked } = looks;
+    const show = ({ rows, columns, cells, looks: kinds, texts, sums: verdicts = [], role }) => {
       const numbers = numbersOf(cells), size = [rows.length, columns.length];
-      const grid = grids[size] ??= matrix(lab, { caption, rows, columns, sums, onPick });
+      const grid = grids[size] ??= matrix(lab, { caption, rows, columns, sums });
       if (grid.element.parentNode !== element) element.replaceChildren(grid.element);
       const [side, top] = [rows, columns].map((names) => Math.max(...names.map((one) => one.length)));
       element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * side)}em`);
@@ -63,9 +58,8 @@ const MAKERS = {
       grid.name(rows, columns);
       const write = (number) => number.toFixed(2).replace("-", "−");
       grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: kinds?.[i][j] ?? "",
-        text: texts?.[i][j] ?? (measure === "output" ? write(numbers[i][j]) : undefined),
-        label: cell && fill(cell, { row: rows[i], column: columns[j], number: write(numbers[i][j]) }) }),
-      verdicts.map(([text, good]) => [html("span", { class: good ? "fine" : "bad" }, text)]), picked);
+        text: texts?.[i][j] ?? (measure === "output" ? write(numbers[i][j]) : undefined) }),
+      verdicts.map(([text, good]) => [html("span", { class: good ? "fine" : "bad" }, text)]));
     };
     return { element, show };
   },

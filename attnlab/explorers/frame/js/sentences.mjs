@@ -91,8 +91,8 @@ function makeBox(lab, ask) {
   return { element, problem, read, show, tell };
 }
 
-/** Return what hands a text to Python. */
-function askPython(lab, tell) {
+/** Return what hands a text to Python, which answers by `problem` or `reading`. */
+export function askPython(lab, tell) {
   const { model } = lab;
   let timer;
   const answered = () => {

@@ -3,37 +3,6 @@ import { button, followPointer } from "./controls.mjs";
 import { change, codeLines, html, legend, paintMap, setText, svg, weightColours } from "./drawing.mjs";
 
 export const SPECIAL = {
-  /** Two texts, and lines from the query that asks to all keys: as wide as their weights. */
-  crossing: (lab) => {
-    const askers = html("div", { class: "text", role: "group", "aria-label": "Who asks" });
-    const asked = html("div", { class: "text" });
-    const lines = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none",
-      "aria-hidden": "true" });
-    const above = html("p"), below = html("p");
-    const element = html("div", { class: "crossing" }, above, askers, lines, asked, below);
-    let now = {};
-    lab.on(askers, "click", (event) => {
-      const i = [...askers.children].indexOf(event.target);
-      if (i >= 0) lab.set({ [now.picks]: now.queries[i] });
-    });
-    const middle = (i, words) => (100 * (i + 0.5)) / words.length;
-    const show = (values) => {
-      const { queries, keys, picked, weights, texts } = values;
-      [above, below].forEach((line, i) => setText(line, texts[i]));
-      if (String(queries) !== String(now.queries)) {
-        askers.replaceChildren(...queries.map((query) =>
-          html("button", { type: "button", class: "keep" }, query)));
-        asked.replaceChildren(...keys.map((key) => html("span", {}, key)));
-      }
-      now = values;
-      [...askers.children].forEach((one, i) => one.setAttribute("aria-pressed", i === picked));
-      lines.replaceChildren(...weights.map((weight, j) => svg("line", { class: "pull",
-        x1: middle(picked, queries), y1: 0, x2: middle(j, keys), y2: 100,
-        "stroke-width": 30 * weight })));
-    };
-    return { element, show };
-  },
-
   /** For each line a crowd of dots, as large as the `lengths` of a frame, and a text, `told`. */
   crowds: (lab, { lines, across, loud }) => {
     const pictures = lines.map(({ role }) => svg("svg", { role: "img", class: `crowd ${role}` }));

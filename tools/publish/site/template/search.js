@@ -23,13 +23,14 @@ function stems(text) {
 /** Put the sections of all pages into an index; headings count more than what stands below them. */
 function readIndex(pages) {
   const known = new Set(), sections = pages.flatMap(([page, parts]) =>
-    parts.map(([place, heading, text]) => ({ page, place, heading, text, title: parts[0][1] })));
+    parts.map(([place, heading, text, answers]) =>
+      ({ page, place, heading, text, answers, title: parts[0][1] })));
   const keep = (word) => {
     known.add(word);
     return stem(word);
   };
-  const index = new MiniSearch({ fields: ["heading", "text"], tokenize: plainWords, processTerm: keep,
-    searchOptions: { boost: { heading: 4 }, processTerm: (word) => word } });
+  const index = new MiniSearch({ fields: ["heading", "text", "answers"], tokenize: plainWords,
+    processTerm: keep, searchOptions: { boost: { heading: 4 }, processTerm: (word) => word } });
   index.addAll(sections.map((section, id) => ({ id, ...section })));
   return { sections, index, known };
 }
@@ -66,7 +67,8 @@ function find({ sections, index, known }, question) {
   const found = index.search(named, {
     tokenize: () => [...asked, ...more],
     prefix: (word) => word === asked.at(-1) && word.length > 1,
-    fuzzy: (word, i) => (known.has(question[i]) || word.length < 4 ? false : 0.25),
+    fuzzy: (word, i) =>
+      (i >= question.length || known.has(question[i]) || word.length < 4 ? false : 0.25),
     boostTerm: (word) => (more.includes(word) ? 4 : 1),
     boostDocument: (id) => worthOf(sections[id], named),
   });

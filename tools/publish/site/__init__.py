@@ -1,0 +1,1 @@
+"""The web pages of all lessons, of the package and of the notes for teachers."""

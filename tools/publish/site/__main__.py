@@ -1,0 +1,5 @@
+"""Write the site: `make site`."""
+
+from tools.publish.site.pages import main
+
+main()
