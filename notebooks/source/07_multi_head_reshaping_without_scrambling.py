@@ -14,7 +14,7 @@
 # in which trained matrices compute the queries, keys and values.
 # You should know what an MLP is.
 #
-# **You will be able to:** say what several heads are for, and what a single head can do;
+# **You will be able to:** say what several heads are for;
 # write multi-head attention that agrees with PyTorch’s layer;
 # follow every number through a split and a merge; and write a test that catches a scrambled split.
 #
@@ -54,10 +54,9 @@ for one_list, answer in zip(tokens, answers.tolist(), strict=True):
 # and sixteen for the two animals of a question.
 #
 # Our layer is the self-attention of lesson 6, with `nn.Linear` for its matrices.
-# Three things are new.
-# A function `split` prepares queries, keys and values,
-# a function `merge` joins what attention returns, and one more matrix, `out_proj`,
-# computes the output from it.
+# New are a function `split`, which prepares queries, keys and values, a function `merge`,
+# which joins what attention returns, and one more matrix, `out_proj`,
+# which computes the output from it.
 
 
 # %% the-layer
@@ -83,7 +82,7 @@ class Attention(nn.Module):
 # We compare three layers.
 # In the first, `split` and `merge` return what they are given.
 # In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions,
-# A and B. Both splits give the same shape, and their results share the memory of `x`:
+# A and B. Both splits give the same shape and share the memory of `x`:
 # not a single number is moved.
 
 
@@ -189,7 +188,7 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
 # Without a split, each query has one row of weights, and so it gets one weighted average.
 # The part of a layer that computes one row of weights for each query is called a
 # [**head**](glossary.ipynb#head), and here it is the whole layer.
-# This is where the question looks, for two questions about our list.
+# This is the row of two questions about our list.
 
 # %% twins jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -199,19 +198,19 @@ fig, axes = plt.subplots(1, 2, figsize=(7.5, 2.6), layout="constrained", sharex=
 for ax, pair in zip(axes, [("owl", "dog"), ("dog", "owl")], strict=True):
     question = ask(animals, *pair)
     row = no_split(question)[1][0, -1].detach()
-    names = to_words(question[0])
+    words = to_words(question[0])
     ax.barh(range(6), row, color=BLUE)
     for place, weight in enumerate(row.tolist()):
         ax.text(weight + 0.01, place, f"{weight:.2f}", va="center")
-    ax.set_yticks(range(6), [*names[:5], "question"])
-    ax.set(title=names[-1], xlim=(0, 0.65), xlabel="weight")
+    ax.set_yticks(range(6), [*words[:5], "question"])
+    ax.set(title=words[-1], xlim=(0, 0.65), xlabel="weight")
     ax.invert_yaxis()
 show_figure(fig, "7.1")
 
 # %% nearly-twins [markdown] above="The two averages are"
 # The two averages are nearly twins.
 # Each holds about half of one number and four tenths of the other.
-# The two numbers have not been kept apart: all 32 features are mixed in this way.
+# All 32 features are mixed in this way.
 
 # %% ask-mixture
 predict("07/what-is-in-the-mixture")
@@ -324,7 +323,7 @@ show_figure(diagram("multi_head_attention"), "7.3")
 # and the layer [**merges**](glossary.ipynb#merge) their averages.
 #
 # The number of features in a head, [**head_dim**](glossary.ipynb#head_dim), is usually $E / H$.
-# Then two heads need no more parameters than one: each of our layers has 4,096.
+# Then two heads need no more parameters than one.
 # Scores are divided by $\sqrt{\text{head\_dim}}$,
 # because a dot product inside a head has head_dim terms.
 #
@@ -380,8 +379,7 @@ DealExplorer(ask=False)
 # Of the ten pairs of animals, the question has heard both animals of one pair,
 # one animal of six pairs, and none of three pairs.
 # A number that it has not heard can only be guessed, and one guess in eight is right.
-# So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18,
-# apart from luck with the lists of the test.
+# So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18, apart from luck.
 
 # %% listening-all jupyter={"source_hidden": true}
 titles = ["no split: one head", "A: deal and collect", "B: cut and pile"]
@@ -447,8 +445,7 @@ for name, (split, merge) in zip(names, ways, strict=True):
     print(f"{name:13}  returns x: {returns_x!s:5}  labels: {right}")
 
 # %% labels-read [markdown] above="Only the first pair"
-# Only the first pair passes.
-# *Cut* and *pile* return `x`, and still head 0 holds the wrong numbers.
+# Only the first pair passes, although *cut* and *pile* return `x` too.
 
 # %% the-answer [markdown] above="It decides which numbers"
 # ## So what can a line do that computes nothing?
@@ -462,7 +459,7 @@ for name, (split, merge) in zip(names, ways, strict=True):
 # If the features are dealt, each head has a part of every token.
 # One head brings the 0, the other the 7, and a matrix finds both in every list.
 # If the features are cut, the question shares its head with *fox* and *bat* alone.
-# It never hears of the owl or the dog, and no training can go beyond 18%.
+# No training can go beyond 18%.
 #
 # All of that happens without an error, and labels show it.
 
@@ -511,7 +508,6 @@ Table(["smallest", "largest"], starts.features, extremes)
 # %% every-pair [markdown]
 # ### Which of 36 pairs are right?
 #
-# How much does the label test catch?
 # A split is usually one `reshape` and one exchange of axes.
 # For each token there are two heads with 16 features each, and the three axes $L$,
 # $H$ and $d$ have six orders.
@@ -552,11 +548,11 @@ shares = (
     > 0.95
 )
 tests = {
-    "correct shape": shape,
-    "learns to copy": shares["copies"],
-    "learns two animals": shares["two_animals"],
-    "merge undoes split": round_trip,
-    "labels are right": labels,
+    "shape": shape,
+    "copies": shares["copies"],
+    "two animals": shares["two_animals"],
+    "round trip": round_trip,
+    "labels": labels,
 }
 _, axes = plt.subplots(1, 5, figsize=(8.6, 2.5), layout="constrained", sharey=True)
 for ax, (name, passed) in zip(axes, tests.items(), strict=True):
