@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -52,13 +52,26 @@ def flattened(heads: Tensor) -> Tensor:
     return heads.flatten(2)
 
 
+def turned(heads: Tensor) -> Tensor:
+    """Exchange tokens and features instead of heads and tokens, and join."""
+    return heads.mT.reshape(len(heads), heads.shape[2], -1)
+
+
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, axes: tuple[int, ...] = (-1,), dim: int = -1
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    axes: tuple[int, ...] = (-1,),
+    dim: int = -1,
+    columns: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return output and weights of every head, the scores divided by the root of some sizes."""
+    """Return output and weights of every head, the scores divided by the root of some sizes.
+
+    With ``columns``, the values are multiplied by the columns of the weights.
+    """
     divisor = math.sqrt(math.prod(query.shape[axis] for axis in axes))
     weights = (query @ key.mT / divisor).softmax(dim)
-    return weights @ value, weights
+    return (weights.mT if columns else weights) @ value, weights
 
 
 # --- the layer ------------------------------------------------------------------------------------
@@ -75,21 +88,21 @@ class MultiHead(nn.Module):
         num_heads: int,
         split: Split = split_heads,
         merge: Merge = merge_heads,
+        use: Sequence[str] = PROJECTIONS,
         **steps: object,
     ) -> None:
         super().__init__()
         for name in PROJECTIONS:
             setattr(self, name, nn.Linear(embed_dim, embed_dim, bias=False))
         self.num_heads, self.split, self.merge, self.steps = num_heads, split, merge, steps
+        self.use = use  # the names of what projects for query, key, value and output, "" for none
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output and the weights."""
-        query, key, value = (
-            self.split(project(x), self.num_heads)
-            for project in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        answers, weights = attend(query, key, value, **self.steps)
-        return self.out_proj(self.merge(answers)), weights
+        projects = [getattr(self, name) if name else nn.Identity() for name in self.use]
+        heads = [self.split(project(x), self.num_heads) for project in projects[:3]]
+        answers, weights = attend(*heads, **self.steps)
+        return projects[3](self.merge(answers)), weights
 
 
 def changed(**parts: object) -> Callable[[int, int], MultiHead]:
@@ -181,8 +194,27 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         ),
         "Your scores are divided by the square root of H. Divide them by that of "
         "head_dim.": changed(axes=(1,)),
-        "Your softmax runs over the queries or over the heads. Let it run over the keys, the last "
-        "axis.": Either(changed(dim=1), changed(dim=2)),
+        "Your scores are divided by the square root of the number of tokens. Divide them by that "
+        "of head_dim.": changed(axes=(2,)),
+        "Your queries and keys have changed places. Multiply each query with all keys.": changed(
+            use=("k_proj", "q_proj", "v_proj", "out_proj")
+        ),
+        "Your values do not come from v_proj.": Either(
+            changed(use=("q_proj", "k_proj", "k_proj", "out_proj")),
+            changed(use=("q_proj", "k_proj", "q_proj", "out_proj")),
+            changed(use=("q_proj", "k_proj", "", "out_proj")),
+        ),
+        "Query, key and value are the tokens themselves. Project the tokens first, and then "
+        "split.": changed(use=("", "", "", "out_proj")),
+        "The averages are merged, but out_proj is missing at the end.": changed(
+            use=("q_proj", "k_proj", "v_proj", "")
+        ),
+        "Your averages use the columns of the weights. Multiply the values by weights, not by "
+        "their transpose.": changed(columns=True),
+        "Each head is right. On the way back you exchanged tokens and features, axes 2 and 3. "
+        "Exchange heads and tokens, axes 1 and 2.": changed(merge=turned),
+        "Your softmax runs over another axis than the keys. Let it run over the last "
+        "axis.": Either(changed(dim=0), changed(dim=1), changed(dim=2)),
         "Your split cuts the deck: head 0 holds whole tokens. Cut the features first, and then "
         "transpose.": Either(changed(split=cut), changed(split=cut, merge=pile)),
         "Each head is right, but the outputs are piled, not collected. Transpose back before you "
@@ -199,9 +231,14 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "side in memory. Use reshape or flatten.",
         "mat1 and mat2 shapes": "out_proj needs (N, L, E). Have the heads been merged?",
     },
-    otherwise="The shape is correct. Compare the projections, the split, the scores, the softmax, "
-    "the merge and the last projection with those of the lesson, one after the other.",
-    misshapen="The output has the shape of the tokens (N, L, E).",
+    otherwise=lambda _got, _right, _embed_dim, num_heads: (
+        "The shape is correct. Compare the projections, the split, the scores, the softmax, the "
+        "merge and the last projection with those of the lesson, one after the other."
+        if num_heads == 3
+        else "With E = 12 and H = 3 it is correct. Does your code contain a fixed size?"
+    ),
+    misshapen="Return the output first, in the shape of the tokens (N, L, E), and then the "
+    "weights.",
     axes=("sequence", "token", "feature"),
     also=check_weights,
     verified="With the same parameters, output and weights are those of nn.MultiheadAttention, for "
@@ -262,8 +299,17 @@ def in_heads(
             ),
             in_heads(lambda x, num_heads: left_behind(x, num_heads).transpose(2, 3), flattened),
         ),
+        "On the way back you exchanged tokens and features. Exchange heads and tokens, axes 1 and "
+        "2.": in_heads(merge=turned),
         "Your scores are not divided by the square root of head_dim.": Either(
-            in_heads(axes=()), in_heads(axes=(1, -1))
+            in_heads(axes=()), in_heads(axes=(1, -1)), in_heads(axes=(2,)), in_heads(axes=(-1, -1))
+        ),
+        "There is one head with all the features. Cut the features into H heads first.": in_heads(
+            lambda x, _num_heads: x[:, None], lambda heads: heads[:, 0]
+        ),
+        "Head h has the features h, h + H, h + 2H and so on. `broken` gives it neighbouring "
+        "features, and that is correct.": Either(
+            in_heads(in_turn), in_heads(in_turn, from_turns), in_heads(in_turn, flattened)
         ),
     },
     errors={
@@ -275,6 +321,7 @@ def in_heads(
         if num_heads == 3
         else "With 3 heads it is correct. Does your code contain a fixed size?"
     ),
+    misshapen="Return the output in the shape of x, (N, L, E).",
     verified="Every head sees every token, and the numbers are correct for 1, 2, 3 and 12 heads.",
     axes=("sequence", "token", "feature"),
 )
@@ -304,6 +351,8 @@ def three(value: object) -> Tensor:
     wanted = "query, key and value, three tensors (N, H, L, head_dim)"
     if isinstance(value, Tensor) and len(value) == 3:
         return value.detach()
+    if isinstance(value, Tensor) and value.ndim == 5 and 3 in value.shape:
+        wanted += ": the axis with the 3 comes first"
     if not isinstance(value, tuple | list) or len(value) != 3:
         raise Wrong(voice.returned(voice.kind_of(value), wanted))
     if any(not isinstance(one, Tensor) or one.shape != value[0].shape for one in value):
@@ -356,6 +405,7 @@ def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
             lambda x, num_heads: by_chunks()(x, num_heads)[[2, 1, 0]],
             lambda x, num_heads: by_chunks()(x, num_heads)[[0, 2, 1]],
         ),
+        "All three are the query.": lambda x, num_heads: by_chunks()(x, num_heads)[[0, 0, 0]],
     },
     otherwise=lambda _got, _right, _x, num_heads: (
         "Take the three apart first, and then split each as the lesson does."

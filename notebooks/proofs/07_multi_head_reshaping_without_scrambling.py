@@ -58,7 +58,7 @@ for name, share in zip(
 assert len(starts.tokens) == 12
 columns = dict(zip(starts.features, starts.values.T, strict=True))
 assert columns["matrix"].max() < 0.28 and 0.745 < columns["mlp"].min()
-assert columns["mlp"].max() < 0.955
+assert columns["mlp"].max() < 0.945
 # the fewest where the head had not settled: the start with the least `mlp` has the least `same`
 assert columns["mlp"].argmin() == columns["same"].argmin()
 assert (columns["mlp"] - columns["same"]).abs().max() < 0.1
@@ -67,7 +67,7 @@ assert columns["line_a"].min() == 1 and 0.17 < columns["line_b"].min()
 assert columns["line_b"].max() < 0.19
 assert columns["both"].max() < 0.28  # none found the other way
 
-# %% after: starts-read  numbers: 75, 95
+# %% after: starts-read  numbers: 75, 94
 
 # %% after: listening
 assert torch.allclose(sources_of(no_split)[1:3, 0], torch.tensor([0.36, 0.52]), atol=0.005)
@@ -108,7 +108,6 @@ from attnlab.explorers.deal import best_share
 for heads, bound in ((2, 0.1797), (4, 0.0594)):
     heard = DealExplorer(split="cut", merge="pile", heads=heads).result.heard[-1].any(dim=0)
     assert abs(best_share(heard) - bound) < 1e-4
-assert round(100 * (4 / 10 / 8 + 6 / 10 / 64)) == 6
 
 # %% after: experiment-read  numbers: 0.18
 # every pair of animals, and every pair of numbers
@@ -184,7 +183,7 @@ apart = [
     for split, merge in pairs
 ]
 assert sum(apart) == 4 and labels[apart.index(True)]
-assert all(ok for ok, keeps in zip(tests["learns two animals"], apart, strict=True) if keeps)
+assert all(ok for ok, keeps in zip(tests["two animals"], apart, strict=True) if keeps)
 
 # %% after: further
 # no d for the two numbers is right in all four lists, and some are in three
@@ -210,7 +209,12 @@ assert torch.equal(cards.T.reshape(12), torch.tensor([0, 2, 4, 6, 8, 10, 1, 3, 5
 
 # %% after: exercise-2  numbers: 0
 
-# %% after: exercise-4  numbers: 4, 10, 1, 8, 6, 64
+# %% after: exercise-4  numbers: 1, 3, 6, 8, 12, 21, 22, 64
+# seven animals and a question, two heads: who shares the head of the question
+assert split_b((torch.arange(8 * 32) // 32).view(1, 8, 32))[0, 1].unique().tolist() == [4, 5, 6, 7]
+heard = [len({4, 5, 6} & {first, second}) for first in range(7) for second in range(first)]
+assert [heard.count(2), heard.count(1), heard.count(0), len(heard)] == [3, 12, 6, 21]
+assert round(100 * (3 / 21 + 12 / 21 / 8 + 6 / 21 / 64)) == 22
 
 # %% after: in-torch-2  numbers: 1
 default = nn.MultiheadAttention(32, num_heads=2, bias=False)

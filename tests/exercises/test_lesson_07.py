@@ -79,6 +79,48 @@ class NotProjected(Base):
         return (weights @ value).transpose(1, 2).flatten(2), weights
 
 
+def in_steps(*, use="qkv", divide=None, finish=None):
+    """Return a layer that takes these projections ("x" for none) and divides by this number."""
+
+    class Steps(Base):
+        def forward(self, x):
+            heads = dict(zip("qkv", self.scores(x), strict=True))
+            heads["x"] = x.unflatten(-1, (self.H, -1)).transpose(1, 2)
+            query, key, value = (heads[one] for one in use)
+            weights = (query @ key.mT / (divide or query.shape[-1] ** 0.5)).softmax(-1)
+            if finish:
+                return self.out_proj(finish(weights, value).reshape(x.shape)), weights
+            return self.out_proj((weights @ value).transpose(1, 2).flatten(2)), weights
+
+    return Steps
+
+
+class WeightsFirst(ByLetters):
+    def forward(self, x):
+        return super().forward(x)[::-1]
+
+
+class ByBatches(Base):
+    """The heads become part of the batch."""
+
+    def forward(self, x):
+        N, L, E = x.shape
+        query, key, value = (part.reshape(-1, L, E // self.H) for part in self.scores(x))
+        weights = torch.bmm(query, key.mT).div((E // self.H) ** 0.5).softmax(-1)
+        answers = torch.bmm(weights, value).view(N, self.H, L, -1)
+        return self.out_proj(torch.cat([*answers.unbind(1)], -1)), weights.view(N, self.H, L, L)
+
+
+class ByTorch(Base):
+    """The output by the fused function, the weights by hand."""
+
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        weights = torch.softmax(query @ key.transpose(-2, -1) * query.size(-1) ** -0.5, -1)
+        answers = attention(query, key, value).permute(0, 2, 1, 3)
+        return self.out_proj(answers.reshape(x.shape)), weights
+
+
 class NotMerged(Base):
     def forward(self, x):
         query, key, value = self.scores(x)
@@ -139,6 +181,33 @@ def by_view(x, H):
     return (weights @ heads).transpose(1, 2).view(x.shape)
 
 
+def by_filling(x, H):
+    d, result = x.shape[-1] // H, torch.empty_like(x)
+    for h in range(H):
+        part = x[..., h * d : (h + 1) * d]
+        result[..., h * d : (h + 1) * d] = attention(part, part, part)
+    return result
+
+
+def between(x, H, split, merge, root=None):
+    """Attention after a split and before a merge."""
+    heads = split(x)
+    weights = (heads @ heads.mT / (root or heads.shape[-1]) ** 0.5).softmax(dim=-1)
+    return merge(weights @ heads)
+
+
+def halves(x, H):
+    return x.unflatten(-1, (H, -1)).transpose(1, 2)
+
+
+def in_turn(x, H):
+    return x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2)
+
+
+def joined(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
 def by_permute(x, H):
     N, L, _ = x.shape
     return x.view(N, L, 3, H, -1).permute(2, 0, 3, 1, 4)
@@ -156,9 +225,16 @@ def with_heads(x, H, axis):
 
 
 test_accepts = accepts({
-    "check_multi_head": [ByLoop, ByLetters, lambda E, H: ByLoop(E, H).float()],
-    "check_mended_heads": [mended, by_transposes],
-    "check_three_in_one": [by_permute, by_slices, lambda x, H: with_heads(x, H, -1)],
+    "check_multi_head": [
+        ByLoop, ByLetters, ByBatches, ByTorch, lambda E, H: ByLoop(E, H).float()
+    ],
+    "check_mended_heads": [mended, by_transposes, by_filling],
+    "check_three_in_one": [
+        by_permute,
+        by_slices,
+        lambda x, H: with_heads(x, H, -1),
+        lambda x, H: torch.stack(x.chunk(3 * H, -1), 1).unflatten(1, (3, H)).transpose(0, 1),
+    ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
@@ -170,7 +246,23 @@ test_names_the_mistake = names({
         "`forward` returns a tensor of shape (2, 5, 12). Return two tensors": OutputAlone,
         ("the weights have the shape (2, 5, 5) instead of (2, 3, 5, 5)", "one table"): Averaged,
         ("With E = 12 and H = 3, the weights are wrong", "what multiplies the values"): Scores,
-        "Compare the projections, the split": NotProjected,
+        "out_proj is missing at the end": NotProjected,
+        "Compare the projections, the split": in_steps(use="kkv"),
+        "queries and keys have changed places": in_steps(use="kqv"),
+        "values do not come from v_proj": in_steps(use="qkk"),
+        "Your values do not come from v_proj": in_steps(use="qkx"),
+        "Project the tokens first": in_steps(use="xxx"),
+        "the square root of the number of tokens": in_steps(divide=5**0.5),
+        "With E = 12 and H = 3 it is correct. Does your code contain a fixed size?": in_steps(
+            divide=4**0.5
+        ),
+        "the columns of the weights": in_steps(
+            finish=lambda weights, value: (weights.mT @ value).transpose(1, 2)
+        ),
+        "you exchanged tokens and features, axes 2 and 3": in_steps(
+            finish=lambda weights, value: (weights @ value).mT
+        ),
+        "Return the output first, in the shape of the tokens": WeightsFirst,
         "out_proj needs (N, L, E). Have the heads been merged?": NotMerged,
         "do not lie side by side in memory. Use reshape or flatten.": ByView,
         "With E = 12 and H = 1, the output": Fixed,
@@ -182,6 +274,19 @@ test_names_the_mistake = names({
         "Use reshape or flatten.": by_view,
         "Does your code contain a fixed size?": lambda x, H: by_transposes(x, 3 if H == 1 else H),
         "Which axes does attention work on": lambda x, H: x,
+        "one head with all the features": lambda x, H: attention(x, x, x),
+        "you exchanged tokens and features": lambda x, H: between(
+            x, H, lambda x: halves(x, H), lambda heads: heads.mT.reshape(x.shape)
+        ),
+        "not divided by the square root of head_dim": lambda x, H: between(
+            x, H, lambda x: halves(x, H), joined, root=x.shape[1]
+        ),
+        "Head h has the features h, h + H": lambda x, H: between(
+            x, H, lambda x: in_turn(x, H), joined
+        ),
+        ("(2, 15, 4) instead of (2, 5, 12)", "in the shape of x"): lambda x, H: between(
+            x, H, lambda x: halves(x, H), lambda heads: heads.flatten(1, 2)
+        ),
     },
     "check_three_in_one": {
         "Your function returned a tuple of length 2. Return query, key": lambda x, H: (x, x),
@@ -191,6 +296,8 @@ test_names_the_mistake = names({
             "query, key and value, (N, H, L, head_dim) each",
         ): lambda x, H: by_slices(x, 4 if H == 2 else H),
         "Take the three apart first": lambda x, H: tuple(by_permute(x, H) + 1),
+        "the axis with the 3 comes first": lambda x, H: by_permute(x, H).transpose(0, 1),
+        "All three are the query.": lambda x, H: (by_permute(x, H)[0],) * 3,
     },
 })  # fmt: skip
 
