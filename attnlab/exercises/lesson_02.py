@@ -245,7 +245,7 @@ def misread(said: tuple[str, float]) -> str:
         "moves the scores a quarter as far as at 256.",
         2048: "The step is a quarter as long, not a sixteenth: d_k / c² is 1 / d_k for c = d_k.",
         2: "That is the best rate of the root. A is not divided by the root.",
-        0.5: "At this rate, A learns nothing even at 256 features.",
+        0.5: "At this rate, A learns almost nothing even at 256 features.",
     }
     return reasons.get(
         rate,
@@ -262,9 +262,9 @@ def misread(said: tuple[str, float]) -> str:
         for said in (*((logs, RATE) for logs in ("ABC", "CBA", "BAC")), ("BCA", 128), ("BCA", 256))
     },
     otherwise=misread,
-    verified="B is uneven and cannot be rescued, C learns at a rate of 1/2, and A whispers. At "
-    "1,024 features a step of A moves the scores a quarter as far, so the rate must be four times "
-    "as high.",
+    verified="B is uneven, and no rate rescues it in ten steps. C learns at a rate of 1/2, and "
+    "A whispers. At 1,024 features a step of A moves the scores a quarter as far, so the rate must "
+    "be four times as high.",
 )
 def check_three_logs(said: tuple[str, float]) -> str:
     """Check which log belongs to which divisor, and the rate that one of them needs.

@@ -213,8 +213,9 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "their transpose.": changed(columns=True),
         "Each head is right. On the way back you exchanged tokens and features, axes 2 and 3. "
         "Exchange heads and tokens, axes 1 and 2.": changed(merge=turned),
-        "Your softmax runs over another axis than the keys. Let it run over the last "
-        "axis.": Either(changed(dim=0), changed(dim=1), changed(dim=2)),
+        "Your softmax runs over another axis than the keys. Let it run over the last axis.": Either(
+            changed(dim=0), changed(dim=1), changed(dim=2)
+        ),
         "Your split cuts the deck: head 0 holds whole tokens. Cut the features first, and then "
         "transpose.": Either(changed(split=cut), changed(split=cut, merge=pile)),
         "Each head is right, but the outputs are piled, not collected. Transpose back before you "

@@ -142,7 +142,9 @@ assert 2 < ratio.min() and ratio.max() < 5.2
 assert learned[0, 0] + 0.2 < learned[0, 1] < learned[0, 2] < 0.93
 assert abs(accuracy(256, 16) - 0.96) < 0.006
 
-# %% after: crowd-helps  numbers: 32
+# %% after: crowd-helps  numbers: 32, .88, .97, 2
+assert abs(learned[0, 2] - 0.88) < 0.006
+assert abs(accuracy(256, 1, books=3200, rate=2) - 0.97) < 0.006
 
 # %% after: explore-scaling
 best = {d_k: ScalingExplorer(ask=False, d_k=d_k, entries=8).result for d_k in (16, 64, 256, 1024)}
@@ -233,12 +235,16 @@ assert plain.loc[64:].max(axis=None) < 0.585
 
 # %% after: adam-reads  numbers: .57, 64
 
+# %% after: the-answer
+for d_k in (16, 64, 256, 1024):  # half the root, at the rate of the page
+    assert accuracy(d_k, d_k**0.5 / 2) > accuracy(d_k, d_k**0.5) - 0.02
+
 # %% after: exercise-2  numbers: 0.7, 1.4
 
-# %% after: small-start-goes-on  numbers: 2, 64, 256
+# %% after: small-start-goes-on  numbers: 2, 64, 256, 1/8
 right = {}
 for d_k in (64, 256):
-    for rate in (0.5, 2.0):
+    for rate in (0.5, 2.0, 0.125):
         for seed in range(5):
             generator = torch.Generator().manual_seed(seed)
             w = torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8 / d_k**0.25
@@ -256,6 +262,7 @@ for d_k in (64, 256):
             right[d_k, rate] = right.get((d_k, rate), 0) + share / 5
 assert min(right[d_k, 0.5] for d_k in (64, 256)) > 0.9
 assert max(right[d_k, 2.0] for d_k in (64, 256)) < 0.7
+assert min(right[d_k, 0.125] for d_k in (64, 256)) > 0.9
 
 # %% after: exercise-3  numbers: 0.10, 1{,}024, 0.12, 0.63, 0.16
 race_of_sgd = race[(race.optimizer == "SGD") & (race.entries == 8) & (race.d_k == 256)]

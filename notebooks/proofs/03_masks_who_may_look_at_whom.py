@@ -80,6 +80,11 @@ import math
 from attnlab import data_path
 
 assert abs(math.log(2) - 0.69) < 0.005
+for seed in range(5):  # without a mask the last guess, and it alone, follows the rule
+    torch.manual_seed(seed)
+    sighted, new_rows = train(sticky), sticky(4_000)
+    share = ((sighted(new_rows[:, :-1]) > 0) == (new_rows[:, 1:] > 0)).float().mean(dim=(0, 2))
+    assert share[:5].min() > 0.99 and abs(share[5] - 0.8) < 0.03
 assert abs(-0.8 * math.log(0.8) - 0.2 * math.log(0.2) - 0.50) < 0.001
 with data_path("peeking_at_coins.csv").open(newline="", encoding="utf-8") as file:
     starts = {}
@@ -191,6 +196,25 @@ for dtype, gap in ((torch.float64, 746), (torch.float32, 104)):
         weight = torch.tensor([0.0, far], dtype=dtype).softmax(dim=0)[0]
         assert (weight == 0) == zero
 assert 1024 / 1024**0.5 == 32
+
+
+def fitted_last(attend, x):  # twice token 0 as the last token
+    changed = torch.cat([x[:-1], 2 * x[:1]])
+    return not ((attend(changed) - attend(x)).abs() <= 1e-5)[:-1].all()
+
+
+def causal(x):
+    return F.scaled_dot_product_attention(x, x, x, is_causal=True)
+
+
+for width in (64, 256, 768, 1024, 4096):
+    for seed in range(2):
+        generator = torch.Generator().manual_seed(seed)
+        draws = torch.randn(50, 6, width, generator=generator)
+        assert all(fitted_last(no_mask, z) for z in draws)
+        assert not any(fitted_last(causal, z) for z in draws)
+tall = torch.tensor([0.0, 60.0]).softmax(dim=0)[0]  # a weight whose square is 0 in float32
+assert tall > 0 and tall.square() == 0
 
 # %% after: half  numbers: 65504, -1e9, 16
 assert torch.finfo(torch.float16).max == 65504

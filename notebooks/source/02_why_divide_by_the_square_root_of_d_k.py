@@ -118,10 +118,10 @@ table = [
 kinds = ["untrained", "not divided", "divided by √d_k"]
 Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 
-# %% larger [markdown] above="More features make the models" answers="02/larger-heads"
-# More features make the models learn worse: .80 of the answers are right at $d_k = 16$,
+# %% larger [markdown] above="From 16 features on" answers="02/larger-heads"
+# From 16 features on, larger heads learn worse: .80 of the answers are right at $d_k = 16$,
 # and .57 at $d_k = 256$.
-# A single division cures it.
+# Dividing by the root cures it.
 #
 # The paper that introduced the formula divides for this reason.
 # Its authors suspect that “for large values of $d_k$” the dot products push the softmax to where
@@ -147,8 +147,8 @@ show_figure(ax, "2.1")
 
 # %% diagonal [markdown] above="The best divisors lie"
 # The best divisors lie on a diagonal: four times the features ask for twice the divisor.
-# From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it,
-# and to the right of the frames each row is nearly the row above, moved on by one column.
+# From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
+# From 64 on, each row is to the right of its frame nearly the row above, moved on by one column.
 #
 # So something must grow as $\sqrt{d_k}$ does.
 # What is it?
@@ -266,7 +266,7 @@ Table(list(rows), labels, torch.tensor(list(rows.values())))
 
 # %% crowd-figure jupyter={"source_hidden": true}
 titles = ["not divided", "divided by √d_k", "divided by d_k"]
-below = ["few shout, most are silent", "all speak, at every size", "all whisper"]
+below = ["ever fewer shout", "all speak, at every size", "all whisper"]
 fig, axes = plt.subplots(3, 3, figsize=(10, 5.8), layout="constrained")
 for i, d_k in enumerate([4, 64, 1024]):
     for j, power in enumerate([0, 0.5, 1]):
@@ -301,18 +301,16 @@ books = [32, 320, 3200]
 learned = torch.tensor([[accuracy(256, divisor=1, books=n) for n in books]])
 Table(["d_k = 256, not divided"], [f"{n:,} books" for n in books], learned)
 
-# %% crowd-helps [markdown] above="But even a hundred"
+# %% crowd-helps [markdown] above="But at this rate"
 # It does help.
-# But even a hundred times as many books do not replace the one division,
-# which took the models to .96.
+# But at this rate, even a hundred times as many books bring .88,
+# where the one division brought .96.
+# (At a rate of 2 they bring .97, with a hundred times the work.)
 
 # %% sound-check [markdown]
 # ## The sound check
 #
 # Before a concert, a sound check sets the level.
-# What is too soft can be turned up.
-# What is too loud is clipped, and no volume knob restores it.
-#
 # Our volume knob is the learning rate, by which every gradient is multiplied.
 # So far it was ½.
 
@@ -332,6 +330,7 @@ ScalingExplorer(ask=False)
 
 # %% rescued [markdown] above="A whisper can be" answers="02/another-learning-rate"
 # A whisper can be turned up.
+# What is too loud is clipped, and no volume knob restores it in ten steps.
 # At a rate of 128, dividing by $d_k$ does as well at $d_k = 256$ as the root does at 2.
 # Without a division, no rate on the slider brings more than .57 there.
 #
@@ -399,11 +398,11 @@ titles = [f"head {head}: spread {of_heads[head]:.1f}" for head in pair]
 figure = plot_heads(readings[0].weights[pair], queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
-# %% after-trained [markdown] above="Training has turned head"
+# %% after-trained [markdown] above="So the division does"
 # Eleven heads have a spread between 0.8 and 1.8 in these 35 sentences.
-# Training has turned head 2 up to 10: it gives nearly all its weight to the token before.
+# Head 2 has 10: it gives nearly all its weight to the token before.
 # So the division does not limit the scores.
-# It sets where they start.
+# Together with the draw of the matrices, it sets where they start.
 
 # %% the-answer [markdown]
 # ## Why divide, and why by this number?
@@ -411,14 +410,16 @@ show_figure(figure, "2.4")
 # Why divide the dot products by anything?
 # Before training, a query and a key are strangers,
 # and their raw score is a random walk of $d_k$ steps.
-# In a large head the softmax takes luck for certainty: a few queries shout, most are silent,
-# and the model learns worse.
+# Among eight entries, the softmax of a large head takes luck for certainty: a few queries shout,
+# most are silent, and the model learns worse.
 #
 # And why by the square root, rather than by $d_k$?
 # Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start.
 # Dividing by $d_k$ can work too, with a higher learning rate.
-# But only the root gave every size of head the same start, and the same step at the same rate.
-# All this was measured on one small model, trained with plain gradient descent.
+# But of the three, only the root gave every size of head the same start,
+# and the same step at the same rate.
+# (Half the root does as well here: what matters is twice the divisor for four times the features.)
+# All this was measured on one small model, in ten steps of plain gradient descent.
 
 # %% further [markdown]
 # ## Further
@@ -465,7 +466,8 @@ columns = {
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
 # %% adam-reads [markdown] answers="02/twins"
-# With $d_k$ the best rate stays at 1/16 or 1/32; with the root it falls from 1/64 to 1/128.
+# With $d_k$ the best rate stays at 1/16 or 1/32; with the root it falls from 1/64 to 1/128,
+# though several rates are nearly level.
 # So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
 # In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.
 # Without a division, no rate brings more than .57 from 64 features on.
@@ -477,7 +479,8 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # Their code draws the matrix of the queries with smaller numbers instead,
 # so that the scores begin as small as they would after the division.
 # That mends the start.
-# But in what follows nothing is divided, so a step moves the scores further.
+# But nothing is divided in what follows,
+# so a step of plain gradient descent moves the scores further.
 # Exercise 2 shows what this means for our phone book.
 
 # %% remember [markdown]
@@ -486,11 +489,12 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # - A raw score is a sum of $d_k$ products.
 #   If the features are independent, with mean 0 and variance 1, its spread is $\sqrt{d_k}$.
 # - Here $d_k$ belongs to a single head, not to the whole layer.
-# - Not divided, the softmax of a large head is saturated before training:
-#   most queries have almost no gradient, a few have a long one,
+# - Not divided, the softmax of a large head is saturated before training.
+#   Among eight entries, most queries then have almost no gradient, a few have a long one,
 #   and the gradient of the matrix is longer rather than shorter.
-# - A learning rate makes up for gradients that are all too short, not for uneven ones.
-# - With plain gradient descent, only the root gave the same start and the same step at every size.
+# - In ten steps, a learning rate makes up for gradients that are all too short,
+#   not for uneven ones.
+# - Of the three, only the root gave the same start and the same step at every size.
 #   Dividing by $d_k$ worked too, at a rate that grows with $d_k$.
 # - The division sets the start; training may make the scores as large as it likes.
 
@@ -574,7 +578,9 @@ check_small_start(small_start_solution)
 #
 # After ten steps at a rate of ½, more than nine answers in ten are right at $d_k = 64$ and 256.
 # At a rate of 2, which is the best of the slider with the division, it is fewer than seven in ten.
-# The start is mended, but the step is not: where nothing is divided, it is longer.
+# The start is mended, but the step is not: where nothing is divided, it is longer,
+# and asks for a lower rate.
+# At 1/8, more than nine in ten are right again.
 # </details>
 
 # %% exercise-3 [markdown]

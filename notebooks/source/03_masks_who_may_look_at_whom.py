@@ -116,7 +116,7 @@ seen = [f"toss {j}" for j in range(1, 7)]
 maps = torch.stack([influence_map(suspect, row) for row in new[:100, :-1]])
 mean = maps.mean(dim=0)  # over 100 rows of tosses
 ax = plot_attention(mean, vmax=12, annotate=False, queries=guesses, keys=seen)
-ax.set(title="Each guess looks one toss too far", xlabel="", ylabel="")
+ax.set(title="Five guesses look one toss too far", xlabel="", ylabel="")
 show_figure(ax, "3.1")
 
 # %% screens [markdown] above="The guess of toss" below="A blocked score becomes"
@@ -142,7 +142,7 @@ names = ["“cat”: scores", "weights", "masked scores", "their weights"]
 Table(names, tokens, torch.stack(rows))
 
 # %% same-factor [markdown] above="Without the mask, *cat*" below="Now train with screens"
-# Without the mask, *cat* gives 55% of its weight to later words.
+# Without the mask, *cat* gives more than half of its weight to later words.
 # With it, *The* and *cat* share the whole hour.
 # (*cat* may look at itself: it is the row of *The* that has to guess *cat*.)
 #
@@ -183,14 +183,15 @@ for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True
     models[name], table[name] = model, passes
 pd.DataFrame(table, ["row in sight", "earlier tosses alone"]).T  # loss (right)
 
-# %% worse-is-better [markdown] above="**The lower training loss"
+# %% worse-is-better [markdown] above="**The model with the"
 # Always saying “fifty-fifty” has a loss of $\ln 2$, which is 0.69.
 # With a fair coin nothing better is possible, and the masked model gets there.
 # With the sticky coin it finds the rule and reaches the lowest possible loss, 0.50.
 #
 # Without a mask the loss is far lower while the row is in sight,
-# and far above 0.69 from the earlier tosses alone: this model never had to find the rule.
-# **The lower training loss belongs to the worse model.**
+# and far above 0.69 from the earlier tosses alone: for five of its six guesses it could copy,
+# so it had to find the rule for the last one only.
+# **The model with the lower loss is the worse one in use.**
 # (It was so in all 24 starts of `data/peeking_at_coins.csv`.)
 
 # %% stripe jupyter={"source_hidden": true}
@@ -226,15 +227,16 @@ for ax, (title, kind) in zip(axes, panels.items(), strict=True):
             ax.text(i + 1.5, i + 0.5, "0", **ink)
 show_figure(axes[0], "3.2")
 
-# %% the-map-is-the-mask [markdown] above="The stripe has moved" below="Both must end at"
+# %% the-map-is-the-mask [markdown] above="The stripe has moved" below="So the short one"
 # The stripe has moved one cell to the left, from the answer to the toss before it.
 # To the right of the diagonal the map is exactly 0: this is the mask itself.
 #
 # ## Short and long in one tensor
 #
 # Let a model continue *The cat sat* and *The cat sat on the mat* at the same time.
-# Both must end at the right edge of a tensor, so the short one gets three rows of zeros in front:
-# [**padding**](glossary.ipynb#padding), written `<pad>`.
+# Both are to end at the right edge of a tensor, where the next word comes.
+# So the short one gets three rows of zeros in front: [**padding**](glossary.ipynb#padding),
+# written `<pad>`.
 
 
 # %% padded-batch
@@ -294,20 +296,20 @@ print(f"loss {loss:.2f}, NaN in its gradient: {W.grad.isnan().sum()} of 25")
 # %% nan-spreads [markdown] above="A weight of 0" answers="03/second-layer"
 # All six rows are NaN.
 # A weight of 0 does not take a value out of the sum: 0 times NaN is NaN.
-# Even a single layer cannot be trained: the loss over the words is an ordinary number,
+# Even a single such layer cannot be trained: the loss over the words is an ordinary number,
 # but every entry of its gradient is NaN.
 
-# %% six-rules [markdown] below="Which rule never shows"
+# %% six-rules [markdown] below="Find a rule with"
 # ## Your experiment: six ways to block a cell
 #
 # You see the mask, the weights and the influence map of our sentence, behind up to five `<pad>`.
 # Click cells of the mask, and choose what a blocked cell gets.
-# Orange marks a blocked cell whose token has an influence all the same.
+# Orange marks a blocked cell whose token still has influence.
 #
 # 1. Slide the padding to 0 and back.
 #    When is there NaN, and why?
 # 2. Find a rule with blocked weights of 0 and orange cells.
-# 3. Which rule never shows NaN or orange?
+# 3. Which rule never shows NaN or orange, as long as you click nothing?
 
 # %% explore-masks
 MaskExplorer(ask=False)
@@ -326,7 +328,7 @@ MaskExplorer(ask=False)
 # | a blocked cell gets | rows with an open cell | rows without |
 # |---|---|---|
 # | score $-\infty$ | right | NaN, which spreads |
-# | score -1e9 | right | an average over *all* tokens |
+# | score -1e9 | right, if no score is as low | an average over *all* tokens |
 # | score 0 | wrong: it keeps weight | an average over *all* tokens |
 # | weight 0 | wrong: short of 1, and leaks | 0 |
 # | weight 0, divided again | right | NaN, which spreads |
@@ -359,7 +361,8 @@ show_figure(axes[0], "3.3")
 
 # %% draw-the-map [markdown] above="No error, three different"
 # No error, three different maps.
-# On the left each word sees what comes after it.
+# On the left each word sees what comes after it, and the last sees nothing and gets 0.
+# (Some words move their own output too: a word is also its own query.)
 # On the right nothing is blocked, because adding 1 or 0 to a score forbids nothing.
 # So when a mask comes from somewhere else, draw its map:
 # it is the [**leak test**](glossary.ipynb#leak-test) of this series.
@@ -423,14 +426,18 @@ pd.DataFrame(counts).T.rename_axis("features")  # leaks found, of 50
 # %% blind-read [markdown]
 # A token of 1,024 such features has a score of about $1024/\sqrt{1024} = 32$ with itself and scores
 # near 0 with the others, so the others get weights of about $e^{-32}$.
-# What comes from them is smaller than any tolerance that forgives rounding.
+# What comes from them is smaller than a usual tolerance.
+# (A token made to fit is seen all the same: with twice token 0 as the last one,
+# the first test finds all 50 at every width.)
 # A derivative needs no tolerance: under a correct mask it is exactly 0,
-# because nothing is multiplied by anything but zeros.
+# because every path from a blocked token passes through a factor of 0.
+# (A row without an open cell is another matter: its NaN may reach the whole map.)
 #
 # It has limits of its own.
 # It sees nothing behind `detach`, `argmax` or rounding.
 # And the derivative of an open cell is 0 too where its weight rounds to 0,
-# in float64 if its score is 746 below the largest one, in float32 if it is 104 below.
+# in float64 if its score is 746 below the largest one, in float32 if it is 104 below,
+# and earlier in our map, which squares the derivatives.
 # So test in float64 and with tokens of ordinary size, and also replace a token, as lesson 9 does.
 # (Dropout and the like must use the same random numbers in every run, or be switched off.)
 #
@@ -473,11 +480,11 @@ print("lowest + lowest:", (lowest + lowest)[0])
 #   A training loss that is too good to be true is an alarm.
 # - A padding mask hides keys; it has the shape (N, 1, S), or (N, 1, 1, S) with heads.
 #   Masks combine with *and*.
-# - A row without an open cell is NaN, and 0 times NaN is NaN.
+# - In the plain softmax a row without an open cell is NaN, and 0 times NaN is NaN.
 #   Fill with $-\infty$ before the softmax and give empty rows a weight of 0 after it.
 # - `True` means “may attend” here and in `F.scaled_dot_product_attention`,
 #   and “blocked” in `nn.MultiheadAttention`.
-#   The influence map shows which mask is really in force.
+#   The influence map shows what reaches each output.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -628,8 +635,9 @@ check_padded_batch(mended_solution)
 # if the row has an open cell and no blocked score towers above the open ones:
 # the sum by which the softmax divides cancels, and with it all blocked scores.
 # In a row without an open cell both give 0/0, which is NaN.
-# And if some blocked score is much larger than every open one, by 104 or more in float32,
-# the open weights have rounded to 0 before the division, which gives NaN as well.
+# And if some blocked score is much larger than every open one,
+# the open weights lose their digits before the division.
+# By 104 or more in float32 they have rounded to 0, which gives NaN as well.
 # Filling with minus infinity still works there.
 # </details>
 
