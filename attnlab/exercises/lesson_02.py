@@ -114,6 +114,11 @@ def spread_of(value: object, d_k: int) -> float:
         raise Wrong(voice.returned(voice.kind_of(value), f"a tensor of shape (2, {WIDTH}, {d_k})"))
     if not w.isfinite().all():
         raise Wrong(voice.returned("a tensor with NaN or infinity", "finite numbers"))
+    if w.any() and torch.linalg.matrix_rank(w).min() < min(WIDTH, d_k):
+        raise Wrong(
+            f"With d_k = {d_k}, features of queries or keys are copies or mixtures of others. Draw "
+            "each number of the matrices by itself, with torch.randn."
+        )
     generator = torch.Generator().manual_seed(0)
     names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=generator)
     query, key = names @ w

@@ -80,6 +80,7 @@ test_names_the_mistake = names({
         "with NaN or infinity": lambda d_k: torch.randn(2, 64, d_k) / 0,
         "a spread of 0, which": lambda d_k: torch.zeros(2, 64, d_k),
         ("With d_k = 64", "times √64"): lambda d_k: torch.randn(2, 64, d_k) / 16,
+        "Draw each number": lambda d_k: torch.full((2, 64, d_k), 0.02 / d_k**0.5),
         "makes up for the 64 features": lambda d_k: torch.randn(2, 64, d_k) / d_k**0.25,
     },
     "check_three_logs": {

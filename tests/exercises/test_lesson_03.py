@@ -51,6 +51,12 @@ def by_map(attend, x):  # as on the page
     return "correct" if depends.tril().sum() == 21 else "too tight"
 
 
+def counting(attend, x):
+    depends = torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) != 0
+    cells = int(depends.sum())
+    return "correct" if cells == 21 else "leaks" if depends.triu(1).any() else "too tight"
+
+
 def with_prefixes(attend, x):
     same = [torch.allclose(attend(x)[:n], attend(x[:n])) for n in range(1, 7)]
     return "correct" if all(same) else "leaks"
@@ -151,6 +157,10 @@ test_names_the_mistake = names({
         "NaN > 0 is False": lambda attend, x: judged(
             torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) > 0
         ),
+        "keep weights of about 0.0003": lambda attend, x: judged(
+            torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) > 1e-3
+        ),
+        "as many open cells as the causal mask": counting,
         "attend takes all 6 tokens of x at once, got 1": with_prefixes,
     },
     "check_safe_softmax": {
@@ -164,6 +174,11 @@ test_names_the_mistake = names({
         ("scores near -1e10", "-1e9 is not below every score"): filled_with(
             -1e9, lambda w, m: w * m
         ),
+        ("scores near -1e10", "below every score."): filled_with(-1e9),
+        "Each key of row 0 gets 0.25": filled_with(torch.finfo(torch.float32).min),
+        "digits are lost where scores are far from 0": lambda s, m: (
+            (t := s.masked_fill(~m, -torch.inf)) - t.logsumexp(-1, keepdim=True)
+        ).exp().where(m, 0.0),
         "so the rows do not sum to 1, and blocked scores": lambda s, m: s.softmax(-1) * m,
         "allowed.expand_as(scores)": lambda s, m: safe(s, m) + 0 * by_index(s, m).nan_to_num(),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
