@@ -46,7 +46,7 @@ def asked(report):
     return report.ok is None and report.gap.name
 
 
-# --- sizes (D1) -----------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------
 
 
 class SizeOfTheBatch(Layer):
@@ -86,7 +86,7 @@ def test_causality_that_was_not_checked_leaves_the_outcome_open():
     assert diagnose(Sums(), causal=True).ok is not True
 
 
-# --- what was not tried (D2) ----------------------------------------------------------------------
+# --- what was not tried ---------------------------------------------------------------------------
 
 
 def test_the_first_line_names_the_sizes_and_what_was_not_tried():
@@ -109,7 +109,7 @@ def test_a_declared_mask_that_is_not_found_leaves_the_outcome_open():
     assert diagnose(bloom, mask="additive").ok is None
 
 
-# --- how it is called (D3, D4) --------------------------------------------------------------------
+# --- how it is called -----------------------------------------------------------------------------
 
 
 def test_arguments_before_query_are_no_trouble():
@@ -133,7 +133,7 @@ def test_tokens_may_be_called_h():
     assert diagnose(Hidden(), causal=True).ok is True
 
 
-# --- names (D5, D6) -------------------------------------------------------------------------------
+# --- names ----------------------------------------------------------------------------------------
 
 
 def scored(query, key):
@@ -179,7 +179,7 @@ def test_lengths_used_the_wrong_way_around_are_told_of_as_lengths():
     assert "True" not in report.summary
 
 
-# --- grouped heads, positions, caches (D7) --------------------------------------------------------
+# --- grouped heads, positions, caches -------------------------------------------------------------
 
 
 class Grouped(Layer):
@@ -424,7 +424,7 @@ def test_what_one_call_does_not_show_is_looked_for(make, name, options):
     assert (report.ok is True) == (name is None)
 
 
-# --- what is meant, and what is asked (D8) --------------------------------------------------------
+# --- what is meant, and what is asked -------------------------------------------------------------
 
 
 def capped(q, k, v):
@@ -580,7 +580,7 @@ def test_numpy_is_examined_through_an_adapter():
     assert through.ok is True, repr(through)
 
 
-# --- time and hostile targets (D9, D10, H) --------------------------------------------------------
+# --- time and hostile targets ---------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
