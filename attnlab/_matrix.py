@@ -43,19 +43,35 @@ def new_axes(figsize: tuple[float, float] | None = None) -> Axes:
 
 def to_tensor(name: str, array: object, *, ndim: int) -> Tensor:
     """Return a tensor of a tensor or an array, without leading dimensions of 1 beyond ``ndim``."""
+    if array is None and name == "weights":
+        raise TypeError(
+            "weights must be a torch.Tensor, got None; a model of transformers returns its "
+            'attentions if it is loaded with attn_implementation="eager" and called with '
+            "output_attentions=True."
+        )
     if hasattr(array, "__array__") and not isinstance(array, Tensor):
         array = np.ascontiguousarray(array)
         try:
             array = torch.tensor(array)
         except TypeError:
             raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.") from None
-    if isinstance(array, list | tuple) and array and hasattr(array[0], "ndim"):
-        kind = type(array).__name__
-        raise TypeError(f"{name} must be those of one layer, e.g. {name}[0], got a {kind} of them.")
+    if (depth := _depth(array)) > 0:
+        first, kind = f"{name}{'[0]' * depth}", type(array).__name__
+        raise TypeError(f"{name} must be those of one layer, e.g. {first}, got a {kind} of layers.")
     check_tensor(name, array)
+    if array.is_meta:
+        raise TypeError(f"{name} must hold numbers, but a tensor on the meta device has none.")
     while array.ndim > ndim and array.shape[0] == 1:
         array = array[0]
     return array
+
+
+def _depth(array: object) -> int:
+    """Return how many lists or tuples lie around tensors or arrays; 0 if there are none."""
+    depth = 0
+    while isinstance(array, list | tuple) and array:
+        array, depth = array[0], depth + 1
+    return depth if hasattr(array, "ndim") else 0
 
 
 def to_numbers(tensor: Tensor) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import operator
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,10 @@ from torch import Tensor
 
 FLOAT_MAX = sys.float_info.max
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+TORCH_3D = (
+    "nn.MultiheadAttention takes this shape (N * H, L, S), and True = blocked there: use "
+    "attn_mask.view(N, H, L, S), and ~ of it if it is bool"
+)
 LARGEST_WEIGHT = 2.0  # dropout of one half makes it of a weight of 1
 
 
@@ -127,13 +132,23 @@ def short(value: object) -> str:
 
 def check_tensor(name: str, value: object) -> None:
     """Raise TypeError unless ``value`` is a dense tensor."""
+    if value is None:
+        raise TypeError(f"{name} must be a torch.Tensor, got None.")
     if not isinstance(value, Tensor):
+        of_tensors = isinstance(value, list | tuple) and value and isinstance(value[0], Tensor)
+        make = "stack" if of_tensors else "as_tensor"
         raise TypeError(
-            f"{name} must be a torch.Tensor, got {type(value).__name__}; "
-            f"use torch.as_tensor({name})."
+            f"{name} must be a torch.Tensor, got {type(value).__name__}; use torch.{make}({name})."
+        )
+    if value.is_nested:
+        raise TypeError(
+            f"{name} must be a dense tensor, got a nested one; use "
+            f"torch.nested.to_padded_tensor({name}, 0.0), with a mask from sequence_mask."
         )
     if value.layout is not torch.strided:
-        raise TypeError(f"{name} must be a dense tensor, got {value.layout}; use to_dense().")
+        raise TypeError(
+            f"{name} must be a dense tensor, got {value.layout}; use {name}.to_dense()."
+        )
 
 
 def check_floating(name: str, tensor: object) -> None:
@@ -237,14 +252,14 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
     if dtype == torch.bool:
         check_bool("attn_mask", attn_mask)
     if attn_mask.dtype not in (torch.bool, dtype):
-        hint = (
-            "for a Hugging Face attention_mask of 0s and 1s, use attn_mask.bool()."
-            if not attn_mask.is_floating_point()
-            else f"use attn_mask.to({dtype})."
-        )
+        hint = f"use attn_mask.to({dtype})"
+        if not attn_mask.is_floating_point():
+            hint = "if 1 = may attend and it ends in (L, S), use attn_mask.bool()"
+            if attn_mask.ndim == 2:
+                hint += "; if it is a tokenizer's (N, S), use from_hf_attention_mask(attn_mask)"
         raise TypeError(
             f"attn_mask must be bool (True = may attend) or {dtype} (added to the scores), "
-            f"got {attn_mask.dtype}; {hint}"
+            f"got {attn_mask.dtype} {shape(attn_mask)}; {hint}."
         )
     wanted = tuple(weights_shape)
     if not 2 <= attn_mask.ndim <= len(wanted):
@@ -256,8 +271,18 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
     if not _broadcasts_to(attn_mask.shape, weights_shape):
         raise ValueError(
             "attn_mask must broadcast to the weights' shape "
-            f"(..., L, S) = {wanted}, got {shape(attn_mask)}."
+            f"(..., L, S) = {wanted}, got {shape(attn_mask)}{_mask_hint(attn_mask, wanted)}."
         )
+
+
+def _mask_hint(attn_mask: Tensor, wanted: tuple[int, ...]) -> str:
+    """Return what makes a mask of another convention fit, if that can be seen."""
+    if len(wanted) < 3:
+        return ""
+    *lead, L, S = wanted
+    if attn_mask.shape == (lead[0], S):
+        return f"; for a row per sequence use attn_mask[{':, ' + 'None, ' * len(wanted[1:-1])}:]"
+    return f"; {TORCH_3D}" if attn_mask.shape == (math.prod(lead), L, S) else ""
 
 
 def check_same_kind(name: str, tensor: Tensor, second_name: str, second: Tensor) -> None:

@@ -253,8 +253,12 @@ def from_key_padding_mask(key_padding_mask: Tensor) -> Tensor:
     """
     check_tensor("key_padding_mask", key_padding_mask)
     if key_padding_mask.dtype != torch.bool:  # True means padding here: check_bool says otherwise
+        convert = "for 0 and 1 (1 = padding), use key_padding_mask.bool()"
+        if (key_padding_mask < 0).any():
+            convert = "for 0 and -inf, which are added to the scores, use key_padding_mask < 0"
         raise TypeError(
-            f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}."
+            f"key_padding_mask must be bool (True = padding), got {key_padding_mask.dtype}; "
+            f"{convert}."
         )
     check_exact_ndim(
         "key_padding_mask", key_padding_mask, "(N, S)", ndim=2, fix="give one row per sequence."
@@ -328,14 +332,24 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
     >>> from_hf_attention_mask(torch.tensor([[1, 1, 0]]))
     tensor([[[[ True,  True, False]]]])
     """
-    check_exact_ndim(
-        "attention_mask", attention_mask, "(N, S)", ndim=2, fix="give one row per text."
-    )
+    check_tensor("attention_mask", attention_mask)
     odd = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
+    added = bool((odd < 0).any())  # 0 and a large negative number, as inside a model
+    if attention_mask.ndim == 4:
+        fix = "it has rows for the queries already: use attention_mask"
+        fix += " == 0 as attn_mask." if added else ".bool() as attn_mask."
+    else:
+        fix = "give one row per text."
+    check_exact_ndim("attention_mask", attention_mask, "(N, S)", ndim=2, fix=fix)
     if odd.numel():
+        fix = "for a mask that is added to the scores, use attention_mask == 0"
+        if not added:
+            fix = (
+                "for numbers of packed texts, use (ids[:, :, None] == ids[:, None])[:, None] as "
+                "attn_mask; of position ids, (position_ids == 0).cumsum(dim=-1) makes such numbers"
+            )
         raise ValueError(
-            f"attention_mask must hold 0s and 1s only, got {odd.flatten()[0].item()}; "
-            "a mask that is added to the scores follows another convention."
+            f"attention_mask must hold 0s and 1s only, got {odd.flatten()[0].item()}; {fix}."
         )
     return attention_mask.bool()[:, None, None, :]
 

@@ -21,6 +21,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from unittest.mock import patch
 
 import matplotlib as mpl
 import numpy as np
@@ -66,7 +67,7 @@ def live(
     draw : callable
         ``draw(fig, **values)`` draws on an empty matplotlib Figure and may return one sentence to
         show with it (HTML allowed). ``draw(**values)`` draws with pyplot, as for
-        ``ipywidgets.interact``, and may return what it has drawn on.
+        ``ipywidgets.interact``. Either may return the figure or the axes that it has drawn on.
     figsize : tuple of float
         Width and height in inches.
     start : mapping from str to value, optional
@@ -86,10 +87,10 @@ def live(
     ------
     TypeError
         If ``draw`` cannot be called, or a control is neither a bool nor a sequence of numbers or
-        words.
+        words, or a tuple that ``interact`` would take for a range.
     ValueError
-        If there are no controls, one has fewer than two different stops, or ``start`` does
-        not fit.
+        If there are no controls, one has fewer than two different stops, ``start`` does not fit,
+        or ``draw`` draws nothing.
 
     See Also
     --------
@@ -231,6 +232,11 @@ class Live(Explorer):
         make = _drawn_on if _takes_figure(self.function, values) else _drawn_with_pyplot
         with mpl.rc_context(fname=STYLE_FILE):
             figure, text = make(self.function, self.figsize, values)
+            if len(figure.get_children()) < 2:  # its background alone
+                raise ValueError(
+                    "draw must draw something, got an empty figure; draw on the figure that it is "
+                    "given, or return the figure or the axes that it has drawn on."
+                )
             self._paint(figure)
         return figure, text
 
@@ -329,9 +335,9 @@ def _takes_figure(draw: Draw, values: Mapping[str, object]) -> bool:
 
 def _drawn_on(draw: Draw, size: tuple[float, float], values: Mapping) -> tuple[Figure, object]:
     """Return a new figure on which a function has drawn, and what it returned."""
-    figure = Figure(figsize=size, dpi=CSS_PIXELS_PER_INCH, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, draw(figure, **values)
+    figure = Figure(figsize=size, layout="constrained")
+    given = draw(figure, **values)
+    return _on_canvas(_figure_of(given) or figure), given
 
 
 def _drawn_with_pyplot(
@@ -343,15 +349,26 @@ def _drawn_with_pyplot(
     before = {*plt.get_fignums()}
     try:
         plt.figure(figsize=size, layout="constrained")
-        given = draw(**values)
-        owner = getattr(given, "figure", None)  # of axes; a figure is its own
-        figure = owner if isinstance(owner, Figure) else plt.gcf()
+        with patch.object(plt, "show"):  # in a notebook it would show the figure and close it
+            given = draw(**values)
+        figure = _figure_of(given) or plt.gcf()
     finally:
         for number in {*plt.get_fignums()} - before:
             plt.close(number)
+    return _on_canvas(figure), given
+
+
+def _figure_of(given: object) -> Figure | None:
+    """Return the figure that a function has returned, or that of its axes."""
+    owner = getattr(given, "figure", None)  # a figure is its own
+    return owner if isinstance(owner, Figure) else None
+
+
+def _on_canvas(figure: Figure) -> Figure:
+    """Return a figure that is drawn without a window, in the size of the page."""
     FigureCanvasAgg(figure)
     figure.set_dpi(CSS_PIXELS_PER_INCH)
-    return figure, given
+    return figure
 
 
 def _stops_of(name: str, given: object) -> list[object]:
@@ -364,6 +381,11 @@ def _stops_of(name: str, given: object) -> list[object]:
             f"e.g. {name}=[1, 4, 16]."
         )
     stops = given.tolist() if isinstance(given, np.ndarray) else [*given]
+    if isinstance(given, tuple) and len(given) in (2, 3) and all(map(_is_number, given)):
+        raise TypeError(
+            f"{name} must be a list of stops, got the tuple {given}; use {_as_range(*given)} for "
+            f"that range, or {stops} for these stops."
+        )
     for stop in stops:
         if not isinstance(stop, str | Real):
             raise TypeError(f"{name} must hold numbers or words, got {type(stop).__name__}.")
@@ -372,6 +394,17 @@ def _stops_of(name: str, given: object) -> list[object]:
     if len(set(stops)) < len(stops) or any(stop != stop for stop in stops):
         raise ValueError(f"{name} must have stops that differ from each other, got {short(stops)}.")
     return stops
+
+
+def _as_range(low: Real, high: Real, step: Real | None = None) -> str:
+    """Return the code of the stops from low to high that ipywidgets would offer."""
+    if all(isinstance(number, int) for number in (low, high, step or 1)):
+        return f"range({low}, {high + 1}{f', {step}' if step else ''})"
+    return f"np.linspace({low}, {high}, {round((high - low) / step) + 1 if step else 21})"
+
+
+def _is_number(stop: object) -> bool:
+    return isinstance(stop, Real) and not isinstance(stop, bool)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

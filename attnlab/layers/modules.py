@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnlab.attention import trace_attention
 from attnlab.checks import (
+    TORCH_3D,
     check_exact_ndim,
     check_flag,
     check_mask,
@@ -152,7 +153,7 @@ class _AttentionLayer(nn.Module):
                 f"got {shape(key)} and {shape(value)}."
             )
         if attn_mask is not None:
-            _check_layer_mask(attn_mask)
+            _check_layer_mask(attn_mask, len(query), self.num_heads)
 
 
 class SelfAttention(_AttentionLayer):
@@ -374,13 +375,18 @@ def _check_tokens(name: str, tokens: Tensor, embed_dim: int) -> None:
         )
 
 
-def _check_layer_mask(attn_mask: Tensor) -> None:
+def _check_layer_mask(attn_mask: Tensor, N: int, H: int) -> None:
     check_tensor("attn_mask", attn_mask)
     if attn_mask.ndim == 3:
+        fix = (
+            "whose first dimension may count sequences or heads; use attn_mask[:, None] for "
+            "sequences, attn_mask[None] for heads"
+        )
+        if len(attn_mask) == N * H and len(attn_mask) not in (N, H):
+            fix = TORCH_3D
         raise ValueError(
             "attn_mask must have shape (L, S) or (N, H, L, S) with N or H possibly 1, "
-            f"got {shape(attn_mask)}, whose first dimension may count sequences or heads; "
-            "use attn_mask[:, None] for sequences, attn_mask[None] for heads."
+            f"got {shape(attn_mask)}; {fix}."
         )
 
 

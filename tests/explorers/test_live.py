@@ -71,6 +71,7 @@ def test_the_picture_is_what_draw_drew_in_the_style_of_the_lessons():
     def draw(fig, d_k):
         sizes.append(mpl.rcParams["font.size"])
         fig.patch.set_color((1, 0, 0))
+        fig.text(0.5, 0.5, "seen")
 
     with mpl.rc_context({"font.size": 30}):
         widget = live(draw, d_k=[1, 4], figsize=(4, 1))
@@ -95,7 +96,7 @@ def test_what_the_browser_sets_is_drawn_and_told_with_its_place():
 def test_a_frame_is_drawn_once_until_another_cell_runs(monkeypatch):
     drawn, cells = [], [7]
     monkeypatch.setattr("attnlab.display.ipython.cells_run", lambda: cells[0])
-    widget = live(lambda fig, d_k: drawn.append(d_k), d_k=STOPS)
+    widget = live(lambda fig, d_k: drawn.append(d_k) or fig.subplots(), d_k=STOPS)
     for stop in (4, 1, 4):
         widget.controls["d_k"].value = stop
     assert drawn == [1, 4]
@@ -108,7 +109,7 @@ def test_the_next_stop_is_drawn_ahead_and_uses_up_no_random_number():
     drawn = []
 
     def draw(fig, d_k):
-        torch.rand(1), random.random(), np.random.rand()
+        torch.rand(1), random.random(), np.random.rand(), fig.subplots()
         drawn.append(d_k)
 
     async def move(stop):
@@ -150,14 +151,15 @@ def test_a_picture_does_not_depend_on_the_way_to_it(word):
     [
         ([1, 4], "slider", ["1", "4"]),
         (range(2, 4), "slider", ["2", "3"]),
-        ((0.5, 1.0), "slider", ["0.5", "1.0"]),
+        ([0.5, 1.0], "slider", ["0.5", "1.0"]),
+        ((1, 2, 4, 8), "slider", ["1", "2", "4", "8"]),
         (["raw", "scaled"], "choice", ["raw", "scaled"]),
         (True, "choice", ["on", "off"]),
     ],
 )
 def test_numbers_become_sliders_and_words_and_switches_buttons(stops, kind, labels):
     values = [True, False] if stops is True else [*stops]
-    widget = live(lambda fig, what: None, what=stops)
+    widget = live(lambda fig, what: fig.subplots(), what=stops)
     (control,) = widget.data["controls"]
     shown = control["kind"], widget.stops["what"], control["texts"]
     assert shown == (kind, values, labels)
@@ -175,6 +177,33 @@ def draw_on_a_figure_of_its_own(d_k, causal):
     figure, ax = plt.subplots()
     ax.plot([0, d_k])
     return figure
+
+
+def draw_and_show(d_k, causal):
+    plt.plot([0, d_k], color="black" if causal else "red")
+    plt.show()  # under the backend of notebooks it would close the figure
+
+
+def shown_and_closed(*_):
+    plt.close(plt.gcf())
+
+
+def test_show_changes_nothing_and_a_returned_figure_or_its_axes_count(monkeypatch):
+    monkeypatch.setattr(plt, "show", shown_and_closed)
+    drawn = a_live(draw=draw_as_for_interact).picture
+    assert a_live(draw=draw_and_show).picture == drawn
+    for draw in (draw_on_a_figure_of_its_own, lambda fig, d_k, causal: fig.subplots()):
+        assert a_live(draw=draw).picture
+    plt.close("all")
+
+
+def test_a_function_that_draws_nothing_is_told_what_to_do():
+    outside, ax = plt.subplots()
+    for draw in (lambda fig, d_k, causal: None, lambda d_k, causal: ax.plot([d_k])):
+        with pytest.raises(ValueError, match="return the figure or the axes that it has drawn on"):
+            a_live(draw=draw)
+    assert a_live(draw=lambda d_k, causal: (ax.plot([d_k]), outside)[1]).picture
+    plt.close(outside)
 
 
 def test_a_function_without_a_figure_draws_with_pyplot_and_arrays_are_stops():
@@ -206,7 +235,10 @@ def test_an_error_of_a_move_is_shown_with_its_line_and_clears_when_it_is_gone():
 
 
 def test_drawings_that_are_no_plain_function_work_and_tell_their_errors():
-    widget = live(functools.partial(lambda fig, word, d_k: [word[d_k]], word="ab"), d_k=[1, 2])
+    def draw(fig, word, d_k):
+        return [fig.text(0, 0, word[d_k])]
+
+    widget = live(functools.partial(draw, word="ab"), d_k=[1, 0, 2])
     assert (repr(widget), widget.sentence) == ("live(draw, d_k=1)", "")  # a list is no sentence
     widget.controls["d_k"].value = 2
     assert "IndexError: string index" in widget.answer["error"]
@@ -239,6 +271,10 @@ T, V = TypeError, ValueError
 CALLS = [
     ({"draw": 3}, T, "draw must be a function, got int"),
     ({"causal": 4}, T, "causal must be a list of stops or a bool, got int; e.g. causal="),
+    ({"d_k": (1, 16)}, T, r"the tuple \(1, 16\); use range\(1, 17\) for that range, or \[1, 16\]"),
+    ({"d_k": (0, 10, 2)}, T, r"use range\(0, 11, 2\) for"),
+    ({"d_k": (0, 10, 0.1)}, T, r"use np.linspace\(0, 10, 101\) for"),
+    ({"d_k": (0.5, 2.5)}, T, r"use np.linspace\(0.5, 2.5, 21\) for"),
     ({"d_k": [4]}, V, "d_k must have at least 2 stops, got 1"),
     ({"d_k": [4, float("nan")]}, V, "stops that differ"),
     ({"start": {"dk": 4}}, V, r"start must name controls, got 'dk'; there is \['d_k'"),

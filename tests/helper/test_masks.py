@@ -145,7 +145,11 @@ BAD = [  # a call, the kind of error, and how its sentence begins
     (lambda: to_additive_mask(SQUARE.float()), TypeError, r"attn_mask must be a bool tensor"),
     (lambda: to_additive_mask(SQUARE, torch.int64), TypeError, r"dtype must be .* got torch.int64"),
     (lambda: from_hf_attention_mask(torch.ones(7)), ValueError, r"attention_mask .* \(N, S\), got"),
-    (lambda: from_hf_attention_mask(SQUARE * -9.0), ValueError, r"attention_mask .* got -9.0; a"),
+    (
+        lambda: from_hf_attention_mask(SQUARE * -9.0),
+        ValueError,
+        r"attention_mask .* got -9.0; for a mask that is added",
+    ),
 ]
 
 
