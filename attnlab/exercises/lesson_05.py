@@ -35,6 +35,10 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
             lambda value, mask: mask.to(value.dtype) @ value,
             lambda value, mask: mask.to(value.dtype) @ value / S,
         ),
+        "Your function divides by how many queries may attend to a key. Divide each row by the "
+        "number of keys that its query may attend to.": (
+            lambda value, mask: mask.to(value.dtype) / mask.sum(-2, keepdim=True).clamp(1) @ value
+        ),
         "Your function averages the blocked values, but True means “may attend”.": (
             lambda value, mask: average(value, ~mask)
         ),
@@ -96,6 +100,10 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
         "other word.": lambda wins, is_river: wins.sum(dim=0),
         "Your function counts where the money word wins. In a river sentence, the clue is the "
         "other word.": lambda wins, is_river: (~wins).sum(dim=0),
+        "Your function takes the first half of the rows for the river sentences. `is_river` says "
+        "which rows they are.": lambda wins, is_river: (
+            wins[: len(wins) // 2].sum(dim=0) + (~wins[len(wins) // 2 :]).sum(dim=0)
+        ),
         "Your function counts where the clue loses.": (
             lambda wins, is_river: (wins != is_river[:, None]).sum(dim=0)
         ),
@@ -115,7 +123,11 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
             lambda wins, is_river: (wins == is_river[:, None]).sum()
         ),
     },
-    errors={"must match the size of tensor": "`is_river` needs a second dimension, of size 1."},
+    errors={
+        "must match the size of tensor": "`is_river` needs a second dimension, of size 1.",
+        "is ambiguous": "`not` asks for a single truth value. Use ~, which works entry by entry.",
+        "Negation": "Use ~, which turns True into False and False into True.",
+    },
     what="counts",
     read=lambda value: vector(value, "a count for each head"),
     otherwise="In a river sentence the clue wins where `wins` is True, in a money sentence where "
@@ -138,7 +150,7 @@ def check_clue_wins() -> Iterator[tuple[str, tuple]]:
     --------
     torch.eq : compares entry by entry, and broadcasts.
     """
-    for sentences, heads, share in ((11, 3, 0.6), (32, 12, 0.5), (13, 5, 0.2)):
+    for sentences, heads, share in ((32, 12, 0.5), (11, 3, 0.6), (13, 5, 0.2)):
         generator = torch.Generator().manual_seed(sentences)
         wins = torch.rand(sentences, heads, generator=generator, dtype=torch.float32) < 0.7
         is_river = torch.rand(sentences, generator=generator, dtype=torch.float32) < share
@@ -192,6 +204,12 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
         "You chose in `second` and measured in `first`. Do it the other way round.": (
             lambda first, second: reported(second, first)
         ),
+        "Two candidates are equally good in `first`. Take the first of them.": Either(
+            lambda first, second: second[len(first) - 1 - first.mean(1).flip(0).argmax()].mean(),
+            lambda first, second: second[first.mean(1) == first.mean(1).max()].mean(),
+        ),
+        "Your function looks for a candidate that is good in both tables. Choose it in `first` "
+        "alone.": lambda first, second: torch.minimum(first.mean(1), second.mean(1)).max(),
         "This is the number of the candidate. Return its share in `second`.": (
             lambda first, second: first.mean(dim=1).argmax()
         ),
@@ -206,7 +224,7 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
     read=lambda value: torch.tensor([number(value)], dtype=torch.float64),
     otherwise="Choose the candidate with the largest mean in `first`, and return its mean in "
     "`second`.",
-    verified="For all three pairs of tables, your function chooses in `first` and measures in "
+    verified="For all four pairs of tables, your function chooses in `first` and measures in "
     "`second`.",
     axes=("share",),
     columns=("share",),
@@ -214,7 +232,7 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
 def check_tested() -> Iterator[tuple[str, tuple]]:
     """Check a report that chooses a candidate in some sentences and measures it in others.
 
-    Verified: the share, for three pairs of tables.
+    Verified: the share, for four pairs of tables, in one of which two candidates are equally good.
 
     Parameters
     ----------
@@ -225,13 +243,15 @@ def check_tested() -> Iterator[tuple[str, tuple]]:
     --------
     torch.argmax : the first of the largest.
     """
-    for rows, n, m in ((6, 9, 7), (12, 16, 16), (5, 13, 5)):
+    for rows, n, m, tied in ((6, 9, 7, 0), (12, 16, 16, 0), (7, 13, 5, 0), (6, 11, 8, 1)):
         generator = torch.Generator().manual_seed(rows)
-        # row 2 is the best in the first table, row 1 in the second and in both; row 0 comes first
-        # among those that win more than half of the first
-        few = [n // 3] * (rows - 4)
-        first = table_of([n // 2 + 1, n // 2 + 2, n - 1, 0, *few], n, generator)
-        second = table_of([m // 3, m, m // 2 + 1, 1, *[m // 2] * (rows - 4)], m, generator)
+        # in the first table row 2 is the best, or level with row 5; row 4 is the best in the
+        # second, row 3 in both, and row 1 comes first of those that win more than half of the first
+        more = [n - 1 if tied else n // 3, *[n // 3] * (rows - 6)]
+        counts = [n // 3, n // 2 + 1, n - 1, n - 2, n // 3, *more]
+        first = table_of(counts, n, generator)
+        counts = [m // 3, 1, m // 2 + 1, m - 1, m, *[m // 2] * (rows - 5)]
+        second = table_of(counts, m, generator)
         yield f"first {shape(first)} and second {shape(second)}", (first, second)
 
 

@@ -57,17 +57,29 @@ test_names_the_mistake = names({
     "check_plain_average": {
         "because 0 was divided by 0. A query": lambda value, mask: divided(value, mask, least=0),
         "torch.float32 instead of torch.float64": lambda v, mask: divided(v.float(), mask),
+        "divides by how many queries": lambda value, mask: (
+            (mask.to(value.dtype) / mask.sum(-2, keepdim=True).clamp(min=1)) @ value
+        ),
         "convert the mask to value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
     },
     "check_clue_wins": {
         "`is_river` needs a second dimension": lambda wins, river: (wins == river).sum(dim=0),
+        "`is_river` says which rows": lambda wins, _: wins[:16].sum(0) + (~wins[16:]).sum(0),
+        "`not` asks for a single truth value": lambda wins, river: (not wins[~river]).sum(0),
+        "turns True into False": lambda wins, river: (-wins * ~river[:, None]).sum(0),
         "True, in a money sentence where it is False": lambda wins, river: wins.sum(dim=0) + 1,
         "Return a count for each head": lambda wins, river: "21",
     },
     "check_tested": {
         "candidate with the largest mean in `first`": lambda first, second: 0.123,
+        "Take the first of them": lambda first, second: second[
+            (first.mean(1) == first.mean(1).max()).nonzero().flatten()[-1]
+        ].mean(),
+        "good in both tables": lambda first, second: (
+            torch.minimum(first.mean(1), second.mean(1)).max().item()
+        ),
         "a tuple of length 2. Return one number": lambda first, second: (1, 0.5),
     },
 })  # fmt: skip
