@@ -56,6 +56,17 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float) -> Tensor:
         "each needs the fourth root; if only one of them has it, it needs the square root.": (
             lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.25)
         ),
+        "Your softmax runs over another axis than the keys. Let it run over the last axis.": (
+            lambda query, key, value: (
+                (query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5).softmax(dim=-2) @ value
+            )
+        ),
+        "The softmax is missing between the scores and the values.": (
+            lambda query, key, value: query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5 @ value
+        ),
+        "These are the weights. Multiply them by the values.": lambda query, key, _: (
+            query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+        ).softmax(dim=-1),
         "The weights are divided, after the softmax, so a row no longer adds up to 1. Divide the "
         "scores.": lambda query, key, value: attend(query, key, value, 1) / query.shape[-1] ** 0.5,
         "The scores are multiplied by the square root of d_k. Divide them.": (
@@ -118,6 +129,11 @@ def spread_of(value: object, d_k: int) -> float:
         raise Wrong(
             f"With d_k = {d_k}, features of queries or keys are copies or mixtures of others. Draw "
             "each number of the matrices by itself, with torch.randn."
+        )
+    if (w.mean(dim=(1, 2)).abs() > w.std(dim=(1, 2)) / 4).any():
+        raise Wrong(
+            f"With d_k = {d_k}, the mean of a matrix is {w.mean():.2g}. Draw numbers whose mean is "
+            "0, as torch.randn does."
         )
     generator = torch.Generator().manual_seed(0)
     names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=generator)
@@ -219,6 +235,8 @@ def reading(value: object) -> tuple[str, float]:
     letters = "".join(letter for letter in letters.upper() if letter.isalpha())
     if sorted(letters) != ["A", "B", "C"]:
         raise Wrong(voice.returned(f"“{value[0]}” first", f"each of A, B and C once: {wanted}"))
+    if isinstance(rate, str):
+        raise Wrong("The rate is a string. Return it without quotation marks.")
     return letters, number(rate)
 
 

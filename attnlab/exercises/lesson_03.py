@@ -242,10 +242,14 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         return (
             "In every row, divide e to the power of each allowed score by the sum of these powers."
         )
-    why = (
-        "They contain NaN, because the softmax divides 0 by 0. " if weights[0].isnan().any() else ""
-    )
-    return f"{why}All weights of row 0 must be 0."
+    if weights[0].isnan().any():
+        return (
+            "They contain NaN, because the softmax divides 0 by 0, and NaN times 0 is NaN. All "
+            "weights of row 0 must be 0."
+        )
+    if not weights[0].any():
+        return "Row 0 is right, but the rows with an allowed key must keep their weights."
+    return "All weights of row 0 must be 0."
 
 
 def gradient_of(weights: object, scores: Tensor) -> Tensor:
@@ -392,10 +396,16 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "The words are counted and assumed to come first, but the padding may be on the left.": (
             with_mask(lambda m: sequence_mask(m.sum(dim=-1), S)[:, None, None])
         ),
+        "A causal mask is combined with that of the padding, but only <pad> must be blocked.": (
+            with_mask(lambda m: of_keys(m) & torch.ones(S, S, dtype=torch.bool).tril())
+        ),
         "Keys or values are multiplied by the mask. A key of zeros has a score of 0 and so still "
         "gets weight. Block its score instead.": Either(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k * m[:, None, :, None], v),
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v * m[:, None, :, None]),
+            lambda q, k, v, m: F.scaled_dot_product_attention(
+                q, k * m[:, None, :, None], v * m[:, None, :, None]
+            ),
         ),
     },
     errors={
@@ -403,6 +413,7 @@ def of_keys(attention_mask: Tensor) -> Tensor:
             "The mask lacks an axis, so its axis of sentences was lined up with that of the heads. "
             "Add an axis of size 1 for the heads."
         ),
+        "attn_mask dtype": "The mask holds integers. Compare with 1, which makes it Boolean.",
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
     },
     nan="It contains NaN, although every query has a word to attend to.",

@@ -124,13 +124,15 @@ def applied(layer: object) -> tuple[Tensor, Tensor]:
             )
         if one.bias is not None:
             raise Wrong(f"{name} has a bias. Make all four with bias=False.")
-    embed_dim = layer.q_proj.in_features
+    embed_dim = max(one.in_features for one in projections.values())
     for name, one in projections.items():
         if one.weight.shape != (embed_dim, embed_dim):
             raise Wrong(
                 f"The weight of {name} has the shape {shape(one.weight)}. Make it nn.Linear(E, E), "
                 "one matrix for all heads."
             )
+    if embed_dim not in SIZES:
+        raise Wrong(f"The matrices are {embed_dim} wide. Does your code contain a fixed size?")
     tokens, *weights = randoms(SIZES[embed_dim], *[(embed_dim, embed_dim)] * 4, dtype=torch.float64)
     layer.double()
     with torch.no_grad():
@@ -169,7 +171,7 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
     for case, inputs in body():
         got, right = asked(answer, inputs, case, weights_of), weights_of(MultiHead(*inputs))
         if got.shape != right.shape:
-            why = "Return one table for each head."
+            why = "Return one table for each head, in the order (N, H, L, L)."
             raise Wrong(
                 f"The output is correct. {voice.has(case, 'weights', 'shape', got, right)} {why}"
             )
@@ -231,6 +233,11 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
         "side in memory. Use reshape or flatten.",
         "mat1 and mat2 shapes": "out_proj needs (N, L, E). Have the heads been merged?",
+        "'_parameters'": "Call super().__init__() first.",
+        "Module.__init__()": "Call super().__init__() first.",
+        "batch2 tensor": "Transpose the keys: query @ key.mT.",
+        "positional arguments": "Pass the class itself, MultiHead, and not a layer made of it.",
+        "is invalid for input of size": "Compute all sizes from E and H.",
     },
     otherwise=lambda _got, _right, _embed_dim, num_heads: (
         "The shape is correct. Compare the projections, the split, the scores, the softmax, the "

@@ -210,7 +210,8 @@ def _draw_cards(
                 colour = palette.BLUE if heard[i, j, k] else "white"
                 look = {"facecolor": colour, "edgecolor": palette.MUTED, "linewidth": 0.5}
                 ax.add_patch(Rectangle((j + 0.13 + 0.125 * k, i + 0.62), 0.115, 0.2, **look))
-    ax.set(xlim=(0, COUNT), ylim=(len(texts), 0), title=title)
+    ax.set(xlim=(0, COUNT), ylim=(len(texts), 0))
+    ax.set_title(title, pad=22)  # above the names of the columns
     ax.set_xticks([j + 0.5 for j in range(COUNT)], columns)
     ax.set_yticks([i + 0.5 for i in range(len(texts))], rows)
     ax.tick_params(length=0)

@@ -190,7 +190,7 @@ assert not derivative(lambda z: attend(z, may_attend) + z.detach().mean(dim=0), 
 own = (draws * draws).sum(dim=-1) / 4096**0.5
 assert abs(own.mean() - 64) < 1
 
-# %% after: blind-read  numbers: 0, 746, 104, 1,024, 32, 16
+# %% after: blind-read  numbers: 1e-17, 0, 746, 104, 1,024, 32, 16
 for dtype, gap in ((torch.float64, 746), (torch.float32, 104)):
     for far, zero in ((gap, True), (gap - 2, False)):
         weight = torch.tensor([0.0, far], dtype=dtype).softmax(dim=0)[0]
@@ -213,6 +213,20 @@ for width in (64, 256, 768, 1024, 4096):
         draws = torch.randn(50, 6, width, generator=generator)
         assert all(fitted_last(no_mask, z) for z in draws)
         assert not any(fitted_last(causal, z) for z in draws)
+
+
+def divided_again(x):
+    kept = (x @ x.mT / x.shape[-1] ** 0.5).softmax(dim=-1).tril()
+    return kept / kept.sum(dim=-1, keepdim=True) @ x
+
+
+future = []
+for width in (8, 64):
+    for seed in range(5):
+        z = torch.randn(6, width, generator=torch.Generator().manual_seed(seed)).double() / 2
+        future.append(influence_map(divided_again, z).triu(1).max().item())
+        assert influence_map(causal, z).triu(1).max() == 0
+assert 1e-18 < max(future) < 1e-15
 tall = torch.tensor([0.0, 60.0]).softmax(dim=0)[0]  # a weight whose square is 0 in float32
 assert tall > 0 and tall.square() == 0
 

@@ -31,7 +31,7 @@ from attnlab import Table, data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import ScalingExplorer
-from attnlab.palette import BLUE, GREEN, ORANGE
+from attnlab.palette import BLUE, GREEN, INK, ORANGE
 from attnlab.plotting import plot_attention, plot_heads
 
 lesson_setup()
@@ -119,7 +119,7 @@ kinds = ["untrained", "not divided", "divided by √d_k"]
 Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 
 # %% larger [markdown] above="From 16 features on" answers="02/larger-heads"
-# From 16 features on, larger heads learn worse: .80 of the answers are right at $d_k = 16$,
+# From 16 features on, more features learn worse: .80 of the answers are right at $d_k = 16$,
 # and .57 at $d_k = 256$.
 # Dividing by the root cures it.
 #
@@ -140,7 +140,7 @@ votes = torch.tensor([[accuracy(d_k, c) for c in divisors] for d_k in sizes])
 rows, columns = [f"{d_k:,}" for d_k in sizes], [str(c) for c in divisors]
 ax = plot_attention(votes, queries=rows, keys=columns)
 for row in range(5):  # the root of the size is in the column row + 1
-    ax.add_patch(plt.Rectangle((row + 1, row), 1, 1, fill=False, ec=ORANGE, lw=3))
+    ax.add_patch(plt.Rectangle((row + 1, row), 1, 1, fill=False, ec=INK, lw=3))
 ax.set(xlabel="divided by", ylabel="features, d_k")
 ax.set_title("Four times the features, twice the divisor")
 show_figure(ax, "2.1")
@@ -148,7 +148,8 @@ show_figure(ax, "2.1")
 # %% diagonal [markdown] above="The best divisors lie"
 # The best divisors lie on a diagonal: four times the features ask for twice the divisor.
 # From 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
-# From 64 on, each row is to the right of its frame nearly the row above, moved on by one column.
+# From 64 on, to the right of the frame, each row nearly repeats the row above,
+# shifted by one column.
 #
 # So something must grow as $\sqrt{d_k}$ does.
 # What is it?
@@ -192,13 +193,14 @@ _, axes = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
 for ax, (title, number) in zip(axes, titles.items(), strict=True):
     lines = walks[0] / number  # the first query
     band = features**0.5 / number
-    ax.plot(features, torch.stack([band, -band], dim=-1), "--", color=ORANGE)
+    ax.plot(features, torch.stack([band, -band], dim=-1), "--", color=INK)
     for line, weight in zip(lines, lines.softmax(dim=0), strict=True):
         points = torch.stack([features, line], dim=-1)[:, None]
         pieces = torch.cat([points[:-1], points[1:]], dim=1).numpy()
         look = {
             "colors": WEIGHT_COLOURS(0.22 + 0.78 * weight),
             "linewidths": 1 + 4 * weight,
+            "capstyle": "round",
         }
         ax.add_collection(LineCollection(pieces, **look))
     top = 1.1 * max(lines.abs().max().item(), 2)
@@ -239,7 +241,7 @@ show_figure(axes[0], "2.2")
 #
 # The gradient of a query says how it should change, and its length says how loudly it asks.
 # We listen to the first names of 1,000 books before any training.
-# The gradient of the query matrix adds up what they ask.
+# The gradient of the query matrix adds up what they ask; the table divides it by 1,000.
 
 
 # %% gradients
@@ -286,7 +288,7 @@ show_figure(fig, "2.3")
 
 # %% half-true [markdown] above="**A few queries shout"
 # The suspicion was right about the typical query: in a book of eight entries,
-# its gradient becomes almost nothing in a large head.
+# its gradient becomes almost nothing at many features.
 # But the gradient of the matrix is longer than with the root, not shorter.
 # **A few queries shout, and most are silent.**
 # Divided by $d_k$, all of them whisper, and ever more softly.
@@ -326,16 +328,17 @@ ScalingExplorer(ask=False)
 # The curves are models that `data/make_scaling_race.py` trained in advance.
 # Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
 # Which divisor can keep its rate?
-# What changes if a book has 4 or 32 entries?
+# Then try books of 4 and of 32 entries.
 
 # %% rescued [markdown] above="A whisper can be" answers="02/another-learning-rate"
 # A whisper can be turned up.
-# What is too loud is clipped, and no volume knob restores it in ten steps.
+# Without a division most queries have almost no gradient to turn up,
+# and no rate rescues the models in ten steps.
 # At a rate of 128, dividing by $d_k$ does as well at $d_k = 256$ as the root does at 2.
-# Without a division, no rate on the slider brings more than .57 there.
+# None on the slider brings more than .57 at $d_k = 256$.
 #
 # So the root is not the only number that works.
-# But as $d_k$ grows from 16 to 1,024, dividing by it needs the rates 8, 32, 128 and 512.
+# But as $d_k$ grows from 16 to 1,024, the best rates for it on the slider are 8, 32, 128 and 512.
 # With the root, a rate of 2 brings at least .98 each time.
 
 # %% twice [markdown]
@@ -378,9 +381,10 @@ pd.DataFrame(steps, labels).T.map("{:.2g}".format)
 # ## The concert
 #
 # A sound check comes before the concert.
-# How loud is the music, once it plays?
+# How large are the scores after training?
 # We take the first attention layer of all-MiniLM-L6-v2, a trained model of English sentences.
-# It has twelve [heads](glossary.ipynb#head), small attention computations side by side.
+# It has twelve [heads](glossary.ipynb#head), small attention computations side by side,
+# each with queries and keys of its own.
 # Here $d_k$ belongs to a single head: it is 32, in a layer that is 384 wide.
 # The logarithm of a weight is its score, up to a number that its whole row shares.
 
@@ -400,7 +404,7 @@ show_figure(figure, "2.4")
 
 # %% after-trained [markdown] above="So the division does"
 # Eleven heads have a spread between 0.8 and 1.8 in these 35 sentences.
-# Head 2 has 10: it gives nearly all its weight to the token before.
+# Head 2 has one of 10: it gives nearly all its weight to the token before.
 # So the division does not limit the scores.
 # Together with the draw of the matrices, it sets where they start.
 
@@ -410,15 +414,16 @@ show_figure(figure, "2.4")
 # Why divide the dot products by anything?
 # Before training, a query and a key are strangers,
 # and their raw score is a random walk of $d_k$ steps.
-# Among eight entries, the softmax of a large head takes luck for certainty: a few queries shout,
-# most are silent, and the model learns worse.
+# Among eight entries and with many features, the softmax takes luck for certainty:
+# a few queries shout, most are silent, and the model learns worse.
 #
 # And why by the square root, rather than by $d_k$?
 # Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start.
 # Dividing by $d_k$ can work too, with a higher learning rate.
-# But of the three, only the root gave every size of head the same start,
+# But of the three, only the root gave every size the same start,
 # and the same step at the same rate.
-# (Half the root does as well here: what matters is twice the divisor for four times the features.)
+# (At a rate of ½, half the root does as well from 16 features on:
+# what matters is twice the divisor for four times the features.)
 # All this was measured on one small model, in ten steps of plain gradient descent.
 
 # %% further [markdown]
@@ -428,26 +433,24 @@ show_figure(figure, "2.4")
 #
 # The root suits strangers.
 # But training makes a query resemble the key that it looks for.
-
-# %% ask-twins
-predict("02/twins")
+# Suppose that a query equals its key, and that its score is divided by the root.
 
 # %% see-twins
-# %%answer 02/twins
 query = torch.randn(1000, 256, generator=torch.Generator().manual_seed(0))
 for d_k in (64, 256):
     same = query[:, :d_k]  # the query is also the key
     print(f"d_k = {d_k}: {(same * same).sum(dim=-1).mean() / d_k**0.5:.1f}")
 
-# %% twins [markdown] answers="02/twins"
+# %% twins [markdown]
 # Squares have no minus signs.
 # For twins a raw score is about $d_k$, and divided by the root it still grows, from 8 to 16.
 # Only dividing by $d_k$ would keep it the same.
 
-# %% adam [markdown] answers="02/twins"
+# %% adam [markdown]
 # Many models are trained with Adam.
 # It moves every parameter by about the learning rate, however long the gradient is.
-# A change of the query then contains no divisor, and only the new score is divided by $c$.
+# The change of a query then no longer depends on the divisor,
+# and only the new score is divided by $c$.
 # So the first step moves the scores in proportion to $d_k / c$:
 # equally far at every size if $c = d_k$,
 # and twice as far for four times the features if $c = \sqrt{d_k}$.
@@ -465,7 +468,7 @@ columns = {
 }
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
-# %% adam-reads [markdown] answers="02/twins"
+# %% adam-reads [markdown]
 # With $d_k$ the best rate stays at 1/16 or 1/32; with the root it falls from 1/64 to 1/128,
 # though several rates are nearly level.
 # So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
@@ -489,12 +492,13 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # - A raw score is a sum of $d_k$ products.
 #   If the features are independent, with mean 0 and variance 1, its spread is $\sqrt{d_k}$.
 # - Here $d_k$ belongs to a single head, not to the whole layer.
-# - Not divided, the softmax of a large head is saturated before training.
+# - Not divided, the softmax over many features is saturated before training.
 #   Among eight entries, most queries then have almost no gradient, a few have a long one,
 #   and the gradient of the matrix is longer rather than shorter.
 # - In ten steps, a learning rate makes up for gradients that are all too short,
 #   not for uneven ones.
-# - Of the three, only the root gave the same start and the same step at every size.
+# - Of the three, only the root gave the same start and the same step at every size,
+#   in plain gradient descent.
 #   Dividing by $d_k$ worked too, at a rate that grows with $d_k$.
 # - The division sets the start; training may make the scores as large as it likes.
 

@@ -126,8 +126,9 @@ show_figure(ax, "3.1")
 #
 # Six pupils sit in a row, with a toss on each desk,
 # and each has to write down the toss on the *next* desk.
-# A row of weights says how a pupil spends one hour of looking.
-# So put up screens: nobody may look to the right.
+# A row of weights says how a pupil divides an hour of looking.
+# Put up screens, so that nobody may look to the right:
+# the hour then goes to the left and to the own desk.
 #
 # That is a [**causal mask**](glossary.ipynb#causal-mask), in which `True` means “may attend”.
 # A blocked score becomes $-\infty$ before the softmax, so its weight is $e^{-\infty}$, exactly 0.
@@ -331,7 +332,7 @@ MaskExplorer(ask=False)
 # | score -1e9 | right, if no score is as low | an average over *all* tokens |
 # | score 0 | wrong: it keeps weight | an average over *all* tokens |
 # | weight 0 | wrong: short of 1, and leaks | 0 |
-# | weight 0, divided again | right | NaN, which spreads |
+# | weight 0, divided again | right, if no blocked score towers above the open ones | NaN, which spreads |
 # | score $-\infty$, then weight 0 | right | 0 |
 #
 # </details>
@@ -362,7 +363,8 @@ show_figure(axes[0], "3.3")
 # %% draw-the-map [markdown] above="No error, three different"
 # No error, three different maps.
 # On the left each word sees what comes after it, and the last sees nothing and gets 0.
-# (Some words move their own output too: a word is also its own query.)
+# (Words 0 to 3 may not attend to themselves and still move their own output:
+# each word is its own query.)
 # On the right nothing is blocked, because adding 1 or 0 to a score forbids nothing.
 # So when a mask comes from somewhere else, draw its map:
 # it is the [**leak test**](glossary.ipynb#leak-test) of this series.
@@ -427,10 +429,12 @@ pd.DataFrame(counts).T.rename_axis("features")  # leaks found, of 50
 # A token of 1,024 such features has a score of about $1024/\sqrt{1024} = 32$ with itself and scores
 # near 0 with the others, so the others get weights of about $e^{-32}$.
 # What comes from them is smaller than a usual tolerance.
-# (A token made to fit is seen all the same: with twice token 0 as the last one,
+# (A well-chosen token is seen even so: with twice token 0 as the last one,
 # the first test finds all 50 at every width.)
-# A derivative needs no tolerance: under a correct mask it is exactly 0,
+# Where the mask fills scores with $-\infty$, the derivative needs no tolerance: it is exactly 0,
 # because every path from a blocked token passes through a factor of 0.
+# (Dividing again instead leaves rounding of about 1e-17 in float64,
+# which this test reports as a leak.)
 # (A row without an open cell is another matter: its NaN may reach the whole map.)
 #
 # It has limits of its own.
@@ -503,6 +507,7 @@ print("lowest + lowest:", (lowest + lowest)[0])
 # - otherwise `"correct"`.
 #
 # An output that is NaN depends on everything.
+# (The masks that are tried block exactly, as filling with $-\infty$ does, or not at all.)
 #
 # <details><summary>Hint</summary>
 #
@@ -663,7 +668,7 @@ torch.equal(words, same), torch.equal(combined[:, 0], both)
 # |---|---|---|
 # | True means | may attend | blocked, in `attn_mask` and in `key_padding_mask` |
 # | a mask of floats | is added to the scores | is added to the scores |
-# | `is_causal=True` | makes the causal mask | makes no mask; it states that your `attn_mask` is exactly the causal mask, so pass both |
+# | `is_causal=True` | makes the causal mask | promises that your `attn_mask` is exactly the causal mask; the layer may then ignore yours, so pass both |
 # | a row without an open cell gives | 0, at least on the CPU | NaN or finite numbers, depending on settings such as `need_weights` |
 #
 # Do not pass `attn_mask` to the function together with `is_causal=True`:

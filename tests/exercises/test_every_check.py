@@ -194,7 +194,7 @@ def test_a_loop_is_stopped_and_the_learner_s_interrupt_is_not(check, monkeypatch
         (lambda query, key: query.mT.view(-1), "That advice is right only if the axes are in"),
         (lambda query, key: query if query else key, "whole tensor, call `.all()`"),
         (raising(NotImplementedError("'exp' not implemented for 'Bool'")), "for 'Bool'."),
-        (generator, "Your function returned a generator. Define it without"),
+        (generator, "Your function returned a generator. Return its values in a list"),
         (torch.ones(2), "Your answer is not a function. Pass"),
     ],
 )

@@ -69,7 +69,11 @@ test_names_the_mistake = names({
         "number of features, query.shape[-1]": lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.75).softmax(dim=-1) @ v
         ),
-        "shape (5, 7) instead of (5, 3)": lambda q, k, v: (
+        "softmax runs over another axis": lambda q, k, v: (
+            (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-2) @ v
+        ),
+        "The softmax is missing": lambda q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v,
+        ("shape (5, 7) instead of (5, 3)", "Multiply them by the values"): lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
         ),
     },
@@ -80,6 +84,7 @@ test_names_the_mistake = names({
         "with NaN or infinity": lambda d_k: torch.randn(2, 64, d_k) / 0,
         "a spread of 0, which": lambda d_k: torch.zeros(2, 64, d_k),
         ("With d_k = 64", "times √64"): lambda d_k: torch.randn(2, 64, d_k) / 16,
+        "Draw numbers whose mean is 0": lambda d_k: torch.rand(2, 64, d_k) / 8 / d_k**0.25,
         "Draw each number": lambda d_k: torch.full((2, 64, d_k), 0.02 / d_k**0.5),
         "makes up for the 64 features": lambda d_k: torch.randn(2, 64, d_k) / d_k**0.25,
     },
@@ -90,6 +95,7 @@ test_names_the_mistake = names({
         "By how much does 1 / d_k change": ("BCA", 1024),
         "each of A, B and C once": ("BCC", 512),
         "a string. It should be three letters": "BCA",
+        "without quotation marks": ("BCA", "512"),
     },
     "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),

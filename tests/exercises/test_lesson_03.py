@@ -175,6 +175,10 @@ test_names_the_mistake = names({
             -1e9, lambda w, m: w * m
         ),
         ("scores near -1e10", "below every score."): filled_with(-1e9),
+        "and NaN times 0 is NaN": filled_with(-torch.inf, lambda w, m: w * m),
+        "Row 0 is right, but the rows": lambda s, m: (
+            safe(s, m) if m.any(dim=-1).all() else torch.zeros_like(s)
+        ),
         "Each key of row 0 gets 0.25": filled_with(torch.finfo(torch.float32).min),
         "digits are lost where scores are far from 0": lambda s, m: (
             (t := s.masked_fill(~m, -torch.inf)) - t.logsumexp(-1, keepdim=True)
@@ -193,6 +197,13 @@ test_names_the_mistake = names({
         "must get a weight of exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     "check_padded_batch": {
+        "Keys or values are multiplied": lambda q, k, v, m: F.scaled_dot_product_attention(
+            q, k * m[:, None, :, None], v * m[:, None, :, None]
+        ),
+        "Compare with 1": attend(lambda m: m[:, None, None]),
+        "A causal mask is combined": attend(
+            lambda m: (m[:, None, None] == 1) & torch.ones(5, 5).tril().bool()
+        ),
         "The mask lacks an axis": attend(lambda m: m[:, None] == 1),
         "There are 4 queries and 5 keys": attend(
             lambda m: (m == 1)[:, None, None].expand(-1, 3, 5, -1)

@@ -50,6 +50,30 @@ class ByLetters(Base):
         return [self.out_proj(output), weights]
 
 
+class Narrow(ByLetters):
+    """Projections for a single head."""
+
+    def __init__(self, E, H):
+        super().__init__(E, H)
+        self.q_proj = self.k_proj = self.v_proj = nn.Linear(E // H, E // H, bias=False)
+
+
+class Uninitialised(nn.Module):
+    def __init__(self, E, H):
+        self.q_proj = nn.Linear(E, E, bias=False)
+
+
+class Untransposed(Base):
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        return (query @ key).softmax(-1) @ value, key
+
+
+class FixedSize(Base):
+    def forward(self, x):
+        self.q_proj(x).view(len(x), x.shape[1], 2, 16)
+
+
 class Averaged(ByLetters):
     def forward(self, x):
         output, weights = super().forward(x)
@@ -239,6 +263,11 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_multi_head": {
+        ("The weight of q_proj has the shape (4, 4)", "nn.Linear(E, E)"): Narrow,
+        "Call super().__init__() first": Uninitialised,
+        "Transpose the keys": Untransposed,
+        "Compute all sizes from E and H": FixedSize,
+        "Pass the class itself": Base(12, 3),
         "The layer has no nn.Linear named q_proj": lambda E, H: nn.Linear(E, E),
         "q_proj has a bias. Make all four with bias=False.": lambda E, H: ByLoop(E, H, bias=True),
         "one matrix for all heads": Small,

@@ -188,9 +188,12 @@ def _read(value: object, read: Read) -> object:
         raise NotDone
     if inspect.iscoroutine(value) or inspect.isgenerator(value):
         value.close()
-        got = voice.kind_of(value)
-        why = "Define it without `async` and `yield`, and return a value."
-        raise Wrong(f"Your function returned {got}. {why}")
+        why = (
+            "Define it without `async`."
+            if inspect.iscoroutine(value)
+            else ("Return its values in a list: [... for ... in ...], without `yield`.")
+        )
+        raise Wrong(f"Your function returned {voice.kind_of(value)}. {why}")
     return read(value)
 
 
