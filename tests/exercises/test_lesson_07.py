@@ -267,7 +267,7 @@ test_names_the_mistake = names({
         "Call super().__init__() first": Uninitialised,
         "Transpose the keys": Untransposed,
         "Compute all sizes from E and H": FixedSize,
-        "Pass the class itself": Base(12, 3),
+        "Pass the class itself": ByLetters(12, 3),
         "The layer has no nn.Linear named q_proj": lambda E, H: nn.Linear(E, E),
         "q_proj has a bias. Make all four with bias=False.": lambda E, H: ByLoop(E, H, bias=True),
         "one matrix for all heads": Small,
