@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab._matrix import to_tensor
@@ -21,7 +24,8 @@ from attnlab.models.pretrained import FIRST, LAST
 
 DIGITS = 4
 MOST_BARS = 24  # of the still picture; of more keys it shows those with the largest weights
-MOST_NUMBERS = 2_000_000  # more would make a page of 15 MB
+FINE = 1_500_000  # weights are sent in two bytes each, and more than these in one
+MOST_NUMBERS = 4_000_000  # more would make a page of more than 6 MB
 
 WORDS = SHARED_WORDS | texts_beside(__file__)["words"]
 
@@ -48,8 +52,12 @@ class HeadsPicture(Explorer):
         return self.word
 
     def shown(self) -> tuple[Sequence[str], Tensor]:
-        """Return the tokens, and the weights of the layer in force: (H, L, L)."""
+        """Return the tokens, and the weights of the layer in force: (H, L, S)."""
         raise NotImplementedError
+
+    def heard(self) -> Sequence[str]:
+        """Return the S tokens that are attended to; in self-attention those that ask."""
+        return self.shown()[0]
 
     def _named(self) -> dict[str, object]:
         tokens, place = self.shown()[0], self.picked
@@ -58,11 +66,11 @@ class HeadsPicture(Explorer):
 
     def frame_now(self) -> dict[str, object]:
         """Return the maps of all heads, and the row of the token that asks."""
-        tokens, weights = self.shown()
+        weights, keys = self.shown()[1], self.heard()
         row = weights[self.head, self.picked]
         ranked = row.round(decimals=DIGITS).sort(descending=True, stable=True).indices
         places = ranked[:MOST_BARS].sort().values.tolist()  # of equal weights, the first ones
-        names = [tokens[place] for place in places]
+        names = [keys[place] for place in places]
         title = self.words["head"].format(**self._named())
         return {
             "maps": {"maps": weights},
@@ -71,11 +79,11 @@ class HeadsPicture(Explorer):
 
     def say_rich(self) -> str:
         """Return what the token attends to most in this head."""
-        tokens, weights = self.shown()
+        (tokens, weights), keys = self.shown(), self.heard()
         row = numbers(weights[self.head, self.picked], DIGITS)
         return self.words["say"].format(
             **self._named(),
-            **top_of(tokens, row, self.picked),
+            **top_of(keys, row, self.picked if keys is tokens else -1),
             marked=decimals(row[0] + row[-1]),
             equal=decimals(1 / len(row)),
         )
@@ -90,8 +98,9 @@ def _place(name: str, value: object, view: HeadView) -> int:
 class HeadViewResult(NamedTuple):
     """The weights that are shown."""
 
-    tokens: tuple[str, ...]  # L of them
-    weights: Tensor  # (layers, H, L, L): row i says what token i attends to
+    tokens: tuple[str, ...]  # L of them, which ask
+    keys: tuple[str, ...]  # S of them; the tokens themselves in self-attention
+    weights: Tensor  # (layers, H, L, S): row i says what token i attends to
 
 
 class HeadView(HeadsPicture):
@@ -99,17 +108,22 @@ class HeadView(HeadsPicture):
 
     ::
 
-        weights = model(**inputs, output_attentions=True).attentions
+        outputs = model(**inputs, output_attentions=True)
         tokens = tokenizer.convert_ids_to_tokens(inputs.input_ids[0])
-        HeadView(weights, tokens).save("heads.html")
+        HeadView(outputs.attentions, tokens).save("heads.html")
+        HeadView(outputs.cross_attentions, target, source)  # of an encoder and a decoder
 
     Parameters
     ----------
     weights : Tensor or array, or a list of them
-        Self-attention of one sequence of L tokens: (layers, H, L, L), (H, L, L) or (L, L), or a
-        list with (1, H, L, L) or (H, L, L) for each layer, as models return it.
-    tokens : sequence of str
-        The L tokens.
+        Attention of one text: (layers, H, L, S), (H, L, S) or (L, S), or a list with (1, H, L, S)
+        or (H, L, S) for each layer, as models return it. What ``generate`` returns, a list of steps
+        with a list of layers each, is joined into one matrix for each head of a layer.
+    tokens : sequence, optional
+        What asks, L of them: words, or numbers such as those of a tokenizer. Positions if not
+        given.
+    keys : sequence, optional
+        What is attended to, S of them, in cross-attention; ``tokens`` if not given.
     **state
         ``layer``, ``head`` and ``word``, each counted from 0: what is shown first, and the token
         that asks. ``large``, as in ``Explorer``.
@@ -123,6 +137,11 @@ class HeadView(HeadsPicture):
     --------
     attnlab.plotting.plot_heads : a picture that stays still.
     RealHeadsExplorer : the heads of a trained layer.
+
+    Notes
+    -----
+    Up to 4,000,000 weights can be shown: twelve heads of 512 tokens, or 144 of 128. Those of more
+    than 1,500,000 are rounded, by 0.004 at most.
     """
 
     module = "head_view"
@@ -130,10 +149,18 @@ class HeadView(HeadsPicture):
     head = State(0, _place)
     word = State(0, _place)
 
-    def __init__(self, weights: object, tokens: Sequence[str], **state: object) -> None:
-        check_list("tokens", tokens, "a list of tokens")
-        path, layers = _layers_of(weights, len(tokens))
-        self._result = HeadViewResult(tuple(map(str, tokens)), layers)
+    def __init__(
+        self,
+        weights: object,
+        tokens: Sequence[object] | None = None,
+        keys: Sequence[object] | None = None,
+        **state: object,
+    ) -> None:
+        path, layers = _layers_of(weights)
+        queries = _labels("tokens", tokens, layers.shape[2])
+        asked = queries if keys is None else _labels("keys", keys, layers.shape[3])
+        _check_sizes(layers, queries, asked)
+        self._result = HeadViewResult(queries, asked, layers)
         where = "layer {layer}, head {head}" if len(layers) > 1 else "head {head}"
         self.words = {
             name: text.replace("WHERE", where).replace("PATH", path) for name, text in WORDS.items()
@@ -149,9 +176,13 @@ class HeadView(HeadsPicture):
         """Return the tokens, and the weights of the layer in force."""
         return self.result.tokens, self.result.weights[self.layer]
 
+    def heard(self) -> Sequence[str]:
+        """Return the tokens that are attended to."""
+        return self.result.keys
+
     def make_data(self) -> dict[str, object]:
         """Return weights and words, and the controls that these weights need."""
-        tokens, weights = self.result
+        tokens, keys, weights = self.result
         counts = dict(zip(("layer", "head", "word"), weights.shape, strict=False))
         return {
             "controls": [
@@ -164,8 +195,9 @@ class HeadView(HeadsPicture):
                 }
                 for name, count in counts.items()
             ],
-            "layers": numbers(weights, DIGITS),
+            "packed": _packed(weights),
             "tokens": tokens,
+            **({} if keys is tokens else {"keys": keys}),
             "words": self.words,
             "markers": [FIRST, LAST],
             "tie": TIE,
@@ -173,32 +205,99 @@ class HeadView(HeadsPicture):
         }
 
 
-def _layers_of(weights: object, count: int) -> tuple[str, Tensor]:
-    """Return how a row of the weights is written, and the weights as (layers, H, L, L)."""
+def _packed(weights: Tensor) -> dict[str, object]:
+    """Return weights as text: their square roots in one or two bytes, so that small ones stay."""
+    size = 2 if weights.numel() <= FINE else 1
+    scale = max(1.0, weights.max().item())
+    levels = (weights / scale).sqrt().mul(256**size - 1).round()
+    raw = levels.numpy().astype(np.dtype(f"<u{size}")).tobytes()
+    text = base64.b64encode(raw).decode()
+    return {"shape": [*weights.shape], "bytes": size, "scale": scale, "text": text}
+
+
+def _labels(name: str, given: object, count: int) -> tuple[str, ...]:
+    """Return words, numbers, or else positions as text."""
+    if given is None:
+        return (*map(str, range(count)),)
+    if isinstance(given, Tensor | np.ndarray):
+        given = given.tolist()
+    check_list(name, given, "a list of tokens")
+    return (*map(str, given),)
+
+
+def _layers_of(weights: object) -> tuple[str, Tensor]:
+    """Return how a row of the weights is written, and the weights as (layers, H, L, S)."""
+    if isinstance(weights, list | tuple) and weights and isinstance(weights[0], list | tuple):
+        joined = _joined(weights)
+        return "HeadView(weights).result.weights[{layer}, {head}, {place}]", joined
     several = isinstance(weights, list | tuple)
     layers = [*weights] if several else [weights]
     tensors = [to_tensor("weights", layer, ndim=3 if several else 4) for layer in layers]
     sizes = dict.fromkeys(map(shape, tensors))
     if len(sizes) != 1:
+        fix = "; show one layer at a time, e.g. HeadView(weights[0], tokens)" if sizes else ""
         raise ValueError(
-            f"weights must be layers of one shape, got {' and '.join(sizes) or 'none'}."
+            f"weights must be layers of one shape, got {' and '.join(sizes) or 'none'}{fix}."
         )
-    (given,), first = sizes, tensors[0]
+    first = tensors[0]
+    if first.ndim > 3 + (not several):
+        one = "[layer[0] for layer in weights]" if several else "weights[:, 0]"
+        raise ValueError(
+            f"weights must be those of one text, got {shape(first)}; take one, e.g. {one}."
+        )
     named = ("{layer}", "{head}", "{place}")[4 - first.ndim :]
     index = ["0"] * (layers[0].ndim - first.ndim) + [*named]
     path = f"weights{'[{layer}]' * several}[{', '.join(index)}]"
     stacked = torch.stack(tensors) if several else first[(None,) * (4 - first.ndim)]
-    if stacked.ndim != 4 or stacked.shape[2:] != (count, count) or not stacked.numel():
+    return path, _checked(stacked, "weights[:{n}]" if several or layers[0].ndim == 4 else "")
+
+
+def _joined(steps: Sequence[Sequence[object]]) -> Tensor:
+    """Return the layers of all steps of ``generate``: later steps have more keys, and one query."""
+    layers = []
+    for parts in zip(*steps, strict=True):
+        tables = [to_tensor("weights", part, ndim=3) for part in parts]
+        if any(table.ndim != 3 for table in tables):
+            raise ValueError(
+                f"weights must be those of one text, got steps of {shape(parts[0])}; take one, "
+                "e.g. [[layer[:1] for layer in step] for step in weights]."
+            )
+        S = max(table.shape[-1] for table in tables)
+        layers.append(torch.cat([F.pad(table, (0, S - table.shape[-1])) for table in tables], -2))
+    return _checked(torch.stack(layers), "[step[:{n}] for step in weights]")
+
+
+def _checked(weights: Tensor, of_layers: str) -> Tensor:
+    """Return weights (layers, H, L, S) in float32, or raise if they cannot be shown.
+
+    ``of_layers`` is code that takes the first ``n`` layers, where there are several.
+    """
+    check_weights(weights)
+    if weights.numel() > MOST_NUMBERS:
+        n = MOST_NUMBERS // weights[0].numel()  # layers that fit
+        heads = max(1, MOST_NUMBERS // weights[:1, :1].numel())
+        few = of_layers.format(n=n) if n and of_layers else f"weights[..., :{heads}, :, :]"
         raise ValueError(
-            f"weights must be (H, L, L) where L is the number of tokens, or a list of such layers, "
-            f"got {given} for {count} tokens."
+            f"weights must be at most {MOST_NUMBERS:,} numbers, got {weights.numel():,} in "
+            f"{shape(weights)}; choose a few, e.g. {few}."
         )
-    check_weights(stacked)
-    if stacked.numel() > MOST_NUMBERS:
-        raise ValueError(
-            f"weights must be at most {MOST_NUMBERS:,} numbers, got {stacked.numel():,} in "
-            f"{given}; choose a few layers, e.g. weights[:2]."
-        )
-    if stacked.isnan().any():
+    if weights.isnan().any():
         raise ValueError("weights must be numbers, got NaN; plot_heads draws it.")
-    return path, stacked.detach().cpu().float()
+    return weights.detach().cpu().float()
+
+
+def _check_sizes(weights: Tensor, tokens: Sequence[str], keys: Sequence[str]) -> None:
+    """Raise ValueError unless there is a token for each row and a key for each column."""
+    L, S = weights.shape[2:]
+    if (len(tokens), len(keys)) == (L, S):
+        return
+    if keys is tokens:
+        more = "" if L == S else "; for cross-attention, use HeadView(weights, queries, keys)"
+        raise ValueError(
+            f"weights must be (H, L, L) for L tokens, got {shape(weights[0])} for {len(tokens)} "
+            f"tokens{more}."
+        )
+    raise ValueError(
+        f"weights must be (H, L, S) for L tokens and S keys, got {shape(weights[0])} for "
+        f"{len(tokens)} tokens and {len(keys)} keys."
+    )

@@ -82,6 +82,26 @@ def test_a_saved_file_works_by_keyboard_without_network(tab, tmp_path):
     assert tab.problems == []
 
 
+def test_in_cross_attention_lines_lead_from_the_word_that_asks_to_the_keys(open_cards, tab):
+    weights = torch.zeros(1, 1, 3, 2)
+    weights[0, 0] = torch.tensor([[1, 0], [0.25, 0.75], [0, 1.0]])
+    view = HeadView(weights, ["a", "cat", "sat"], ["le", "chat"], word=1, ask=False)
+    [card] = open_cards([view])
+    assert card.locator(".arcs .keys span").all_inner_texts() == ["le", "chat"]
+    ends = card.locator(".arcs .keys span, .arcs button[aria-pressed=true]")
+    middles = ends.evaluate_all("all => all.map(one => one.offsetLeft + one.offsetWidth / 2)")
+    paths = [path.get_attribute("d") for path in card.locator(".arc").all()]
+    widths = [float(path.get_attribute("stroke-width")) for path in card.locator(".arc").all()]
+    assert [path.split(",")[0] for path in paths] == [f"M{middles[2]:g}"] * 2
+    assert [path.split(" ")[-1] for path in paths] == [f"{middle:g},0" for middle in middles[:2]]
+    assert widths[1] / widths[0] == pytest.approx(3, abs=1e-3)
+    card.get_by_role("button", name="sat (2)").click()
+    assert card.locator(".arc").count() == 1
+    view.word = 2
+    assert card.locator(".say").inner_text() == view.say()
+    assert tab.problems == []
+
+
 # --- the output that carries the scripts ----------------------------------------------------------
 
 

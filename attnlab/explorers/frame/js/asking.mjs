@@ -9,7 +9,8 @@ const MANY = 30;  // words, upright: more of them do not share a line, they scro
 
 /**
  * Put the maps of all heads into the picture, and the weights of the token that asks in one of them;
- * returns show({reading, place}, state), which returns what is said and the lines of PyTorch.
+ * returns show({reading, place}, state), which returns what is said and the lines of PyTorch. In
+ * cross-attention a reading has `keys` beside its tokens, which ask.
  */
 export function headsPicture(lab) {
   const { words, panels: [maps, bars] } = lab.data;
@@ -19,80 +20,91 @@ export function headsPicture(lab) {
     html("div", { class: "one" }, name, text.arcs, rowName, text.rows));
   lab.scale([0, 1], "weight");
 
-  return ({ reading: { tokens, weights, code }, place }, { layer, head }) => {
+  return ({ reading: { tokens, keys = tokens, weights, code }, place }, { layer, head }) => {
     const row = weights[head][place];
     const named = { layer, head, place, asking: nameOf(lab.data, tokens, place), token: tokens[place] };
     heads.show({ maps: weights, asks: place }, lab.state);
     setText(name, fill(words.head, named));
     setText(rowName, fill(words.row, named));
-    text.paint(tokens, row, place);
+    text.paint(tokens, row, place, keys);
+    const own = keys === tokens ? place : -1;
     const sizes = { marked: decimals(lab.data, row[0] + row.at(-1)),
       equal: decimals(lab.data, 1 / row.length) };
-    return { say: fill(words.say, { ...named, ...topOf(lab.data, tokens, row, place), ...sizes }),
+    return { say: fill(words.say, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
       code: fill(words.code, { ...named, lines: code }) };
   };
 }
 
 /**
- * Tokens with their arcs, and the rows of `bars` (a panel); paint(tokens, row, place) shows the
- * weights of the token that asks.
+ * Tokens with their arcs, and the rows of `bars` (a panel); paint(tokens, row, place, keys) shows
+ * the weights of the token that asks, for the keys or, without them, for the tokens themselves.
  */
 export function asker(lab, bars) {
   const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
   let shown, parts;
-  const build = (tokens) => {
-    const columns = tokens.length > 14 && rows.clientWidth > 600 ? 3 : 2;
-    const size = Math.ceil(tokens.length / columns);
+  const build = (tokens, keys) => {
+    const columns = keys.length > 14 && rows.clientWidth > 600 ? 3 : 2;
+    const size = Math.ceil(keys.length / columns);
     parts = [...Array(columns).keys()].map((column) => {
       const ends = [column * size, (column + 1) * size];
-      const { element, show } = panelOf(lab, { ...bars, names: tokens.slice(...ends) });
+      const { element, show } = panelOf(lab, { ...bars, names: keys.slice(...ends) });
       return { element, show: (row) => show({ weights: row.slice(...ends) }, lab.state) };
     });
     rows.replaceChildren(...parts.map(({ element }) => element));
-    arcs.build(tokens);
+    arcs.build(tokens, keys);
     shown = tokens;
   };
-  const paint = (tokens, row, place) => {
-    if (shown !== tokens) build(tokens);
+  const paint = (tokens, row, place, keys = tokens) => {
+    if (shown !== tokens) build(tokens, keys);
     parts.forEach((part) => part.show(row));
     arcs.paint(row, place);
   };
   return { arcs: arcs.element, rows, paint };
 }
 
-/** The sentence as a row of words; arcs lead from the one that asks, as wide as their weights. */
+/**
+ * The sentence as a row of words; arcs lead from the one that asks, as wide as their weights. Other
+ * words as keys stand in a row above it, and the arcs become lines from row to row.
+ */
 function makeArcs(lab) {
   const lines = svg("svg", { "aria-hidden": "true", height: HEIGHT });
   const text = html("div", { class: "text", role: "group", "aria-label": "The word that asks" });
-  const element = html("div", { class: "arcs" }, lines, text);
+  const above = html("div", { class: "text keys", "aria-hidden": "true" });
+  const element = html("div", { class: "arcs" }, above, lines, text);
   followPointer(lab, text, "word");
-  let words = [], centres = null, last = null, frame;
-  const build = (tokens) => {
+  let words = [], heard = [], centres = null, ends = null, last = null, frame;
+  const build = (tokens, keys) => {
     words = tokens.map((token, i) => html("button", { type: "button", "data-word": i,
       "aria-label": `${token} (${i})` }, token));
     text.replaceChildren(...words);
-    text.classList.remove("upright");
+    above.hidden = keys === tokens;
+    heard = above.hidden ? words : keys.map((key) => html("span", {}, key));
+    if (!above.hidden) above.replaceChildren(...heard);
     centres = last = null;
   };
   const paint = (row, word) => {
-    words.forEach((button, i) => {
+    heard.forEach((one, i) => {
       const { background, color } = weightColours(row[i]);
-      Object.assign(button.style, { background, color });
-      button.setAttribute("aria-pressed", i === word);
+      Object.assign(one.style, { background, color });
     });
+    words.forEach((button, i) => button.setAttribute("aria-pressed", i === word));
     last = [row, word];
     if (!centres) measure();
-    if (centres) lines.replaceChildren(...arcsFrom(word, row, centres));
+    if (centres) lines.replaceChildren(...linesFrom(centres[word], row, ends, above.hidden));
   };
   const measure = () => {
     if (!text.clientWidth) return;
-    text.classList.remove("upright");
-    text.style.minWidth = "";
-    const upright = text.classList.toggle("upright", text.scrollWidth > text.clientWidth);
-    const long = element.classList.toggle("long", upright && words.length > MANY);
-    if (long) text.style.minWidth = `${1.3 * words.length}em`;
+    const shown = above.hidden ? [text] : [above, text];
+    shown.forEach((line) => {
+      line.classList.remove("upright");
+      line.style.minWidth = "";
+    });
+    const upright = shown.map((line) => line.classList.toggle("upright", line.scrollWidth > line.clientWidth));
+    const most = Math.max(words.length, heard.length);
+    const long = element.classList.toggle("long", upright.some(Boolean) && most > MANY);
+    if (long) shown.forEach((line) => { line.style.minWidth = `${1.3 * most}em`; });
     lines.style.width = long ? `${text.offsetWidth}px` : "";
-    centres = words.map((button) => button.offsetLeft + button.offsetWidth / 2);
+    [centres, ends] = [words, heard].map((all) => all.map((one) => one.offsetLeft + one.offsetWidth / 2));
     lines.setAttribute("viewBox", `0 0 ${text.clientWidth} ${HEIGHT}`);
   };
   const watcher = new ResizeObserver(() => {
@@ -107,16 +119,22 @@ function makeArcs(lab) {
   return { element, build, paint };
 }
 
-function arcsFrom(word, row, centres) {
-  const from = centres[word];
+/** The arcs from a place to all ends; between two rows of words they are lines. */
+function linesFrom(from, row, ends, isOneRow) {
   return row.flatMap((weight, i) => {
-    if (weight < 0.005) return [];
-    const [to, high] = [centres[i], Math.min(HEIGHT - 12, 22 + Math.abs(centres[i] - from) * 0.42)];
-    const top = HEIGHT - high / 0.75;
-    const path = i === word ? `M${from - 4},${HEIGHT}C${from - 26},${HEIGHT - 44} ${from + 26},${HEIGHT - 44} ${from + 4},${HEIGHT}`
-      : `M${from},${HEIGHT}C${from},${top} ${to},${top} ${to},${HEIGHT}`;
-    return [svg("path", { class: "arc", d: path, "stroke-width": LINE * weight })];
+    if (!(weight >= 0.005)) return [];
+    const d = isOneRow ? arc(from, ends[i])
+      : `M${from},${HEIGHT}C${from},${HEIGHT / 2} ${ends[i]},${HEIGHT / 2} ${ends[i]},0`;
+    return [svg("path", { class: "arc", d, "stroke-width": LINE * weight })];
   });
+}
+
+function arc(from, to) {
+  if (from === to) {
+    return `M${from - 4},${HEIGHT}C${from - 26},${HEIGHT - 44} ${from + 26},${HEIGHT - 44} ${from + 4},${HEIGHT}`;
+  }
+  const top = HEIGHT - Math.min(HEIGHT - 12, 22 + Math.abs(to - from) * 0.42) / 0.75;
+  return `M${from},${HEIGHT}C${from},${top} ${to},${top} ${to},${HEIGHT}`;
 }
 
 // --- words -----------------------------------------------------------------------------------------

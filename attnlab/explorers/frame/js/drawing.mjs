@@ -73,9 +73,10 @@ const PIXELS = SHADES.map(([background]) =>
 
 /** Draw weights on a canvas, a pixel for each; the page stretches it. */
 export function paintMap(canvas, weights) {
-  const size = weights.length, picture = new ImageData(size, size);
+  const [rows, columns] = [weights.length, weights[0].length];
+  const picture = new ImageData(columns, rows);
   weights.flat().forEach((weight, i) => picture.data.set(PIXELS[shadeOf(weight)], 4 * i));
-  if (canvas.width !== size) canvas.width = canvas.height = size;
+  if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
   canvas.getContext("2d", { willReadFrequently: true }).putImageData(picture, 0, 0);
 }
 
