@@ -55,23 +55,18 @@ def to_tensor(name: str, array: object, *, ndim: int) -> Tensor:
             array = torch.tensor(array)
         except TypeError:
             raise TypeError(f"{name} must hold numbers, got an array of {array.dtype}.") from None
-    if (depth := _depth(array)) > 0:
-        first, kind = f"{name}{'[0]' * depth}", type(array).__name__
-        raise TypeError(f"{name} must be those of one layer, e.g. {first}, got a {kind} of layers.")
+    first, path = array, name
+    while isinstance(first, list | tuple) and first:
+        first, path = first[0], f"{path}[0]"
+    if path != name and hasattr(first, "ndim"):
+        kind = type(array).__name__
+        raise TypeError(f"{name} must be those of one layer, e.g. {path}, got a {kind} of layers.")
     check_tensor(name, array)
     if array.is_meta:
         raise TypeError(f"{name} must hold numbers, but a tensor on the meta device has none.")
     while array.ndim > ndim and array.shape[0] == 1:
         array = array[0]
     return array
-
-
-def _depth(array: object) -> int:
-    """Return how many lists or tuples lie around tensors or arrays; 0 if there are none."""
-    depth = 0
-    while isinstance(array, list | tuple) and array:
-        array, depth = array[0], depth + 1
-    return depth if hasattr(array, "ndim") else 0
 
 
 def to_numbers(tensor: Tensor) -> np.ndarray:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from types import UnionType
 
@@ -20,17 +19,6 @@ TORCH_3D = (
     "attn_mask.view(N, H, L, S), and ~ of it if it is bool"
 )
 LARGEST_WEIGHT = 2.0  # dropout of one half makes it of a weight of 1
-
-
-@contextlib.contextmanager
-def lessons_extra() -> Iterator[None]:
-    """Name the extra that brings a package if its import, in this context, fails."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'{error.name} is not installed; use pip install ".[lessons]".', name=error.name
-        ) from None
 
 
 def shape(tensor: Tensor) -> str:
@@ -97,26 +85,11 @@ def check_flag(name: str, value: object) -> None:
     check_type(name, value, bool, "True or False")
 
 
-def check_text(name: str, value: object) -> None:
-    """Raise TypeError or ValueError unless ``value`` is a string with something in it."""
-    check_type(name, value, str, "a string")
-    if not value.strip():
-        raise ValueError(f"{name} must not be empty, got {value!r}.")
-
-
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
         allowed = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be {allowed}, got {short(value)}.")
-
-
-def check_tile(tile: object) -> tuple[int, int]:
-    """Return ``tile`` as two ints; raise TypeError or ValueError unless both are positive."""
-    if not isinstance(tile, tuple | list) or len(tile) != 2:
-        raise ValueError(f"tile must be a pair (queries, keys), got {short(tile)}.")
-    rows, columns = tile
-    return check_size("tile[0]", rows, at_least=1), check_size("tile[1]", columns, at_least=1)
 
 
 def short(value: object) -> str:
@@ -263,9 +236,8 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
         )
     wanted = tuple(weights_shape)
     if not 2 <= attn_mask.ndim <= len(wanted):
-        count = "2" if len(wanted) == 2 else f"2 to {len(wanted)}"
         raise ValueError(
-            f"attn_mask must have {count} dimensions to fit the weights' shape "
+            f"attn_mask must have {'2' if len(wanted) == 2 else f'2 to {len(wanted)}'} dimensions to fit the weights' shape "
             f"(..., L, S) = {wanted}, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
         )
     if not _broadcasts_to(attn_mask.shape, weights_shape):
@@ -277,10 +249,8 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
 
 def _mask_hint(attn_mask: Tensor, wanted: tuple[int, ...]) -> str:
     """Return what makes a mask of another convention fit, if that can be seen."""
-    if len(wanted) < 3:
-        return ""
     *lead, L, S = wanted
-    if attn_mask.shape == (lead[0], S):
+    if lead and attn_mask.shape == (lead[0], S):
         return f"; for a row per sequence use attn_mask[{':, ' + 'None, ' * len(wanted[1:-1])}:]"
     return f"; {TORCH_3D}" if attn_mask.shape == (math.prod(lead), L, S) else ""
 

@@ -335,11 +335,10 @@ def from_hf_attention_mask(attention_mask: Tensor) -> Tensor:
     check_tensor("attention_mask", attention_mask)
     odd = attention_mask[(attention_mask != 0) & (attention_mask != 1)]
     added = bool((odd < 0).any())  # 0 and a large negative number, as inside a model
+    fix = "give one row per text."
     if attention_mask.ndim == 4:
-        fix = "it has rows for the queries already: use attention_mask"
-        fix += " == 0 as attn_mask." if added else ".bool() as attn_mask."
-    else:
-        fix = "give one row per text."
+        whole = "attention_mask == 0" if added else "attention_mask.bool()"
+        fix = f"it has rows for the queries already: use {whole} as attn_mask."
     check_exact_ndim("attention_mask", attention_mask, "(N, S)", ndim=2, fix=fix)
     if odd.numel():
         fix = "for a mask that is added to the scores, use attention_mask == 0"

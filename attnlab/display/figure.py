@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from attnlab.checks import check_size, check_text, check_type
+from attnlab.checks import check_size, check_type
 from attnlab.display.stored import Stored
-from attnlab.display.texts import caption_of
+from attnlab.display.texts import caption_of, check_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_text, short
+from attnlab.checks import short
+from attnlab.display.texts import check_text
 
 PACKAGE = Path(__file__).parent.parent
 FOLDERS = (PACKAGE / "_data", PACKAGE.parent / "data")  # installed from a wheel; in a checkout

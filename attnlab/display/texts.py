@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from pathlib import Path
 
-from attnlab.checks import check_text, short
+from attnlab.checks import check_type, short
 
 PACKAGE = Path(__file__).parent.parent
 # installed from a wheel; in a checkout
@@ -62,3 +62,10 @@ def _entry(lesson: str, kind: str, name: str) -> dict:
         meant = f"; did you mean {' or '.join(close)}?" if close else "."
         raise ValueError(f"{files[lesson].name} has no {kind} {name!r}{meant}")
     return entries[name]
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise TypeError or ValueError unless ``value`` is a string with something in it."""
+    check_type(name, value, str, "a string")
+    if not value.strip():
+        raise ValueError(f"{name} must not be empty, got {value!r}.")

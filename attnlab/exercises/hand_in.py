@@ -6,9 +6,10 @@ import json
 import re
 from pathlib import Path
 
-from attnlab.checks import check_text, check_type
+from attnlab.checks import check_type
 from attnlab.display import folds
 from attnlab.display.ipython import running_shell
+from attnlab.display.texts import check_text
 from attnlab.exercises.frame.verdict import latest
 
 ASK_NAME = (

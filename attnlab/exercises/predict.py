@@ -6,8 +6,9 @@ import html
 import re
 from pathlib import Path
 
-from attnlab.checks import check_flag, lessons_extra
+from attnlab.checks import check_flag
 from attnlab.display import browser, folds, texts
+from attnlab.display.extra import lessons_extra
 from attnlab.display.stored import Storable
 
 with lessons_extra():

@@ -29,8 +29,8 @@ from attnlab.checks import (
     check_same_device,
     check_scale,
     check_size,
-    check_tile,
     check_value,
+    short,
 )
 from attnlab.masks import ALIGNMENTS
 
@@ -127,7 +127,7 @@ def tiled_attention(
     check_query_key(query, key)
     check_value(query, key, value)
     check_scale(scale)
-    tile = check_tile(tile)
+    tile = _check_tile(tile)
     L, S = query.shape[-2], key.shape[-2]
     band = _band(L, S, is_causal, align, window)
     lead = torch.broadcast_shapes(*(tensor.shape[:-2] for tensor in (query, key, value)))
@@ -265,6 +265,14 @@ def _band(L: int, S: int, is_causal: bool, align: str, window: int | None) -> tu
     window = check_size("window", window, at_least=1)
     opposite = S - L if align == "lower_right" else 0  # query i is paired with key i + opposite
     return opposite - window + 1, opposite if is_causal else opposite + window - 1
+
+
+def _check_tile(tile: object) -> tuple[int, int]:
+    """Return ``tile`` as two ints; raise TypeError or ValueError unless both are positive."""
+    if not isinstance(tile, tuple | list) or len(tile) != 2:
+        raise ValueError(f"tile must be a pair (queries, keys), got {short(tile)}.")
+    rows, columns = tile
+    return check_size("tile[0]", rows, at_least=1), check_size("tile[1]", columns, at_least=1)
 
 
 def _check_not_transformed() -> None:

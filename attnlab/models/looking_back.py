@@ -17,11 +17,11 @@ from attnlab.checks import (
     check_list,
     check_probability,
     check_size,
-    check_text,
     check_type,
     shape,
     short,
 )
+from attnlab.display.texts import check_text
 from attnlab.layers.cache import KeyValueCache
 from attnlab.layers.modules import MultiHeadAttention
 from attnlab.models.store import load_model, load_tensors

@@ -15,11 +15,11 @@ from attnlab.checks import (
     check_floating,
     check_list,
     check_tensor,
-    check_text,
     check_type,
     shape,
     short,
 )
+from attnlab.display.texts import check_text
 from attnlab.models.pretrained import Edit, PretrainedEncoder
 
 

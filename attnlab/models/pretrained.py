@@ -22,10 +22,10 @@ from attnlab.checks import (
     check_size,
     check_tensor,
     check_type,
-    lessons_extra,
     shape,
     short,
 )
+from attnlab.display.extra import lessons_extra
 from attnlab.display.table import data_path
 from attnlab.heads import merge_heads, split_heads
 from attnlab.layers.modules import AttentionOutput, MultiHeadAttention

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from attnlab.checks import lessons_extra
+from attnlab.display.extra import lessons_extra
 from attnlab.display.table import data_path
 
 Model = TypeVar("Model", bound=nn.Module)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.attention import trace_attention
-from attnlab.checks import check_list, check_size, check_text, short
+from attnlab.checks import check_list, check_size, short
+from attnlab.display.texts import check_text
 from attnlab.models.store import load_model, load_tensors
 
 DIM, LONGEST = 32, 9  # features of a word; English words of a sentence

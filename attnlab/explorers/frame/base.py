@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attnlab.checks import lessons_extra
+from attnlab.display.extra import lessons_extra
 from attnlab.display.setup import STYLE_FILE
 from attnlab.display.stored import Storable, is_static
 from attnlab.explorers.frame import bundle, learner

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from numbers import Real
 from typing import TYPE_CHECKING
 
-from attnlab.checks import check_flag, lessons_extra, short
+from attnlab.checks import check_flag, short
+from attnlab.display.extra import lessons_extra
 
 with lessons_extra():
     import traitlets
