@@ -237,8 +237,8 @@ def check_mask(attn_mask: object, weights_shape: torch.Size, dtype: torch.dtype)
     wanted = tuple(weights_shape)
     if not 2 <= attn_mask.ndim <= len(wanted):
         raise ValueError(
-            f"attn_mask must have {'2' if len(wanted) == 2 else f'2 to {len(wanted)}'} dimensions to fit the weights' shape "
-            f"(..., L, S) = {wanted}, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
+            f"attn_mask must have 2 or more dimensions, at most {len(wanted)}, to fit (..., L, S) "
+            f"= {wanted} of the weights, got {shape(attn_mask)}; it must end in (L, S) or (1, S)."
         )
     if not _broadcasts_to(attn_mask.shape, weights_shape):
         raise ValueError(
