@@ -285,7 +285,7 @@ def cache(explorer: Explorer) -> Truth:
     pad, best = (0, 15 - len(text)), weights == weights.max(dim=-1, keepdim=True).values
     return Truth(
         {"text": text, "rows": rows[kept][-1], "so_far": so_far, "guess": guess, "chance": chance}
-        | {"passes": passes.double(), "weights": weights},
+        | {"made": passes.double(), "weights": weights},
         [step + 1, rows[kept][-1], len(text) - 1, so_far, other, chance]
         if step
         else [1, 9, chance],
