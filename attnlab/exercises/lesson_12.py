@@ -77,13 +77,6 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
         "It also counts the bars. Leave out the token 26.": lambda weights, tokens: score(
             weights, copies(tokens, bars=True), askers(copies(tokens, bars=True))
         ),
-        "It takes the mean of each text first. Divide once, by the number of letters with an "
-        "earlier copy in all texts.": lambda weights, tokens: torch.stack(
-            [
-                score(one[None], copies(text[None]), askers(copies(text[None])))
-                for one, text in zip(weights, tokens, strict=True)
-            ]
-        ).mean(dim=0),
         "It also adds the weight that a token gives itself. Mark earlier copies only.": (
             lambda weights, tokens: score(weights, copies(tokens, 0), tokens.numel())
         ),
@@ -91,8 +84,8 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
             weights, copies(tokens), askers(copies(tokens) | copies(tokens).mT)
         ),
     },
-    otherwise="For each head, add up the weight of each token on earlier copies of it, and take "
-    "the mean over the tokens that have one.",
+    otherwise="For each head, add up the weight of each letter on earlier copies of it, and take "
+    "the mean over the letters that have one.",
     misshapen="Return one number for each head.",
     verified="This is the mean weight on earlier copies of the letter, for each head.",
     axes=("head",),

@@ -202,7 +202,6 @@ show_figure(ax, "12.2")
 # Before the first jump, our eight models with 22 heads get between 0.6 and 0.8 of the guesses
 # right, and after it only 0.2.
 # About half of all their guesses are the letter that has not been played for the longest time.
-# Such a model need not know what followed the current letter.
 #
 # ## Why one look is not enough
 #
@@ -319,10 +318,6 @@ show_figure(top, "12.4")
 # (Position 18 is an exception in this model, but not in five others.)
 # Exercise 3 shows that the position vectors alone lead it to the token before.
 #
-# Why does it stop there?
-# In the longest loops, of 15 letters, the note about the last letter is due at position 15,
-# and nearly all later ones would be repetitions.
-#
 # The score did not lie, but an average over all positions hid what mattered.
 #
 # The lower panel shows how the same model learned it: from left to right.
@@ -385,8 +380,6 @@ for name, position in (("carries the note", 5), ("followed", 3)):
 # Neither a token nor a parameter has changed, so layer 1 searches for what layer 0 wrote,
 # and the model repeats the letter that carries it.
 # For other pairs of positions from 2 to 7, at least 94% of the guesses follow the note.
-# (They follow the note of position 1 less often,
-# but still in more than three quarters of the cases.)
 #
 # In the explorer, exchange the note of B with that of another letter, and choose who guesses.
 # Where the answer can be known, only those guesses change that need one of the two notes.

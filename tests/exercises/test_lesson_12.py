@@ -53,7 +53,7 @@ test_names_the_mistake = names({
         .argmax(-1),
     },
     "check_same_letter_score": {
-        "mean of each text first": text_by_text,
+        "take the mean over the letters that have one": text_by_text,
         "also counts the bars": lambda weights, tokens: by_loops(weights, tokens.clamp(max=25)),
         "one number for each head": lambda weights, tokens: by_loops(weights, tokens).mean(),
     },

@@ -66,12 +66,12 @@ test_names_the_mistake = names({
         "only if a later call reads several tokens": in_pieces(21, 1, 1, 1),
         "only if a later call reads a single token": in_pieces(12, 12),
         "reads a single token. Make": last_row_only,
-        "overlooks small differences": in_pieces(9, 1, 14, same=far_apart),
+        "allow only for rounding": in_pieces(9, 1, 14, same=far_apart),
         "allow for rounding": in_pieces(9, 1, 14, same=torch.equal),
     },
     "check_mended_decoding": {
         "First repeat the kv heads": F.scaled_dot_product_attention,
-        "Only the keys are repeated in the right order": with_values_in_turn,
+        "Either the keys or the values": with_values_in_turn,
         "which are added to the scores": with_a_float_mask,
     },
     "check_window_with_sinks": {
