@@ -358,7 +358,8 @@ show_figure(ax, "13.1")
 # and for a single text this takes most of the time (lesson 8; Pope et al., 2022).
 # The parameters are the same for every word, and the cache grows.
 # Each layer keeps a key and a value for each *kv head*.
-# Often there is one kv head for each query head; in some models, several query heads share one.
+# Often there is one for each query head; with [grouped heads](glossary.ipynb#grouped-heads),
+# several query heads share one.
 # So for each token of each text, a cache takes
 #
 # $$2 \cdot \text{layers} \cdot \text{kv heads} \cdot \text{head\_dim} \cdot \text{bytes per number.}$$
@@ -506,7 +507,7 @@ show_figure(ax, "13.2")
 # - A causal mask in every layer freezes the past: a new token changes no earlier row.
 #   So keys and values can be kept, and one more token costs one row instead of a whole pass.
 # - Prefill reads the whole prompt in one pass.
-#   Decoding reads one token at a time and fetches all parameters for it.
+#   Decoding reads one token at a time and fetches nearly all parameters for it.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner,
 #   and the positions start where those in the cache end.
 #   `is_causal=True` puts the mask at the upper left.
@@ -716,15 +717,12 @@ check_mended_decoding(mended_solution)
 # - Ainslie et al.,
 #   [GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints](https://arxiv.org/abs/2305.13245),
 #   2023: grouped heads.
-# - Jiang et al., [Mistral 7B](https://arxiv.org/abs/2310.06825), 2023:
-#   a window with a cache that rolls.
 # - Xiao et al.,
 #   [Efficient Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453),
 #   2023: what happens when the first tokens leave the window.
 # - The sizes in the table are those of the models' public configurations:
 #   [Touvron et al.](https://arxiv.org/abs/2307.09288), 2023 (Llama 2),
-#   [Grattafiori et al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3.1),
-#   and Jiang et al., 2023.
+#   and [Grattafiori et al.](https://arxiv.org/abs/2407.21783), 2024 (Llama 3.1).
 # - The times and the effects of a window are our own measurements.
 
 # %% next [markdown]
