@@ -5,12 +5,14 @@ Run by hand from the root of the project, about fifteen minutes of one core:
 
 All models guess the next letter of texts of ``attnlab.models.looking_back``, in batches of 64 new
 texts, with Adam. ``looking_back.safetensors`` holds the first model of two layers after its
-training, and what it looks at in one text while it is trained. ``looking_back.csv`` holds the
-scores of several models on 500 new texts. Another CPU or version of torch moves the numbers a
-little.
+training. ``looking_back.csv`` holds the
+scores of several models on 500 new texts, ``notes_spread.csv`` where six models of two layers look
+at each step of their training, and ``one_look.csv`` how models of one layer guess after it. Another
+CPU or version of torch moves the numbers a little.
 """
 
 import csv
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +22,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from attnlab.models.looking_back import (
+    BAR,
+    LENGTH,
+    SYMBOLS,
     LookingBack,
     Texts,
     followers,
     make_texts,
     share_correct,
-    to_tokens,
 )
 
 BATCH, TEST_SEED = 64, 10**6
@@ -38,8 +42,6 @@ TWO = {"num_layers": 2, "embed_dim": 64, "num_heads": 1}
 TWO_STEPS, TWO_RATE, TWO_EVERY, TWO_SEEDS = 300, 0.005, 10, range(6)
 WIDE_STEPS, WIDE_EVERY, WIDE_SEEDS = 1000, 100, range(4)
 WIDE_HEADS, WIDE_RATES, WIDTH = (1, 4, 22), (0.003, 0.01), 88  # not fewer parameters than TWO has
-WATCHED = "KQZBMTAR|QZB|TARKQ|MTA"  # the text of the explorer
-STOPS = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)
 
 
 def train(seed: int, steps: int, rate: float, task: dict, **sizes: int) -> Iterator[LookingBack]:
@@ -99,30 +101,79 @@ def race(task: str, seed: int, steps: int, every: int, rate: float, **sizes: int
     return rows
 
 
+def spread(seed: int) -> Iterator[dict]:
+    """Yield the weights of both layers by position, while a model of two layers is trained.
+
+    ``note`` is the mean weight of layer 0, at this position, on the token before. ``search`` is the
+    mean weight of layer 1 on the letters that have followed, where the first of them stands here.
+    """
+    texts = test_texts(TASKS["jumps"])
+    tokens = texts.tokens[:, :-1]
+    marked = followers(tokens)  # (N, L, L)
+    answer = marked.int().argmax(dim=-1)  # (N, L): the first that is marked
+    for step, model in enumerate(train(seed, TWO_STEPS, TWO_RATE, TASKS["jumps"], **TWO)):
+        if step % TWO_EVERY:
+            continue
+        with torch.no_grad():
+            first, second = model(tokens).weights[:, :, 0]  # (N, L, L) each
+        notes = first.diagonal(-1, dim1=1, dim2=2).mean(dim=0)  # (L - 1,)
+        searches = (second * marked).sum(dim=-1)  # (N, L)
+        for position in range(1, tokens.shape[1]):
+            here = texts.known & (answer == position)
+            row = {"seed": seed, "step": step, "position": position}
+            row["note"] = round(notes[position - 1].item(), 4)
+            yield row | {"search": round(searches[here].mean().item(), 4) if here.any() else ""}
+
+
+def oldest(tokens: Tensor) -> Tensor:
+    """Return, for each token, the letter whose last appearance up to there is furthest back."""
+    played = F.one_hot(tokens, len(SYMBOLS))[..., :BAR]  # (N, L, 26)
+    when = played * torch.arange(1, tokens.shape[1] + 1)[:, None]
+    last = when.cummax(dim=1).values  # 0 where a letter has not been played
+    return last.masked_fill(last == 0, LENGTH + 1).argmin(dim=-1)
+
+
+def guesses(seed: int, heads: int, rate: float) -> dict:
+    """Train a model of one layer and return how it guesses."""
+    texts = test_texts(TASKS["jumps"])
+    *_, model = train(seed, WIDE_STEPS, rate, TASKS["jumps"], **one_layer(heads))
+    tokens, answers = texts.tokens[:, :-1], texts.tokens[:, 1:]
+    with torch.no_grad():
+        guess = model(tokens).logits.argmax(dim=-1)
+    jumped = (tokens == BAR).cumsum(dim=1) > 0
+    shares = {
+        "correct": (guess == answers)[texts.known],
+        "before_jump": (guess == answers)[texts.known & ~jumped],
+        "after_jump": (guess == answers)[texts.known & jumped],
+        "oldest": (guess == oldest(tokens))[texts.known],
+        "rule_before_jump": (oldest(tokens) == answers)[texts.known & ~jumped],
+        "rule_after_jump": (oldest(tokens) == answers)[texts.known & jumped],
+    }
+    shares = {name: round(share.float().mean().item(), 4) for name, share in shares.items()}
+    row = {"num_heads": heads, "rate": rate, "seed": seed, **shares}
+    print(row, flush=True)
+    return row
+
+
 def one_layer(heads: int) -> dict[str, int]:
     """Return the sizes of one layer with as many parameters as two layers have."""
     return {"num_layers": 1, "embed_dim": WIDTH, "num_heads": heads}
 
 
-def watch() -> dict[str, torch.Tensor]:
-    """Return the first model of two layers, and what it looks at while it is trained."""
-    tokens, looks, chances = to_tokens(WATCHED)[None], [], []
-    for step, model in enumerate(train(0, TWO_STEPS, TWO_RATE, TASKS["jumps"], **TWO)):
-        if step in STOPS:
-            with torch.no_grad():
-                logits, weights = model(tokens)
-            looks.append(weights[:, 0, 0])  # (layers, L, L)
-            chances.append(logits[0].softmax(dim=-1))  # (L, symbols)
-    watched = {"watched.weights": torch.stack(looks), "watched.chances": torch.stack(chances)}
-    stored = {**model.state_dict(), **watched}
-    return {name: one.half().contiguous() for name, one in stored.items()}
+def write(name: str, rows: list[dict]) -> None:
+    """Write rows beside this script."""
+    with (Path(__file__).parent / name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def main() -> None:
-    """Train, and write both files beside this script."""
+    """Train, and write the files beside this script."""
     torch.set_num_threads(1)
-    folder = Path(__file__).parent
-    save_file(watch(), folder / "looking_back.safetensors")
+    *_, model = train(0, TWO_STEPS, TWO_RATE, TASKS["jumps"], **TWO)
+    stored = {name: one.half().contiguous() for name, one in model.state_dict().items()}
+    save_file(stored, Path(__file__).parent / "looking_back.safetensors")
     rows = []
     for seed in TWO_SEEDS:
         rows += race("jumps", seed, TWO_STEPS, TWO_EVERY, TWO_RATE, **TWO)
@@ -132,10 +183,10 @@ def main() -> None:
                 rows += race("jumps", seed, WIDE_STEPS, WIDE_EVERY, rate, **one_layer(heads))
         for task in ("no jumps", "no jumps, 12 letters"):
             rows += race(task, seed, WIDE_STEPS, WIDE_EVERY, 0.01, **one_layer(4))
-    with (folder / "looking_back.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write("looking_back.csv", rows)
+    write("notes_spread.csv", [row for seed in TWO_SEEDS for row in spread(seed)])
+    sizes = itertools.product(WIDE_SEEDS, WIDE_HEADS, WIDE_RATES)
+    write("one_look.csv", [guesses(seed, heads, rate) for seed, heads, rate in sizes])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab.exercises.frame.forms import Compared, Either, Value, bugs_left, randoms
+from attnlab.models.looking_back import BAR
 
 # --- the position that is looked at ---------------------------------------------------------------
 
@@ -47,9 +48,10 @@ def check_position_to_look_at(_position: float) -> None:
 # --- a third score --------------------------------------------------------------------------------
 
 
-def copies(tokens: Tensor, diagonal: int = -1) -> Tensor:
-    """Return where a token equals an earlier one: (N, L, L)."""
-    return (tokens[:, :, None] == tokens[:, None]).tril(diagonal)
+def copies(tokens: Tensor, diagonal: int = -1, bars: bool = False) -> Tensor:
+    """Return where a letter equals an earlier one: (N, L, L)."""
+    same = (tokens[:, :, None] == tokens[:, None]).tril(diagonal)
+    return same if bars else same & (tokens != BAR)[:, :, None]
 
 
 def askers(marked: Tensor) -> Tensor:
@@ -72,6 +74,9 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
         "that have an earlier copy.": (
             lambda weights, tokens: score(weights, copies(tokens), copies(tokens).sum())
         ),
+        "It also counts the bars. Leave out the token 26.": lambda weights, tokens: score(
+            weights, copies(tokens, bars=True), askers(copies(tokens, bars=True))
+        ),
         "It also adds the weight that a token gives itself. Mark earlier copies only.": (
             lambda weights, tokens: score(weights, copies(tokens, 0), tokens.numel())
         ),
@@ -79,8 +84,8 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
             weights, copies(tokens), askers(copies(tokens) | copies(tokens).mT)
         ),
     },
-    otherwise="For each head, add up the weight of each token on earlier copies of it, and take "
-    "the mean over the tokens that have one.",
+    otherwise="For each head, add up the weight of each letter on earlier copies of it, and take "
+    "the mean over the letters that have one.",
     misshapen="Return one number for each head.",
     verified="This is the mean weight on earlier copies of the letter, for each head.",
     axes=("head",),
@@ -101,7 +106,8 @@ def check_same_letter_score() -> Iterator[tuple[str, tuple]]:
     attnlab.models.looking_back.followers : marks what came after such a copy.
     """
     for N, H, L in ((2, 3, 7), (1, 2, 12), (3, 1, 5)):
-        tokens = torch.randint(4, (N, L), generator=torch.Generator().manual_seed(L))
+        tokens = torch.randint(3, (N, L), generator=torch.Generator().manual_seed(L))
+        tokens = tokens.masked_fill(tokens == 2, BAR)
         (scores,) = randoms((N, H, L, L), seed=L)
         weights = scores.exp().tril()
         weights = weights / weights.sum(dim=-1, keepdim=True)
@@ -131,8 +137,11 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
             lambda query, key: fit(query, key, hidden=0).argmax(dim=-1),
             lambda query, key: fit(query, key, hidden=1e-9).argmax(dim=-1),
         ),
-        "Your mask allows the later keys and blocks the earlier ones.": (
-            lambda query, key: fit(query.flip(0), key.flip(0)).flip(0, 1).argmax(dim=-1)
+        "Your mask allows the later keys and blocks the earlier ones.": Either(
+            lambda query, key: fit(query.flip(0), key.flip(0)).flip(0, 1).argmax(dim=-1),
+            lambda query, key: (
+                (query @ key.T).masked_fill(fit(query, key).isfinite(), -torch.inf).argmax(dim=-1)
+            ),
         ),
         "Your function blocks the key at the query's own position. A causal mask allows it.": (
             lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)

@@ -60,13 +60,15 @@ def check_bytes_of_a_token(_kib: float) -> None:
 # --- a test of a cache ----------------------------------------------------------------------------
 
 CORNER, OPEN = "a mask aligned at the upper left corner", "no mask after the first call"
-FROM_0, LOW = "positions that start at 0 in every call", "positions that are one too low"
+FROM_0 = "positions that start at 0 in every call"
+LOW = "positions that are one too low where a single token is read"
+SCALE = 0.01  # of the logits, so that a test that forgives much does not find the bugs
 HINTS = {
     "no bug": "Call `start()` once, and allow for rounding: `torch.allclose(..., atol=1e-4)`.",
     CORNER: "The first call is correct in spite of this bug. Let the cache read the tokens in "
-    "several pieces.",
+    "several pieces, and allow only for rounding: `atol=1e-4`.",
     FROM_0: "Compare all logits, and not which of them is the largest.",
-    LOW: "Compare all logits, and not which of them is the largest.",
+    LOW: "This bug shows only if a later call reads a single token. Make such a call, too.",
     OPEN: "This bug shows only if a later call reads several tokens at once. Make such a call, and "
     "compare the logits of all its tokens.",
 }
@@ -86,13 +88,14 @@ def started(bug: str) -> Callable[[Tensor], Tensor]:
         L, old = tokens.shape[1], caches[0].length
         corner = "upper_left" if bug == CORNER else "lower_right"
         mask = None if bug == OPEN and old else causal_mask(L, old + L, align=corner)
-        first = {FROM_0: 0, LOW: max(old - 1, 0)}.get(bug, old)
+        low = old - 1 if old and L == 1 else old
+        first = {FROM_0: 0, LOW: low}.get(bug, old)
         x = model().symbol(tokens) + model().position(first + torch.arange(L))
         for norm, layer, kept in zip(model().norms, model().layers, caches, strict=True):
             q, k, v = (project(norm(x)) for project in (layer.q_proj, layer.k_proj, layer.v_proj))
             seen = kept.append(k, v)
             x = x + layer.out_proj(F.scaled_dot_product_attention(q, *seen, attn_mask=mask))
-        return model().guess(model().last_norm(x))
+        return model().guess(model().last_norm(x)) * SCALE
 
     return read
 
@@ -114,7 +117,7 @@ def check_cache_test() -> Iterator[Case]:
     """
     tokens = torch.stack([to_tokens(loop * 3) for loop in ("KQZBMTAR", "MILKSHOE")])
     for bug, hint in HINTS.items():
-        given = partial(started, bug), lambda new: model()(new).logits, tokens
+        given = partial(started, bug), lambda new: model()(new).logits * SCALE, tokens
         yield Case(f"a cache with {bug}", given, bug == "no bug", hint)
 
 
@@ -122,13 +125,13 @@ def check_cache_test() -> Iterator[Case]:
 
 
 def ends(
-    last: int = 0, causal: bool = True, both: bool = True
+    last: int = 0, causal: bool = True, both: bool = True, more: int = 0
 ) -> Callable[[int, int, int], Tensor]:
     """Return a function that makes a mask of the first and the last tokens, with some bugs."""
 
     def mask(length: int, window: int, sinks: int) -> Tensor:
         i, j = torch.arange(length)[:, None], torch.arange(length)
-        near, early = i - j < window + last, j < sinks
+        near, early = i - j < window + last, j < sinks + more
         allowed = near | early if both else near & early
         return allowed & (j <= i) if causal else allowed
 
@@ -149,6 +152,9 @@ def ends(
         "`|`.": (ends(both=False)),
         "The window is off by one. It should contain `window` tokens, including the token "
         "itself.": Either(ends(last=1), ends(last=-1)),
+        "The sinks are off by one. They are the tokens from 0 to `sinks - 1`.": Either(
+            ends(more=1), ends(more=-1)
+        ),
         "This mask is the other way round. True must mean that a token may be seen.": (
             lambda length, window, sinks: ~ends()(length, window, sinks)
         ),
@@ -189,12 +195,16 @@ def lower_right(L: int, S: int) -> Tensor:
 
 def cached(
     mask_of: Callable[[int, int], Tensor | None] = lower_right,
-    repeat: Callable[[Tensor, int], Tensor] = lambda x, times: x.repeat_interleave(times, dim=1),
+    in_turn: str = "",
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """Return attention of new queries to all keys, with grouped heads and some bugs."""
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        key, value = (repeat(x, query.shape[1] // x.shape[1]) for x in (key, value))
+        times = query.shape[1] // key.shape[1]
+        key, value = (
+            x.repeat(1, times, 1, 1) if name in in_turn else x.repeat_interleave(times, dim=1)
+            for name, x in (("k", key), ("v", value))
+        )
         mask = mask_of(query.shape[-2], key.shape[-2])
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
@@ -206,7 +216,7 @@ BUGS = {
         "mask_of": lambda L, S: causal_mask(L, S, align="upper_left")
     },
     "the kv heads are repeated in the wrong order. Neighbouring query heads share one.": {
-        "repeat": lambda x, times: x.repeat(1, times, 1, 1)
+        "in_turn": "kv"
     },
 }
 
@@ -215,6 +225,12 @@ BUGS = {
     right=cached(),
     slips={
         **bugs_left(cached, BUGS),
+        "Either the keys or the values are repeated in the wrong order.": Either(
+            cached(in_turn="k"), cached(in_turn="v")
+        ),
+        "The mask holds the numbers 0 and 1, which are added to the scores. Pass a bool mask.": (
+            cached(lambda L, S: lower_right(L, S).float())
+        ),
         "The mask is missing, so the new tokens see those that come after them.": cached(
             lambda L, S: None
         ),

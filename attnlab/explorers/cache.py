@@ -1,4 +1,4 @@
-"""Step through a generation: what a cache of keys and values saves, pass by pass."""
+"""Step through a generation: what a cache of keys and values saves, step by step."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from attnlab.layers.cache import KeyValueCache
 from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
 
 PROMPT = "KQZBMTARK"
-STEPS = tuple(range(7))  # the prefill, and six passes with one new token each
-LENGTH = len(PROMPT) + STEPS[-1]  # tokens that the last pass has read
+STEPS = tuple(range(7))  # the prefill, and six steps with one new token each
+LENGTH = len(PROMPT) + STEPS[-1]  # tokens that the last step has read
 LAYERS = ("layer 0", "layer 1")
 MADE = ("queries", "keys", "values")
 
 
 class CacheResult(NamedTuple):
-    """One pass of the model of lesson 12."""
+    """One step of the generation by the model of lesson 12."""
 
     text: str  # the L tokens read so far
-    rows: int  # how many of them this pass computes
-    so_far: int  # rows of all passes up to this one
-    passes: Tensor  # (3, L): in which pass the queries, keys and values were computed; 0: gone
+    rows: int  # how many of them this step computes
+    so_far: int  # rows of all steps up to this one
+    made: Tensor  # (3, L): in which step the queries, keys and values were computed; 0: gone
     weights: Tensor  # (2, L): what the newest token attends to, in each layer
     guess: str  # the symbol that comes next
     chance: float  # how likely the model thinks it is
@@ -36,7 +36,7 @@ class CacheResult(NamedTuple):
 
 @remember
 def generate(kept: bool) -> list[CacheResult]:
-    """Return every pass of the generation, each with the guess of the one before it."""
+    """Return every step of the generation, each with the guess of the one before it."""
     model = load_looking_back()
     text, so_far, results = PROMPT, 0, []
     caches = [KeyValueCache() for _ in model.layers] if kept else None
@@ -44,20 +44,20 @@ def generate(kept: bool) -> list[CacheResult]:
         new = text[-1] if kept and step else text
         logits, weights = model(to_tokens(new)[None], caches)  # (1, rows, symbols)
         so_far += len(new)
-        passes = torch.full((len(MADE), len(text)), step + 1.0)
+        made = torch.full((len(MADE), len(text)), step + 1.0)
         if kept and step:
-            passes[0, :-1] = 0
-            passes[1:, :-1] = results[-1].passes[1:]
+            made[0, :-1] = 0
+            made[1:, :-1] = results[-1].made[1:]
         chance, symbol = logits[0, -1].softmax(dim=-1).max(dim=-1)
         guess = SYMBOLS[int(symbol)]
         looks = weights[:, 0, 0, -1]  # (2, L)
-        results.append(CacheResult(text, len(new), so_far, passes, looks, guess, chance.item()))
+        results.append(CacheResult(text, len(new), so_far, made, looks, guess, chance.item()))
         text += guess
     return results
 
 
 class CacheExplorer(Explorer):
-    """A generation, pass by pass: what is computed anew, and what a cache has kept.
+    """A generation, step by step: what is computed anew, and what a cache has kept.
 
     Parameters
     ----------
@@ -76,26 +76,26 @@ class CacheExplorer(Explorer):
     step = Slider(
         0,
         {step: str(step + 1) for step in STEPS},
-        label="pass",
-        spoken="pass of the model",
-        forward="Next pass ▶",
+        label="step",
+        spoken="step of the generation",
+        forward="Next step ▶",
         width=160,
     )
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """What was computed in which pass, the weights, and the rows so far."""
+        """What was computed in which step, the weights, and the rows so far."""
         return (
             stacked(
                 Heatmap(
                     "made",
-                    "in which pass each one was computed",
-                    caption="Queries, keys and values of every token: the pass that computed them",
+                    "in which step each one was computed",
+                    caption="Queries, keys and values of every token: the step that computed them",
                     rows=MADE,
                     scale=(0, len(STEPS)),
-                    measure="pass",
+                    measure="step",
                 ),
-                how_to_read(("blocked", "not kept: no later pass needs it")),
+                how_to_read(("blocked", "not kept: no later step needs it")),
                 Heatmap(
                     "looks", rows=("layer 0", "layer 1"), caption="Weights of the newest token"
                 ),
@@ -104,7 +104,7 @@ class CacheExplorer(Explorer):
             Curves(
                 "rows",
                 "rows computed so far",
-                under="one row for each token that a pass computes",
+                under="one row for each token that a step computes",
                 over="step",
                 stops=STEPS,
                 labels=[str(step + 1) for step in STEPS],
@@ -116,24 +116,24 @@ class CacheExplorer(Explorer):
                     )
                 ],
                 y=Axis(0, 90, (0, 30, 60, 90)),
-                xlabel="pass",
+                xlabel="step",
                 xscale="linear",
             ),
         )
 
     @property
     def result(self) -> CacheResult:
-        """The pass, by the stored model."""
+        """The step, by the stored model."""
         return generate(self.cache)[self.step]
 
     def frame(self, cache: bool, step: int) -> dict[str, object]:
-        """Return which pass computed what, the weights and the rows so far."""
+        """Return which step computed what, the weights and the rows so far."""
         result = generate(cache)[step]
         later = LENGTH - len(result.text)
         empty = [""] * later
-        passes = torch.nn.functional.pad(result.passes, (0, later))
+        made = torch.nn.functional.pad(result.made, (0, later))
         looks = result.weights.tolist()
-        gone = [["" if number else "blocked" for number in row] for row in result.passes.tolist()]
+        gone = [["" if number else "blocked" for number in row] for row in result.made.tolist()]
         columns = [*result.text, *"·" * later]
         return {
             "say": sentence(cache, step),
@@ -141,9 +141,9 @@ class CacheExplorer(Explorer):
             "code": code(step, result.text) if cache else code_without(result.text),
             "made": {
                 "columns": columns,
-                "cells": passes,
+                "cells": made,
                 "looks": [row + ["gap"] * later for row in gone],
-                "texts": [[f"{n:g}" if n else "" for n in row] for row in passes.tolist()],
+                "texts": [[f"{n:g}" if n else "" for n in row] for row in made.tolist()],
             },
             "looks": {
                 "title": f"weights of the newest token, {result.text[-1]}; ● is the largest",
@@ -160,25 +160,25 @@ class CacheExplorer(Explorer):
 
 
 def sentence(kept: bool, step: int) -> str:
-    """Return what the pass computes, what it reuses, and what comes next."""
+    """Return what the step computes, what it reuses, and what comes next."""
     result, otherwise = (generate(way)[step] for way in (kept, not kept))
     guess = f"The model guesses **{result.guess}** with probability {decimals(result.chance)}"
     if not step:
         return (
-            f"**Pass 1**, the prefill, computes all **{counted(result.rows, 'row')}** of the "
+            f"**Step 1**, the prefill, computes all **{counted(result.rows, 'row')}** of the "
             f"prompt, with a cache or without one. {guess}."
         )
     old = counted(len(result.text) - 1, "token")
     does = f" and reuses the keys and values of {old}" if kept else f", for {old} once more"
     return (
-        f"**Pass {step + 1}** computes **{counted(result.rows, 'row')}**{does}. That makes "
+        f"**Step {step + 1}** computes **{counted(result.rows, 'row')}**{does}. That makes "
         f"**{result.so_far} rows** so far, and {otherwise.so_far} "
         f"{'without' if kept else 'with'} a cache. {guess} either way."
     )
 
 
 def code_without(text: str) -> str:
-    """Return the lines of PyTorch of one pass that keeps nothing."""
+    """Return the lines of PyTorch of one step that keeps nothing."""
     return (
         f'tokens = to_tokens("{text}")[None]  # (1, {len(text)})\n'
         "logits, weights = model(tokens)\n"
@@ -187,7 +187,7 @@ def code_without(text: str) -> str:
 
 
 def code(step: int, text: str) -> str:
-    """Return the lines of PyTorch of the passes with a cache."""
+    """Return the lines of PyTorch of the steps with a cache."""
     first, new = text[: len(PROMPT)], text[len(PROMPT) :]
     lines = [
         "caches = [KeyValueCache() for _ in model.layers]",

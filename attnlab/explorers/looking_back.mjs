@@ -1,7 +1,6 @@
 // Two looks of a model with two layers, in three rows of letters; the rest is declared.
 import { showControls } from "./frame/js/controls.mjs";
 import { html, svg } from "./frame/js/drawing.mjs";
-import { showPanels } from "./frame/js/panels.mjs";
 
 const HEIGHT = 78, WIDEST = 18; // of the lines, in pixels
 
@@ -11,14 +10,12 @@ export function render(lab) {
   lab.longest(frames.map((frame) => pool[frame[says]]));
   const controls = showControls(lab), rows = makeRows(lab);
   lab.picture.append(rows.element);
-  const panels = showPanels(lab);
   return (state) => {
-    const position = values.position.indexOf(state.position) * values.step.length;
-    const frame = frames[position + values.step.indexOf(state.step)];
+    const partner = values.partner.indexOf(state.partner) * values.position.length;
+    const frame = frames[partner + values.position.indexOf(state.position)];
     const seen = Object.fromEntries(parts.map((part, i) => [part, pool[frame[i]]]));
     controls(state);
-    rows.show(seen.scores.looks, state.position);
-    panels(seen, state);
+    rows.show(seen.looks, state.position);
     return seen;
   };
 }
@@ -47,10 +44,10 @@ function makeRows(lab) {
   const frame = (row, position) => [...row.children].forEach((one, i) => {
     one.style.boxShadow = i === position ? "0 0 0 2.5px var(--raw)" : "";
   });
-  const show = ({ second, target, first, source }, position) => {
+  const show = ({ second, target, written, first, source }, position) => {
     [...askers.children].forEach((one, i) => one.setAttribute("aria-pressed", i === position));
     look(lines[0], position, second);
-    look(lines[1], target, first);
+    look(lines[1], written, first);
     frame(middle, target);
     frame(below, source);
   };

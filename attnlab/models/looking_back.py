@@ -183,9 +183,8 @@ def load_looking_back() -> LookingBack:
     >>> SYMBOLS[logits[0, -1].argmax()]
     'B'
     """
-    stored = load_tensors("looking_back.safetensors").items()  # with the runs of its explorer
-    own = {name: weight.float() for name, weight in stored if not name.startswith("watched.")}
-    return load_model(LookingBack, own)
+    stored = load_tensors("looking_back.safetensors").items()
+    return load_model(LookingBack, {name: weight.float() for name, weight in stored})
 
 
 def make_texts(count: int, *, shortest: int = 8, longest: int = 15, jump: float = 0.25) -> Texts:

@@ -17,23 +17,25 @@
 #
 # **You will be able to:** write a model of several layers around a residual stream,
 # and explain what a second layer adds to the first; find a head by a score,
-# read from its parameters what it searches for, and take it out; and tell a lookup from a shortcut.
+# and forge what it has written; and tell a lookup from a shortcut.
 #
-# **Time:** 50 minutes in class, or 85 on your own with the exercises.
-# “Further” takes another 5.
+# **Time:** 49 minutes in class, or 84 on your own with the exercises.
+# “Further” takes another 10.
 
 # %% setup
 import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attnlab import MultiHeadAttention, Table
+from attnlab import MultiHeadAttention, Table, data_path
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import LookingBackExplorer
-from attnlab.models.looking_back import followers, load_looking_back
-from attnlab.models.looking_back import make_texts, share_correct, to_text
+from attnlab.models.looking_back import load_looking_back, make_texts
+from attnlab.models.looking_back import share_correct, to_text, to_tokens
 
 lesson_setup()
 
@@ -150,36 +152,9 @@ for name, trained in (("one layer: ", one_layer), ("two layers:", two_layers)):
 
 # %% baseline [markdown] above="Two layers get nearly"
 # Two layers get nearly every guess right, and a single layer misses most.
-# Is it better than chance?
-# As a baseline, we pick at random one of the letters played so far, other than the current one.
-
-# %% see-baseline
-tokens, known = new_texts
-logits, _ = one_layer(tokens[:, :-1])
-correct = (logits.argmax(dim=-1) == tokens[:, 1:]).float()  # (N, L)
-played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0
-random_pick = 1 / (played.sum(dim=-1) - 1)  # (N, L), without the current letter
-early = known & (torch.arange(32) < 16)
-at_start = (tokens[:, 1:, None] == tokens[:, None, 1:3]).any(dim=-1)  # the answers
-parts = {"all": known, "from 16 on": known & ~early, "before 16": early}
-parts["before 16, answer at 1 or 2"] = early & at_start
-parts["before 16, other answers"] = early & ~at_start
-for name, part in parts.items():
-    one, pick = correct[part].mean(), random_pick[part].mean()
-    print(f"{name:27}  one layer {one:.2f}, random pick {pick:.2f}")
-
-# %% one-layer-fails [markdown] above="Before position 16, the"
-# Before position 16, the single layer beats a random pick only where the answer stands at position
-# 1 or 2.
-# The second round has just begun, so such an answer can be guessed without looking up the letter.
-# Does the layer need more heads, or more time?
+# Does it need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
-import pandas as pd
-import seaborn as sns
-
-from attnlab import data_path
-
 runs = pd.read_csv(data_path("looking_back.csv"))
 single = runs["num_layers"] == 1
 jumping = runs[(runs["task"] == "jumps") & (~single | (runs["step"] > 0))].copy()
@@ -209,13 +184,24 @@ ax.set(
     ylim=(0, 1.03),
     title="Even with 22 heads, a single layer stays far behind",
 )
+tokens, known = new_texts
+played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0
+random_pick = 1 / (played.sum(dim=-1) - 1)  # without the current letter
 ax.axhline(random_pick[known].mean(), color="0.55", linewidth=1, label="random pick")
 ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
-# %% why-two [markdown] above="So both help a" below="Layer 1 can then"
-# With 22 heads and after 1,000 steps, a single layer reaches about 0.28.
-# So both help a little, but no single layer comes near the model with two.
+# %% why-two [markdown] above="No single layer comes" below="Layer 1 can then"
+# No single layer comes near the model with two.
+# But 22 heads reach about 0.28, far more than a random pick.
+# Do they look up a little?
+#
+# No, they have found a shortcut.
+# In `ABCDEFGHAB`, the next letter is C, the one that has not been played for the longest time.
+# From the second round on, this is so in every loop, until the needle jumps.
+# Before the first jump, our eight models with 22 heads get between 0.6 and 0.8 of the guesses
+# right, and after it only 0.2.
+# About half of all their guesses are the letter that has not been played for the longest time.
 #
 # ## Why one look is not enough
 #
@@ -259,10 +245,17 @@ show_figure(diagram("two_looks"), "12.3")
 # - The *follower score* (also called *prefix-matching score*) is the weight on letters that came
 #   directly after an earlier copy of the current letter.
 #   It is averaged over the tokens whose next letter can be known.
-#   `followers` marks these letters in a boolean tensor (N, L, L).
+#   `followers` marks these letters.
 
 
 # %% scores
+def followers(tokens):  # (N, L) -> (N, L, L), boolean
+    before = F.pad(tokens[:, :-1], (1, 0), value=-1)  # what stands before each token
+    same = before[:, None] == tokens[:, :, None]
+    letter = tokens != 26  # not a bar
+    return (same & letter[:, :, None] & letter[:, None]).tril()
+
+
 def previous_score(weights):  # (N, H, L, L) -> (H,)
     before = weights.diagonal(-1, dim1=2, dim2=3)  # (N, H, L - 1)
     return before.mean(dim=(0, 2))  # over the texts and the positions
@@ -309,92 +302,113 @@ predict("12/half-a-score")
 # %%answer 12/half-a-score
 _, weights = model(texts.tokens[:, :-1])
 before = weights[0].diagonal(-1, dim1=-2, dim2=-1)  # layer 0: (N, H, L - 1)
-by_position = before.mean(dim=(0, 1))  # (L - 1,)
-_, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
-ax.bar(range(1, 32), by_position)
-ax.set(xlabel="position", ylabel="weight on\nthe token before")
-ax.set_title("Up to position 15, layer 0 looks at the token before")
-show_figure(ax, "12.4")
+spread = pd.read_csv(data_path("notes_spread.csv")).query("seed == 0 and step <= 150")
+spread = spread.pivot(index="step", columns="position", values="note")
+_, (top, below) = plt.subplots(2, figsize=(7, 4.4), layout="constrained")
+top.bar(range(1, 32), before.mean(dim=(0, 1)))
+top.set(xlim=(0.5, 31.5), ylabel="weight on\nthe token before")
+top.set_title("Up to position 15, layer 0 looks at the token before")
+below.pcolormesh(spread.columns, spread.index, spread, vmin=0, vmax=1, cmap="Blues")
+below.set(xlabel="position", ylabel="training step")
+below.set_title("It learns to do so from left to right")
+show_figure(top, "12.4")
 
 # %% average-hides [markdown] above="Layer 0 looks at" answers="12/half-a-score"
 # Layer 0 looks at the token before up to position 15, and hardly ever later.
 # (Position 18 is an exception in this model, but not in five others.)
 # Exercise 3 shows that the position vectors alone lead it to the token before.
 #
-# Why does it stop there?
-# In the longest loops, of 15 letters, the note about the last letter is due at position 15,
-# and nearly all later ones would be repetitions.
-# If we train with loops of at most 11 letters, the notes end at position 11,
-# and with loops of at most 20, at position 19.
-#
 # The score did not lie, but an average over all positions hid what mattered.
 #
-# Now follow the two steps.
-# Then take the training slider back to step 0 and forward again.
-# Which layer is the first to look where it should?
+# The lower panel shows how the same model learned it: from left to right.
+# At positions 1 to 3, even an untrained layer gives the token before a large share,
+# because it has few tokens to look at.
+# So the first notes come for free, and layer 1 can learn to search for them.
+# In all six models that we trained, the notes at positions 1 to 3 come first,
+# and only then does layer 1 search for them.
+# Further to the right, notes and search rise together.
 
-# %% explorer
-LookingBackExplorer()
-
-# %% weights [markdown] above="Averaged over six models" answers="12/half-a-score"
-# Averaged over six models, both scores rise steeply between steps 30 and 80.
-# Before that, only the follower score rises a little.
-# A likely reason is that notes are useful only if something searches for them,
-# and a search only if there are notes.
-
-# %% read-it-from-the-parameters [markdown]
-# ## Read it from the parameters
+# %% forge [markdown]
+# ## Forge a note
 #
 # A head that looks at what came after an earlier copy, and makes the model repeat it,
 # is called an [**induction head**](glossary.ipynb#induction-head).
 # So far we know only where ours looks.
-# What does it search for?
+# Does it go by the notes?
 #
-# We take the queries that layer 1 makes from the 26 letters, and two sets of keys:
-# one is made from the notes that layer 0 writes about the letters,
-# and the other from the letters themselves.
-# (We leave out the positions and the rest of the stream.
-# Where we tried it, they do not change which key fits best.)
+# In `KQZBMTAR|QZ`, B at position 3 carries the note “Z is before me”,
+# and T at position 5 carries the note “M is before me”.
+# We exchange what layer 0 has added to these two tokens, and leave everything else as it is.
+# Which letter does the model guess after the last Z?
 
-# %% ask-note
-predict("12/note-or-letter")
+# %% ask-forged
+predict("12/forged-note")
 
-# %% see-note
-# %%answer 12/note-or-letter
-first, second = model.layers
-letters = model.symbol.weight[:26]  # A to Z, (26, E)
-notes = first.out_proj(first.v_proj(model.norms[0](letters)))  # written by layer 0
-query = second.q_proj(model.norms[1](letters))  # (26, E)
-key_of_note = second.k_proj(model.norms[1](notes))
-key_of_letter = second.k_proj(model.norms[1](letters))
-for name, key in (("notes", key_of_note), ("letters", key_of_letter)):
-    best = (query @ key.T).argmax(dim=-1)  # (26,)
-    own = (best == torch.arange(26)).sum()
-    print(f"{name:7}  own letter fits best: {own} of 26")
 
-# %% note-read [markdown] above="Every query fits the" answers="12/note-or-letter"
-# Every query fits the note about its own letter best, and none fits the key of its own letter best.
-# So layer 1 searches for what layer 0 wrote.
+# %% see-forged
+# %%answer 12/forged-note
+def guess_with_exchanged(tokens, one, other):  # (N, L) -> (N, L)
+    L = tokens.shape[1]
+    x = model.symbol(tokens) + model.position.weight[:L]  # (N, L, E)
+    notes, _ = model.layers[0](model.norms[0](x), is_causal=True)
+    order = torch.arange(L)
+    order[one], order[other] = other, one
+    x = x + notes[:, order]
+    found, _ = model.layers[1](model.norms[1](x), is_causal=True)
+    return model.guess(model.last_norm(x + found)).argmax(dim=-1)
+
+
+forged = guess_with_exchanged(to_tokens("KQZBMTAR|QZ")[None], 3, 5)
+print("after the last Z:", to_text(forged[0, -1:]))
+
+# %% many-notes [markdown] above="The model guesses T" answers="12/forged-note"
+# The model guesses T, which now carries the note about Z, and not B, which came next last time.
+# We do the same in 1,000 texts, and look at the guesses whose answer stands only at position 3.
+
+# %% see-many-notes
+# %%answer 12/forged-note
+tokens = texts.tokens[:, :-1]
+marked = followers(tokens)
+asks = texts.known & marked[:, :, 3] & (marked.sum(dim=-1) == 1)  # (N, L)
+forged = guess_with_exchanged(tokens, 3, 5)
+for name, position in (("carries the note", 5), ("followed", 3)):
+    share = (forged == tokens[:, position, None])[asks].float().mean()
+    print(f"guesses of the letter that {name}: {share:.2f}")
+
+# %% notes-decide [markdown] above="The guesses go by" answers="12/forged-note"
+# The guesses go by the notes.
+# Neither a token nor a parameter has changed, so layer 1 searches for what layer 0 wrote,
+# and the model repeats the letter that carries it.
+# For other pairs of positions from 2 to 7, at least 94% of the guesses follow the note.
 #
-# The second half of the definition can be read in the same way.
-# Which letter does the model guess if layer 1 looks at a letter and adds what it finds?
+# In the explorer, exchange the note of B with that of another letter, and choose who guesses.
+# Where the answer can be known, only those guesses change that need one of the two notes.
 
-# %% see-copies
-added = second.out_proj(second.v_proj(model.norms[1](letters)))  # (26, E)
-guess = model.guess(model.last_norm(added)).argmax(dim=-1)
-repeated = (guess == torch.arange(26)).sum()
-print(f"repeats the letter that it looked at: {repeated} of 26")
+# %% explorer
+LookingBackExplorer()
 
-# %% remove [markdown] above="The model repeats the" answers="12/note-or-letter"
-# The model repeats the letter that layer 1 looked at, every time.
-# Four more models, trained from other initialisations, give the same three results.
+# %% what-a-second-layer-adds [markdown]
+# ## What a second layer adds
+#
+# One layer of this size is not enough: the second “Mr” can find the first,
+# but not the name after it.
+# A second layer can search for what the first one wrote.
+# *Tolliver* then carries the note “the word before me is Mr”,
+# and the second “Mr” searches for this note and repeats the word that carries it.
+#
+# Olsson et al. (2022) found induction heads in language models with two or more attention layers,
+# and none in models with a single one.
+# For large models the authors call their evidence correlational.
+# Our model shows that the mechanism is possible, that gradient descent can find it,
+# and how to test for it.
+# It does not show that a large model repeats “Tolliver” for this reason.
 
 # %% take-one-out [markdown]
-# ## Take one out
+# ## Further
 #
-# These tests say where a head looks, what it searches for and what it adds,
-# but not what the model needs it for.
-# To find that out, we remove a head and see what changes:
+# ### Take one out
+#
+# To find out what the model needs a head for, we remove it and see what changes:
 # this is called an [ablation](glossary.ipynb#ablation).
 # We set its output projection to zero, so that it still looks but adds nothing to the stream.
 # Does the follower score of layer 1 fall without layer 0?
@@ -417,17 +431,15 @@ names = ["whole model", "without layer 0", "without layer 1"]
 columns = ["previous, layer 0", "follower, layer 1", "correct"]
 Table(names, columns, torch.tensor(rows))
 
-# %% counting [markdown] above="A correct guess needs"
+# %% counting [markdown]
 # Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average,
 # and the model does no better than a random pick.
 # Yet not one parameter of layer 1 has changed: it searches for notes that nobody has written.
 # Without layer 1, the score of layer 0 stays as it was,
 # because layer 0 has finished before layer 1 begins.
-# (A zero also takes away what a layer adds on average.
-# But if we put in its mean output instead, the shares stay the same.)
 # A correct guess needs both layers.
 #
-# ## The record without a scratch
+# ### The record without a scratch
 #
 # Now every loop has 12 letters and the record has no scratch, so each text repeats every 12 tokens.
 # We train a single layer with one head on such texts.
@@ -446,7 +458,7 @@ _, weights = regular_model(twelves.tokens[:, :-1])
 score = follower_score(weights[0], twelves)
 print(f"correct {share_correct(regular_model, twelves):.2f}, score {score[0]:.2f}")
 
-# %% other-loops [markdown] above="The single layer gets" answers="12/no-scratch"
+# %% other-loops [markdown] answers="12/no-scratch"
 # The single layer gets nearly all guesses right, and its follower score is nearly 1.
 # Does it look up what followed?
 # We test it, and the stored model with two layers, on loops of other lengths, again without jumps.
@@ -461,120 +473,13 @@ lengths = ["loops of 5", "loops of 11", "loops of 12", "loops of 15"]
 names = ["one layer, trained on 12", "two layers, trained with jumps"]
 Table(lengths, names, torch.tensor(shares))
 
-# %% counting-read [markdown] above="In loops of other" answers="12/no-scratch"
+# %% counting-read [markdown] answers="12/no-scratch"
 # In loops of other lengths, the single layer fails, so it does not look up letters.
 # It counts: in loops of 12, the follower always stands 11 or 23 positions back.
 # The score cannot tell counting from looking up.
 # *If a task can be solved in another way,
 # a good result says nothing about the way you had in mind.*
 # That is why our loops differ in length, and why the needle jumps.
-#
-# The two layers have never seen loops of 5, and yet they guess correctly,
-# because layer 1 goes by the letters.
-# But they deserve a hard test as well: layer 0 writes its notes only at positions 1 to 15.
-# In loops of 20 letters, with jumps, the follower may stand later.
-
-# %% see-limit
-torch.manual_seed(4)
-longer = make_texts(1000, shortest=20, longest=20)
-logits, _ = model(longer.tokens[:, :-1])
-correct = logits.argmax(dim=-1) == longer.tokens[:, 1:]  # (N, L)
-marked = followers(longer.tokens[:, :-1])  # (N, L, L)
-early, at_18 = marked[:, :, 1:16].any(dim=-1), marked[:, :, 18]
-parts = {
-    "at positions 1 to 15": early,
-    "at position 18": ~early & at_18,
-    "elsewhere": ~early & ~at_18,
-}
-for name, part in parts.items():
-    share = correct[longer.known & part].float().mean()
-    print(f"follower {name}: {share:.2f} correct")
-
-# %% what-two-add [markdown] above="Where there is a" answers="12/no-scratch"
-# Where there is a note, nearly every guess is correct, and where there is none, hardly any is.
-# So the model has learned to look up what followed,
-# but only in the part of the text where its training needed notes.
-
-# %% what-a-second-layer-adds [markdown]
-# ## What a second layer adds
-#
-# One layer of this size is not enough: the second “Mr” can find the first,
-# but not the name after it.
-# A second layer can search for what the first one wrote.
-# *Tolliver* then carries the note “the word before me is Mr”,
-# and the second “Mr” searches for this note and repeats the word that carries it.
-#
-# Olsson et al. (2022) found induction heads in language models with two or more attention layers,
-# and none in models with a single one.
-# For large models the authors call their evidence correlational.
-# Our model shows that the mechanism is possible, that gradient descent can find it,
-# and how to test for it.
-# It does not show that a large model repeats “Tolliver” for this reason.
-
-# %% further-oldest [markdown]
-# ## Further
-#
-# ### The letter that has not been played for the longest time
-#
-# Even if the loops differ in length, a record without a scratch allows a shortcut.
-# In `ABCDEFGHAB`, the next letter is C, whose last appearance is furthest back.
-# Without jumps this is so from the second round on, in loops of any length.
-# So a model could follow a simple rule:
-# guess the letter that has not been played for the longest time.
-# It need not look up what followed B.
-
-
-# %% oldest
-def oldest(text):
-    """Return the letter whose last appearance in the text is furthest back."""
-    letters = set(text) - {"|"}
-    return min(letters, key=text.rindex)
-
-
-def share_of_rule(texts):
-    correct = []
-    for tokens, known in zip(texts.tokens, texts.known, strict=True):
-        text = to_text(tokens)
-        for i in known.nonzero().flatten().tolist():
-            correct.append(oldest(text[: i + 1]) == text[i + 1])
-    return sum(correct) / len(correct)
-
-
-torch.manual_seed(6)
-print(f"without jumps: {share_of_rule(make_texts(200, jump=0.0)):.2f} correct")
-print(f"with jumps:    {share_of_rule(make_texts(200)):.2f} correct")
-
-# %% further-two-heads [markdown]
-# Without jumps the rule is always right, so even a perfect result would not prove a lookup.
-# With jumps it is right in less than half of the cases.
-# (After a jump the oldest letter can be any letter of the loop but the current one.
-# Where no jump has happened yet, the rule still works.)
-#
-# ### Two heads share the work
-#
-# In a layer with several heads, an ablation of one of them can be misleading.
-# Here each layer has two heads of 32 features.
-# In layer 1 we remove head 0, then both heads, and then head 1 alone.
-
-# %% two-heads
-torch.manual_seed(0)
-shared = train(num_layers=2, embed_dim=64, num_heads=2)
-last = shared.layers[1].out_proj.weight
-intact = last.clone()
-for removed in ([], [0], [0, 1], [1]):
-    last.copy_(intact)
-    for head in removed:
-        last[:, 32 * head : 32 * (head + 1)] = 0  # the features of this head
-    share = share_correct(shared, new_texts)
-    print(f"removed {removed}: {share:.2f} correct")
-
-# %% two-heads-read [markdown]
-# Either head alone is nearly enough, but when both are removed, hardly any guesses are correct.
-# So either can replace the other.
-# (Three more models, trained from other initialisations, show the same.)
-# If an ablation changes hardly anything, the head may be useless,
-# or another head may do the same job.
-# To tell these two cases apart, remove the other head alone, and then both.
 
 # %% remember [markdown]
 # ## What to remember
@@ -586,13 +491,11 @@ for removed in ([], [0], [0, 1], [1]):
 #   and layer 1 searches for the note about the current letter and repeats the token that carries
 #   it.
 #   The head of the second step is called an induction head.
-# - A score says where a head looks, the parameters say what it searches for and what it adds,
-#   and an ablation says what it is needed for.
-#   If removing a head changes nothing, another head may be doing the same job.
+# - A score says where a head looks.
+#   To find out what it goes by, change that and nothing else, and see whether the guess follows.
 # - A mean over all positions can hide that a head does its work at some of them only.
-#   Where our layer 0 writes no notes, the model fails.
-# - A task has to rule out other solutions,
-#   and a score has to be tested on texts in which different solutions give different scores.
+# - A share of correct guesses says nothing about the way they were found.
+#   Look at cases in which a shortcut and a lookup give different guesses.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -640,17 +543,18 @@ check_position_to_look_at(position_to_look_at_solution)
 # Two layers could also solve the task in another way: layer 0 finds the earlier copy of the letter,
 # and layer 1 looks one position further.
 # Write a score that would find such a layer 0: for each head,
-# the weight that a token gives to earlier copies of itself,
-# averaged over the tokens that have such a copy.
-# Do not use a Python loop.
+# the weight that a letter gives to earlier copies of itself,
+# averaged over the letters that have such a copy.
+# Leave out the bars, whose token is 26.
+# Try it without a Python loop.
 # Then score both layers of `model` on `texts.tokens[:, :-1]`.
 #
 # <details><summary>Hint</summary>
 #
-# First make a boolean tensor (N, L, L) that marks the earlier copies of each token,
+# First make a boolean tensor (N, L, L) that marks the earlier copies of each letter,
 # and give it an axis for the heads.
 # Then add up the weights that it marks.
-# By how many tokens do you divide?
+# By how many letters do you divide?
 # </details>
 
 
@@ -666,6 +570,7 @@ check_same_letter_score(same_letter_score)
 # %% score-solution tags=["solution"]
 def same_letter_score_solution(weights, tokens):
     copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # (N, L, L)
+    copies &= (tokens != 26)[:, :, None]
     on_copies = (weights * copies[:, None]).sum(dim=(0, 2, 3))  # (H,)
     return on_copies / copies.any(dim=-1).sum()
 
@@ -678,7 +583,7 @@ check_same_letter_score(same_letter_score_solution)
 # %% score-reading [markdown]
 # <details><summary>An answer</summary>
 #
-# Layer 0 gives 0.06 of its weight to earlier copies, and layer 1 gives them 0.00.
+# Layer 0 gives 0.03 of its weight to earlier copies, and layer 1 gives them 0.00.
 # A plain average would give them 0.07.
 # So our model does not go this way.
 # An ablation agrees: if only the queries of layer 1 are made without what layer 0 wrote,
@@ -717,6 +622,7 @@ def best_key_solution(query, key):
     return (query @ key.T).masked_fill(later, float("-inf")).argmax(dim=-1)
 
 
+first = model.layers[0]
 positions = model.norms[0](model.position.weight)  # (32, E)
 print(best_key_solution(first.q_proj(positions), first.k_proj(positions)))
 check_best_key(best_key_solution)
@@ -800,11 +706,6 @@ check_mended_stream(mended_solution)
 #
 # `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and
 # an MLP, each with a norm before it and each added to the residual stream.
-# For a model that guesses the next token, pass `is_causal=True`,
-# and `nn.Transformer.generate_square_subsequent_mask(L)` as `src_mask`.
-# `nn.TransformerEncoder` stacks such layers; there the mask is called `mask`,
-# and `norm=nn.LayerNorm(d_model)` adds the norm at the end.
-# Our model has no MLP and no dropout.
 
 # %% sources [markdown]
 # ## Sources
@@ -830,23 +731,24 @@ check_mended_stream(mended_solution)
 # Lesson 13, [Word by word: the cache](13_word_by_word_the_cache.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# The record and the model: 9.
+# **49 minutes.**
+# The record and the model: 10.
 # One layer and two: 5.
-# Why one look is not enough: 5.
-# The scores and the explorer: 13.
-# The parameters: 6.
-# Ablations: 5.
-# The record without a scratch and the answer: 7.
+# Why one look is not enough: 6.
+# The scores, and where layer 0 looks: 12.
+# Forged notes and the explorer: 14.
+# The answer: 2.
 # Set “Further” as homework.
 #
 # **Where a class stalls.**
 # *“The head could look at Z and then move one position further”:*
 # let eleven students stand in a row, each with a letter.
 # A student who looks for a letter sees only what the others hold up.
-# Then let everyone also hold up the letter of the neighbour to the left, and repeat the search.
+# Then let everyone also hold up a card with the letter of the neighbour to the left,
+# and repeat the search.
+# Let two of them exchange their cards: who is found now?
 # *“Layer 1 looks at layer 0”:* it looks at tokens, as every layer does;
 # what has changed is what they hold up.
 # *“An ablation shows what the head does”:* it shows what is lost without the head,

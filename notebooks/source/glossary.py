@@ -378,7 +378,7 @@
 #
 # ### prefill
 #
-# The first pass of a model that writes: it reads the whole prompt and fills the [cache](#cache).
+# The first step of a model that writes: it reads the whole prompt and fills the [cache](#cache).
 # Decoding follows, one token at a time.
 # [Lesson 13](13_word_by_word_the_cache.ipynb)
 #

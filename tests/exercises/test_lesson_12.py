@@ -9,10 +9,16 @@ def by_loops(weights, tokens):
     on_copies = []
     for n, text in enumerate(tokens.tolist()):
         for i, letter in enumerate(text):
-            copies = [j for j in range(i) if text[j] == letter]
+            copies = [j for j in range(i) if text[j] == letter != 26]
             if copies:
                 on_copies.append(weights[n, :, i, copies].sum(dim=-1))
     return torch.stack(on_copies).mean(dim=0)
+
+
+def text_by_text(weights, tokens):
+    return torch.stack(
+        [by_loops(one[None], text[None]) for one, text in zip(weights, tokens, strict=True)]
+    ).mean(dim=0)
 
 
 def norm(x):
@@ -42,8 +48,13 @@ test_names_the_mistake = names({
         .masked_fill(torch.ones(len(q), len(q)).triu(1) > 0, -torch.inf)
         .argmax(-1)
         .int(),
+        "allows the later keys": lambda q, k: (q @ k.T)
+        .masked_fill(torch.ones(len(q), len(q)).tril().bool(), -torch.inf)
+        .argmax(-1),
     },
     "check_same_letter_score": {
+        "take the mean over the letters that have one": text_by_text,
+        "also counts the bars": lambda weights, tokens: by_loops(weights, tokens.clamp(max=25)),
         "one number for each head": lambda weights, tokens: by_loops(weights, tokens).mean(),
     },
 })  # fmt: skip

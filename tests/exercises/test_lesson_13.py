@@ -15,6 +15,35 @@ def in_pieces(*lengths, same=lambda rows, whole: torch.allclose(rows, whole, ato
     return test
 
 
+def far_apart(rows, whole):
+    return torch.allclose(rows, whole, atol=1.0)
+
+
+def off_by_one(length, window, sinks):
+    i, j = torch.arange(length)[:, None], torch.arange(length)
+    return (j <= i) & ((i - j < window) | (j <= sinks))
+
+
+def with_a_float_mask(query, key, value):
+    mask = causal_mask(query.shape[2], key.shape[2], align="lower_right").double()
+    group = query.shape[1] // key.shape[1]
+    key, value = (x.repeat_interleave(group, dim=1) for x in (key, value))
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask.to(query.dtype))
+
+
+def with_values_in_turn(query, key, value):
+    group = query.shape[1] // key.shape[1]
+    mask = causal_mask(query.shape[2], key.shape[2], align="lower_right")
+    key, value = key.repeat_interleave(group, dim=1), value.repeat(1, group, 1, 1)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+def last_row_only(start, whole, tokens):
+    read = start()
+    read(tokens[:, :10])
+    return torch.allclose(read(tokens[:, 10:])[:, -1], whole(tokens)[:, -1], atol=1e-4)
+
+
 def by_loops(length, window, sinks):
     rows = range(length)
     return torch.tensor([[j <= i and (j > i - window or j < sinks) for j in rows] for i in rows])
@@ -26,7 +55,7 @@ def by_torch(query, key, value):
 
 
 test_accepts = accepts({
-    "check_cache_test": [in_pieces(9, 1, 14), in_pieces(1, 21, 2)],
+    "check_cache_test": [in_pieces(9, 1, 14), in_pieces(1, 1, 20, 2)],
     "check_window_with_sinks": [by_loops],
     "check_mended_decoding": [by_torch],
 })  # fmt: skip
@@ -35,8 +64,18 @@ test_names_the_mistake = names({
     "check_cache_test": {
         "in several pieces": in_pieces(24),
         "only if a later call reads several tokens": in_pieces(21, 1, 1, 1),
+        "only if a later call reads a single token": in_pieces(12, 12),
+        "reads a single token. Make": last_row_only,
+        "allow only for rounding": in_pieces(9, 1, 14, same=far_apart),
         "allow for rounding": in_pieces(9, 1, 14, same=torch.equal),
     },
-    "check_mended_decoding": {"First repeat the kv heads": F.scaled_dot_product_attention},
-    "check_window_with_sinks": {"float32 instead of torch.bool": lambda *n: by_loops(*n).float()},
+    "check_mended_decoding": {
+        "First repeat the kv heads": F.scaled_dot_product_attention,
+        "Either the keys or the values": with_values_in_turn,
+        "which are added to the scores": with_a_float_mask,
+    },
+    "check_window_with_sinks": {
+        "float32 instead of torch.bool": lambda *n: by_loops(*n).float(),
+        "The sinks are off by one": off_by_one,
+    },
 })  # fmt: skip

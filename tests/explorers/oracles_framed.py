@@ -12,13 +12,11 @@ from attnlab import KeyValueCache, load_table
 from attnlab.display.table import load_rows
 from attnlab.explorers import Explorer
 from attnlab.models.looking_back import SYMBOLS, load_looking_back, to_tokens
-from attnlab.models.store import load_tensors
 from tests.explorers.common import Truth, drawn
 
 MODEL = remember(load_looking_back)
 PROMPT = "KQZBMTARK"  # what the model of lesson 12 continues
 TEXT = "KQZBMTAR|QZB|TARKQ|MTA"  # what it reads while it is trained
-WATCHED = (0, 10, 20, 30, 40, 50, 60, 80, 100, 150, 200, 300)  # after so many steps
 SENTENCE = "The cat sat on the mat".split()
 
 
@@ -285,7 +283,7 @@ def cache(explorer: Explorer) -> Truth:
     pad, best = (0, 15 - len(text)), weights == weights.max(dim=-1, keepdim=True).values
     return Truth(
         {"text": text, "rows": rows[kept][-1], "so_far": so_far, "guess": guess, "chance": chance}
-        | {"passes": passes.double(), "weights": weights},
+        | {"made": passes.double(), "weights": weights},
         [step + 1, rows[kept][-1], len(text) - 1, so_far, other, chance]
         if step
         else [1, 9, chance],
@@ -299,43 +297,32 @@ def cache(explorer: Explorer) -> Truth:
     )
 
 
-@remember
-def watched() -> list[Tensor]:
-    """Return the weights of both layers and the chances of all symbols, step by step."""
-    stored = load_tensors("looking_back.safetensors")
-    return [stored[f"watched.{name}"].double() for name in ("weights", "chances")]
-
-
-@remember
-def learned(step: int) -> list[float]:
-    """Return three measures of the six models with two layers, on average."""
-    rows = [one for one in rows_of("looking_back.csv") if one["num_layers"] == "2"]
-    rows = [one for one in rows if int(one["step"]) == step]
-    assert len(rows) == 6
-    return [sum(float(o[name]) for o in rows) / 6 for name in ("previous", "follower", "correct")]
-
-
 def looking_back(explorer: Explorer) -> Truth:
-    step, position = explorer.step, explorer.position
-    weights, chances = (one[WATCHED.index(step)] for one in watched())
-    second, chance, guess = (
-        weights[1, position],
-        chances[position].max(),
-        SYMBOLS[chances[position].argmax()],
-    )
+    partner, position = explorer.partner, explorer.position
+    model, tokens = MODEL(), to_tokens(TEXT)[None]
+    x = model.symbol(tokens) + model.position.weight[: len(TEXT)]
+    notes, looks = model.layers[0](model.norms[0](x), is_causal=True)
+    notes[:, [3, partner]] = notes[:, [partner, 3]]
+    found, weights = model.layers[1](model.norms[1](x + notes), is_causal=True)
+    chances = model.guess(model.last_norm(x + notes + found))[0].softmax(dim=-1)
+    second, chance = weights[0, 0, position], chances[position].max()
+    guess = SYMBOLS[chances[position].argmax()]
     target = int(second.argmax())
-    first = weights[0, target]
+    written = {3: partner, partner: 3}.get(target, target)
+    first = looks[0, 0, written]
     source = int(first.argmax())
     pairs = itertools.pairwise(TEXT[: position + 1])
     known = [two for one, two in pairs if one == TEXT[position] != "|" != two]
     right = "cannot know" if not known else "is correct" if known[0] == guess else "be correct"
-    looks = {"second": second, "first": first}
+    shown = {"second": second, "first": first}
+    places = {"target": target, "written": written, "source": source}
+    moved = [written] if written != target else []
     return Truth(
-        {**looks, "target": target, "source": source, "guess": guess, "chance": chance},
-        [step, position, 1, target, second.max(), 0, source, first.max(), chance],
-        {"scores.looks.target": target, "scores.looks.source": source}
-        | {f"scores.looks.{name}": (one * 1000).round() / 1000 for name, one in looks.items()},
-        curves={"scores": learned(step)},
+        {**shown, **places, "guess": guess, "chance": chance},
+        [position, 1, target, second.max(), *moved, 0, source, first.max(), chance],
+        {f"looks.{name}": place for name, place in places.items()}
+        | {f"looks.{name}": (one * 1000).round() / 1000 for name, one in shown.items()},
         said=[f"{TEXT[i].replace('|', 'bar')} at position {i}" for i in (position, target, source)]
         + [f"guesses {guess}", right],
+        given={"model": model, "to_tokens": to_tokens, "SYMBOLS": SYMBOLS},
     )
