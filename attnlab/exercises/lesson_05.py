@@ -53,7 +53,8 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     ),
     nan="It contains NaN, because 0 was divided by 0. A query that may attend to nothing must get "
     "zeros.",
-    otherwise="Every value that a query may attend to must get the same weight.",
+    otherwise="Every value that a query may attend to must get the same weight, and the weights of "
+    "a row must add up to 1.",
     verified="Your function is correct for one sentence, for a batch and for several heads, even "
     "where a query may attend to nothing.",
     keeps_inputs=True,
@@ -207,6 +208,7 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
         "Two candidates are equally good in `first`. Take the first of them.": Either(
             lambda first, second: second[len(first) - 1 - first.mean(1).flip(0).argmax()].mean(),
             lambda first, second: second[first.mean(1) == first.mean(1).max()].mean(),
+            lambda first, second: second[first.mean(1) == first.mean(1).max()].mean(1).max(),
         ),
         "Your function looks for a candidate that is good in both tables. Choose it in `first` "
         "alone.": lambda first, second: torch.minimum(first.mean(1), second.mean(1)).max(),
@@ -247,10 +249,12 @@ def check_tested() -> Iterator[tuple[str, tuple]]:
         generator = torch.Generator().manual_seed(rows)
         # in the first table row 2 is the best, or level with row 5; row 4 is the best in the
         # second, row 3 in both, and row 1 comes first of those that win more than half of the first
-        more = [n - 1 if tied else n // 3, *[n // 3] * (rows - 6)]
-        counts = [n // 3, n // 2 + 1, n - 1, n - 2, n // 3, *more]
+        best = n - 3
+        more = [best if tied else n // 3, *[n // 3] * (rows - 6)]
+        counts = [n // 3, n // 2 + 1, best, best - 1, n // 3, *more]
         first = table_of(counts, n, generator)
-        counts = [m // 3, 1, m // 2 + 1, m - 1, m, *[m // 2] * (rows - 5)]
+        chosen = m - 2 if rows == 12 else m // 2  # in one pair more than the best share of `first`
+        counts = [m // 3, 1, chosen, m - 1, m, m - 2, *[m // 2] * (rows - 6)]
         second = table_of(counts, m, generator)
         yield f"first {shape(first)} and second {shape(second)}", (first, second)
 

@@ -140,7 +140,7 @@ for head in range(12):  # the stored numbers are those of this page
     assert (result.river, result.money) == (of_bank[0][head].item(), of_bank[1][head].item())
     assert bool(result.side) == (head in (1, 4, 8, 10))
 
-# %% after: answer-askers  numbers: 5,000
+# %% after: answer-askers  numbers: 5,000, 0.2
 from attnlab.explorers import who_asks
 
 of_bank = by_bank[is_river].sum(dim=0), by_bank[~is_river].sum(dim=0)
@@ -151,6 +151,26 @@ assert [one[5].item() for one in of_bank] == [11, 6] and [one[4].item() for one 
 assert abs(who_asks.gaps()[4].item() - 4.7) < 0.05
 stored = who_asks._bits(who_asks._stored()[1][:5000])[:, 5]  # (5000, 32)
 gap = stored[:, :16].sum(dim=1) - stored[:, 16:].sum(dim=1)
+# the two words of each sentence, with both at one position
+number = {word: row for row, word in enumerate(layer.vocabulary)}
+askers = [number[word] for word in layer.common_words(5000)]
+for place in (3, 9):
+    wins = []
+    for text, *two in zip(mixed.sentence, mixed.water, mixed.money, strict=True):
+        at = layer.tokens(text).index("bank")
+        query = layer.attention.q_proj(layer._embedded(askers, [at] * 5000))
+        key = layer.attention.k_proj(layer._embedded([number[w] for w in two], [place] * 2))
+        scores = (split_heads(query, 12) @ split_heads(key, 12).mT)[4]
+        wins.append(scores[:, 0] > scores[:, 1])
+    wins = torch.stack(wins).float()
+    gap_there = wins[is_river].sum(dim=0) - wins[~is_river].sum(dim=0)
+    assert abs(gap_there.mean() - 0.2) < 0.05
+for text, water_word, money_word in zip(
+    mixed.sentence[is_river.numpy()], mixed.water[is_river.numpy()], mixed.money[is_river.numpy()],
+    strict=True,
+):  # fmt: skip
+    tokens = layer.tokens(text)
+    assert tokens.index(water_word) > tokens.index(money_word)
 assert (of_bank[0] - of_bank[1]).max() == 5 and abs((gap >= 5).float().mean() - 1 / 9) < 0.01
 
 # %% after: pairs
@@ -191,7 +211,18 @@ for _ in range(40):
     plain, attended, alone_ = order_of(vectors @ other_axis, is_mixed & new).tolist()
     assert attended <= plain and alone_ > 240
 
-# %% after: ask-mixed  numbers: 240
+# %% after: ask-mixed  numbers: 240, 1,000, 300
+# the output if other words ask: how many of 1,000 get more than the plain average
+along = split_heads((axis @ layer.attention.out_proj.weight)[None], 12)  # (H, 1, 32)
+leaning = []
+for text in mixed.sentence:
+    tokens, z, _, _ = layer.read(text)
+    towards = (split_heads(layer.attention.v_proj(z), 12) * along).sum(dim=-1)  # (H, S)
+    asked = layer.attend_as(layer.common_words(1000), tokens, tokens.index("bank"))  # (H, A, S)
+    leaning.append((asked * towards[:, None]).sum(dim=(0, 2)))
+leaning = torch.stack(leaning)
+ordered = (leaning[is_river][:, None] > leaning[~is_river]).sum(dim=(0, 1))
+assert abs((ordered > 194).sum() - 300) < 20 and ordered.shape == (1000,)
 
 # %% after: draw-rulers
 assert (32 * share[[4, 10], 0]).tolist() == [21, 25]
@@ -222,16 +253,21 @@ assert (river_ones[:, None] > money_ones).sum(dim=(0, 1)).tolist() == [126, 98]
 # %% after: later-layers
 for text in texts:
     tokens = layer.tokens(text)
-    assert (tokens[5], tokens[8]) == ("bank", "river")
-changes = [
-    [(scores_of(part.attention, x[number]) - scores_of(part.attention, vectors[0][number]))[:, 5, 8]
-     for x in vectors[1:]]
+    assert (tokens[at_bank], tokens[at_river]) == ("bank", "river")
+changes = torch.tensor([
+    [
+        (scores_of(part.attention, x[number]) - scores_of(part.attention, readings[0][number]))[
+            :, at_bank, at_river
+        ].abs().max()
+        for x in readings[1:]
+    ]
     for number, part in enumerate(encoder.layers)
-]  # fmt: skip
-changes = torch.stack([torch.stack(row).abs().amax(dim=-1) for row in changes])
+])  # fmt: skip
 assert changes[0].max() < 1e-4 and changes[1:].min() > 0.2
+assert (changes[[1, 3], 1] / changes[[1, 3], 0]).min() > 0.8
 
-# %% after: the-answer  numbers: 21
+# %% after: the-answer  numbers: 21, 10, 8
+
 
 # %% after: typed-cosine
 sharper = (4 * (x @ x.T)).softmax(dim=-1) @ x  # eight times the scores: less alike than before
@@ -250,7 +286,7 @@ for head in (8, 1, 4, 10):
     low, high = (won[:, 1] - won[:, 0]).float().quantile(torch.tensor([0.025, 0.975]))
     assert low < 0 < high and (head != 4 or (-60 < low < -40 and 50 < high < 70))
 
-# %% after: exercise-2
+# %% after: exercise-2  numbers: 20.7
 coins = torch.rand(20_000, 12, 32, generator=torch.Generator().manual_seed(0)) < 0.5
 assert 0.4 < (coins.sum(dim=-1).amax(dim=-1) >= 21).float().mean() < 0.6
 right = (by_bank == is_river[:, None]).sum(dim=0)
@@ -262,7 +298,28 @@ from attnlab.explorers import who_asks
 common = layer.common_words(5000)
 won = who_asks._bits(who_asks._stored()[1][:5000])  # (5000, 12, 32)
 won = (won == is_river).sum(dim=-1)
+assert abs(won[:, 4].float().mean() - 20.7) < 0.05
 assert won.max() == 30 and won[common.index("piano"), 11] == 30 and 12 * 5000 == 60_000
+
+# with the places of clue and other word exchanged
+places = [
+    [tokens.index(word) for word in (clue, water_word if clue == money_word else money_word)]
+    for tokens, clue, water_word, money_word in zip(
+        map(layer.tokens, mixed.sentence), mixed.clue, mixed.water, mixed.money, strict=True
+    )
+]
+assert sum(clue > rest for clue, rest in places) == 28
+number = {word: row for row, word in enumerate(layer.vocabulary)}
+clue_wins_there = 0
+for text, clue, (at_clue, at_rest) in zip(mixed.sentence, mixed.clue, places, strict=True):
+    tokens = layer.tokens(text)
+    query = layer.attention.q_proj(layer._embedded([number["piano"]], [tokens.index("bank")]))
+    swapped = layer._embedded([number[clue], number[tokens[at_rest]]], [at_rest, at_clue])
+    scores = (split_heads(query, 12) @ split_heads(layer.attention.k_proj(swapped), 12).mT)[11, 0]
+    clue_wins_there += int(scores[0] > scores[1])
+assert clue_wins_there == 13
+
+# %% after: exercise-3-read  numbers: 28, 13, 11
 
 # %% after: exercise-4
 put = layer.read("i put my money in the bank")

@@ -12,6 +12,7 @@
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight,
 # value) and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads;
 # baselines).
+# Exercise 1 also uses a mask, as in [lesson 3](03_masks_who_may_look_at_whom.ipynb).
 #
 # **You will be able to:** say what a score in a first layer depends on,
 # test whether it matters which word asks, compare attention with a plain average,
@@ -53,7 +54,7 @@ rows = torch.stack([left.weights[4, bank], keep.weights[4, bank]])
 keys = "[CLS] i left/keep my money on/in the bank of/by the lake [SEP]".split()
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
 plot_attention(rows, ax=ax, queries=["river bank", "money bank"], keys=keys)
-ax.set_title("Opposite meanings, nearly the same row")
+ax.set_title("Two meanings, nearly the same row")
 show_figure(ax, "5.1")
 
 # %% same-arc [markdown] above="Someone who shows only"
@@ -123,7 +124,8 @@ for verb in ("saw", "robbed"):
 # but the list stays as it was.
 #
 # With twelve heads, “bank” carries twelve lists, the same ones into every sentence.
-# (Positions count as well: very much in head 2, much in heads 5 and 11.)
+# (Positions count as well: most of all in head 2, much in heads 5 and 11,
+# and some in heads 3 and 4.)
 
 # %% two-kinds [markdown] below="Here is what three"
 # ## Whose list is it?
@@ -174,7 +176,7 @@ dict(zip(askers, of_three.tolist(), strict=True))
 
 # %% ask-bank-told [markdown] above="So it matters which"
 # So it matters which word asks.
-# Now “bank” itself asks.
+# Now “bank” itself asks, in head 8.
 # In the 16 sentences about a money bank, the money word always wins, as we would hope.
 # And in the other 16?
 
@@ -256,7 +258,7 @@ show_figure(ax, "5.2")
 
 # %% four-heads [markdown] above="In heads 1, 4" below="In head 8, \u201cbank\u201d asks"
 # In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
-# In these heads, water words and money words ask for different things.
+# In these four more than in the others, water words and money words ask for different things.
 #
 # In head 8, “bank” asks as money words do: of 5,000 common words, one in a hundred goes as far.
 # In head 1 it leans towards money, as one word in five does, and in head 10 towards water,
@@ -279,8 +281,10 @@ WhoAsksExplorer()
 # The water word wins in 11 river sentences and in 6 money sentences in head 5,
 # and in 13 and 8 in head 4.
 # But in head 4 this has little to do with “bank”: on average over 5,000 askers,
-# the two counts differ by 4.7 as well, so some of *these* water words simply get more,
-# whoever asks.
+# the two counts differ by 4.7 as well.
+# That is due to the places: in all river sentences the water word comes after the money word,
+# and head 4 also looks at places.
+# If both words are moved to one position, the difference is 0.2.
 # And the difference of 5 in head 5 is no rarity: one asker in nine has one that large or larger.
 # </details>
 
@@ -393,43 +397,22 @@ show_figure(fig, "5.3")
 # and on 16 older mixed sentences it was 49 against 51 of 64.
 # (Five of our money words, such as “gold”, lie on the water side of the axis.
 # Without their sentences it is 98 against 126 of 180.)
-# So attention does no better that we can measure.
+# So, as far as we can measure, attention does no better.
 # (“Further” looks at single heads.)
 
-# %% later-told [markdown] below="And in the five"
+# %% the-answer [markdown] above="Not in this layer"
 # ## Does attention find out what “bank” means here?
 #
-# And in the five layers that follow,
-# how far does the score of “bank” for “river” move when “robbed” replaces “saw”?
-# And when “painted” does?
-
-# %% later-layers
-encoder = load_encoder()
-texts = [
-    f"the thief {verb} the bank by the river" for verb in ("saw", "robbed", "painted")
-]
-vectors = [encoder.read(text).vectors for text in texts]
-for number, part in enumerate(encoder.layers):
-    scores = [
-        scores_of(part.attention, x[number])[:, 5, 8] for x in vectors
-    ]  # bank, river
-    moved = [(score - scores[0]).abs().max() for score in scores[1:]]
-    print(
-        f"layer {number}: robbed at most {moved[0]:.2f}, painted at most {moved[1]:.2f}"
-    )
-
-# %% the-answer [markdown] above="Not in this layer"
 # Not in this layer.
 # It does select, and what it selects depends on the word that asks.
-# But “bank” asks for the same in every sentence: in head 8 as money words do, and less clearly so,
-# or for other words, in the others.
-# So “my money on the bank of the lake” and “my money in the bank by the lake” get nearly the same
-# rows.
+# But “bank” carries the same lists into every sentence: in head 8 for what money words ask for,
+# in head 10 rather for what water words ask for.
+# In “my money on the bank of the lake” and “my money in the bank by the lake” nearly the same words
+# stand at the same places, so the rows are nearly the same.
 # And where words disagree, the output shows no better than a plain average which bank is meant.
 #
-# From the second layer on, “bank” has taken in other words.
-# Its list is now written after a first visit to the shop, so the score can change.
-# Whether that helps, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
+# From the second layer on, “bank” has taken in other words, and its scores can change.
+# Whether that helps to find the meaning, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
 # [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
 # with 21 words that have two meanings.
 
@@ -468,7 +451,7 @@ for name, vectors in (("before", x), ("attention", output), ("plain average", av
 # For that, “bank” has to go in as one vector, as it does in a model.
 
 # %% heads-alone-told [markdown]
-# ### Single heads
+# ### Single heads, and later layers
 #
 # Perhaps the heads work against each other.
 # So here are the pairs of mixed sentences in order for single heads,
@@ -499,6 +482,31 @@ pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
 # %% read-alone [markdown]
 # Of these four heads, only head 4 gets more pairs than its plain average, and only nine.
 # Drawing the sentences again changes this difference by fifty either way.
+#
+# How far does the score of “bank” for “river” move in the layers after the first when “robbed”
+# replaces “saw”?
+# And when “painted” does?
+
+# %% later-layers
+encoder = load_encoder()
+texts = [
+    f"the thief {verb} the bank by the river" for verb in ("saw", "robbed", "painted")
+]
+at_bank, at_river = 5, 8  # in all three
+readings = [encoder.read(text).vectors for text in texts]
+for number, part in enumerate(encoder.layers):
+    scores = [
+        scores_of(part.attention, x[number])[:, at_bank, at_river] for x in readings
+    ]
+    moved = [(score - scores[0]).abs().max() for score in scores[1:]]
+    print(
+        f"layer {number}: robbed at most {moved[0]:.2f}, painted at most {moved[1]:.2f}"
+    )
+
+# %% later-read [markdown]
+# From the second layer on, “bank” has taken in other words:
+# its list is written after a first visit to the shop.
+# In layers 1 and 3, “painted” moves the score nearly as far as “robbed”.
 
 # %% remember [markdown]
 # ## What to remember
@@ -506,11 +514,11 @@ pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
 # - In a first layer a score is made of two words at their positions.
 #   Another word can take a share of the row, but it cannot change the score.
 # - So “bank” asks for the same in every sentence, whichever bank is meant.
-# - Whether it matters which word asks is found out by letting other words ask.
-#   In four of the twelve heads, water words and money words then ask for different things.
+# - To find out whether it matters which word asks, let other words ask.
+#   Most of all in four of the twelve heads, water words and money words ask for different things.
 # - Compare every result of attention with a plain average of the same values.
 #   Where the words disagreed, the output of this layer showed the meaning no better.
-# - To select is not yet to select what matters here.
+# - A layer that selects need not select what matters in this sentence.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -576,7 +584,8 @@ check_plain_average(plain_average_solution)
 #
 # For “bank” and our sentences it is 21 of 32, in heads 4 and 5.
 # If twelve coins are tossed 32 times each,
-# the best of them shows heads at least 21 times in about half of all tries.
+# the best of them shows tails at least 21 times in about half of all tries.
+# In head 4, the average of 5,000 askers gets 20.7 too.
 # </details>
 
 
@@ -646,6 +655,14 @@ for report in (broken_report, tested_solution):
     print(f"{report.__name__}: {sum(shares) / 20:.2f} on average over 20 splits")
 check_tested(tested_solution)
 
+# %% exercise-3-read [markdown]
+# <details><summary>The honest share is still more than a half. Is it a find?</summary>
+#
+# In 28 of our 32 sentences the clue comes later than the other word, and some heads look at places.
+# With both words exchanged, “piano” in head 11 gets 13.
+# So an honest report would also balance the places.
+# </details>
+
 # %% exercise-4 [markdown]
 # ### 4 · Explain ★ (5 minutes)
 #
@@ -662,7 +679,7 @@ check_tested(tested_solution)
 # So the head gives weight to “money” whichever bank it is.
 #
 # - A sentence without “money” does not test the claim.
-# - Another sentence about a money bank can only agree with it.
+# - Another sentence about a money bank cannot decide: there, both sides expect “money”.
 # - Another head says nothing about head 8.
 # - The output is a different question: the claim is about a weight.
 # </details>

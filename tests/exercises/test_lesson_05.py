@@ -77,6 +77,12 @@ test_names_the_mistake = names({
         "Take the first of them": lambda first, second: second[
             (first.mean(1) == first.mean(1).max()).nonzero().flatten()[-1]
         ].mean(),
+        "Two candidates are equally good": lambda first, second: (
+            second[first.mean(1) == first.mean(1).max()].mean(1).max()
+        ),
+        "largest mean in `first`, and": lambda first, second: min(
+            first.mean(1).max(), second[first.mean(1).argmax()].mean()
+        ),
         "good in both tables": lambda first, second: (
             torch.minimum(first.mean(1), second.mean(1)).max().item()
         ),
