@@ -11,8 +11,12 @@ tokens_of_known = [encoder.tokens(one) for one in known.sentence]
 where = [tokens.index("bank") for tokens in tokens_of_known]
 assert where[::2] == where[1::2] and known_is_river.tolist() == [True, False] * 10
 assert not {*known.sentence} & {*sentences}
-at_first = {encoder.tokens(one).index("bank"): x[0] for one, x in zip(sentences, vectors)}
-for one, x in zip(sentences, vectors):  # before the first layer, the place decides alone
+at_first = {
+    encoder.tokens(one).index("bank"): x[0] for one, x in zip(sentences, vectors, strict=True)
+}
+for one, x in zip(
+    sentences, vectors, strict=True
+):  # before the first layer, the place decides alone
     assert torch.equal(x[0], at_first[encoder.tokens(one).index("bank")])
 assert lean(vectors, known_vectors)[:, 0].abs().max() < 1e-6
 
@@ -34,8 +38,6 @@ assert (lean(vectors[thief], known_vectors)[1:4].diff() > 0).all()
 shown = LayersExplorer()
 assert shown.sentence == sentences[thief] and shown.picked == 6 and shown.layer == 1
 assert (shown.result.leans - lean(vectors[thief], known_vectors)).abs().max() < 1e-5
-
-# %% after: see-thief-told  numbers: 5
 
 # %% after: see-thief  numbers: 0.2
 from attnlab.models.meanings import lean as lean_by
@@ -142,7 +144,7 @@ assert cosines.median() > 0.9
 
 # %% after: read-swaps  numbers: 99, 50, 7.5%, 24%
 
-# %% after: what-this-shows-and-what-it-does-not  numbers: 0, 38, 48
+# %% after: what-this-shows-and-what-it-does-not  numbers: 0, 3, 38, 48
 
 # %% after: further-luck
 ahead = trained[~is_mixed].sum(dim=0) - equal[~is_mixed].sum(dim=0)

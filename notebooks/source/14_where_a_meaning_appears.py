@@ -15,7 +15,8 @@
 #
 # **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (its sentences),
 # [lesson 10](10_one_real_attention_layer.ipynb) (the trained layer, its sink,
-# and controls) and [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream).
+# and controls) and [lesson 12](12_two_layers_that_look_back.ipynb) (the residual stream,
+# which later layers read).
 #
 # **You will be able to:** read a meaning from the vectors of a model, layer by layer;
 # compare attention with a control that has the same freedom;
@@ -98,7 +99,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # There the two means are equal, as their positions are, and the lean is 0.
 # Up to layer 2, “bank” leans to the river more and more.
 # Then its lean falls, and after layer 5 “bank” lies about halfway between the two means.
-# (The means themselves lean by no more than 0.06, so judge these numbers by that.)
+# (The means themselves lean by no more than 0.06.)
 
 # %% your-experiment-from-layer-to-layer [markdown]
 # ### Your experiment: what turns the thief back?
@@ -107,14 +108,11 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # The curves show the lean of “bank” and those of the two means.
 # Layer 0 has run.
 # Which words does “bank” turn to in layer 5?
-# Find the one that turns it back: type the sentence without *sailed*, without *thief*,
-# and without *gold*.
+# And which words turn it back?
+# Type the sentence without *sailed*, without *thief*, and without *gold*.
 
 # %% explorer
 LayersExplorer(ask=False)
-
-# %% see-thief-told [markdown]
-# Here are two rows of “bank”, and three leans after layer 5.
 
 # %% see-thief
 readings = [encoder.read(sentence) for sentence in sentences]
@@ -203,8 +201,8 @@ show_figure(fig, "14.2")
 # Only the rest is shared equally among the other words.
 #
 # We pass such a function as `edit`.
-# In every layer, the model calls it with the number of the layer and its attention weights,
-# and continues with the weights that it returns.
+# In every layer, the model calls it with the number of the layer and its weights,
+# and continues with what it returns.
 # A control must have the same freedom as the method it is compared with,
 # so the changed model gets means of its own.
 
@@ -243,7 +241,7 @@ leans_with(equal_in_layer_5)[thief]
 # %% read-equal [markdown] above="In clear sentences, choosing" answers="14/where-choosing-helps"
 # In clear sentences, choosing helps: the trained weights are ahead after every layer.
 # In mixed ones it helps no more than it harms, so far as we can measure.
-# With equal shares in layer 5 alone, the thief stays with the river.
+# With equal shares in layer 5 alone, the thief stays with the river, at 0.019.
 # (A model that was trained with equal shares might do better.)
 
 # %% does-anything-use-it [markdown] below="Such a swap is"
@@ -350,8 +348,8 @@ pd.DataFrame.from_dict(rows, orient="index", columns=measured).round(1)
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
-# The last layer.
-# There “bank” turns to “thief” and “gold”, and without either of them it stays with the river.
+# Its lean falls from layer 3 on, but the choice in the last layer decides.
+# There “bank” turns to “thief” and “gold”; if one of them is missing, it stays with the river.
 #
 # Which layer knows which bank is meant?
 # Where the clues agree, layer 0 does, which brings the words to “bank”,
