@@ -185,8 +185,7 @@ def check_fooling_sentence(answer: tuple[str, str]) -> Right:
         raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words.")
     if (count := tokens_of(encoder(), sentence).count("bank")) != 1:
         raise Wrong(f"The sentence must contain the word “bank” exactly once, not {count} times.")
-    with torch.no_grad():
-        (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), *two_meanings())
+    (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), *two_meanings())
     places = ["before", *(f"layer {layer}" for layer in range(6))]
     evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
     opposite = MEANINGS[1 - MEANINGS.index(meaning)]
