@@ -110,8 +110,8 @@ def check_hiding_sizes(sizes: tuple[int, ...]) -> str:
 
 
 ZERO_COUNTS = (
-    "Multiplying the scores by the mask, or adding it, blocks nothing, because a score of 0 still "
-    "gets weight. Set blocked scores to -inf."
+    "A score near 0 blocks nothing, whether you multiply the scores by the mask, add the mask, or "
+    "fill in a small number such as 1e-9, because it still gets weight. Set blocked scores to -inf."
 )
 MASKED = "query (2, 5, 11), key (2, 7, 11), value (2, 7, 13) and mask (2, 5, 7)"
 

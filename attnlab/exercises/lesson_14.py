@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -20,9 +21,7 @@ from attnlab.models.pretrained import PretrainedEncoder, load_encoder
 
 def with_row(x: Tensor, position: int, row: Tensor) -> Tensor:
     """Return a copy of x with another vector at a position."""
-    new = x.clone()
-    new[position] = row
-    return new
+    return x.index_copy(0, torch.tensor([position]), row[None])
 
 
 @Compared(
@@ -57,7 +56,7 @@ def check_careful_swap() -> Iterator[tuple[str, tuple]]:
     --------
     torch.Tensor.clone : copies a tensor.
     """
-    for length, position, there in [(7, 5, 2), (6, 1, 3)]:
+    for length, position, there in [(7, 5, 2), (6, 1, 3), (5, 4, 4)]:
         x, donor = randoms((length, 4), (9, 4), seed=length)
         yield f"positions {position} and {there}", (x, position, donor, there)
 
@@ -78,11 +77,9 @@ def hidden(*, from_itself: bool = False, rescaled: bool = True) -> Callable[[Ten
     return hide
 
 
-def without_row(weights: Tensor, position: int) -> Tensor:
-    """Return weights in which the hidden token itself attends to nothing."""
-    new = weights.clone()
-    new[..., position, :] = 0
-    return new
+def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
+    """Return weights in which the row of the hidden token is 0, or NaN after a division."""
+    return weights.index_fill(-2, torch.tensor(position), share)
 
 
 @Compared(
@@ -93,7 +90,7 @@ def without_row(weights: Tensor, position: int) -> Tensor:
             hidden(from_itself=True), hidden(from_itself=True, rescaled=False)
         ),
         "The hidden token attends to nothing, but the others still attend to it. Keys are on the "
-        "last axis.": without_row,
+        "last axis.": Either(without_row, partial(without_row, share=torch.nan)),
         "These are weights, so divide each row by its sum, without another softmax.": Either(
             hidden(rescaled=False),
             lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1),
@@ -134,6 +131,8 @@ def check_hidden_token() -> Iterator[tuple[str, tuple]]:
 WANTED = 'a sentence and its meaning, for example ("we swam to the bank", "river")'
 MEANINGS = ("river", "money")
 SHORTEST = 5  # words; fewer hardly make a sentence that every reader understands
+TABLES = ("bank_sentences.csv", "bank_two_kinds.csv", "bank_means.csv")
+CLOSE = 0.005  # leans closer to 0 than this are to neither side
 
 
 @cache
@@ -143,13 +142,16 @@ def encoder() -> PretrainedEncoder:
 
 
 @cache
-def banks() -> tuple[frozenset[str], Tensor, Tensor]:
-    """Return the sentences of the lesson, their vectors and where they are about a river."""
-    rows = load_rows("bank_sentences.csv")
-    sentences = [row["sentence"] for row in rows]
+def two_meanings() -> tuple[Tensor, Tensor]:
+    """Return the vectors of "bank" that make the two means, and where they are about a river."""
+    rows = load_rows("bank_means.csv")
     is_river = torch.tensor([row["meaning"] == "river" for row in rows])
-    with torch.no_grad():
-        return frozenset(sentences), vectors_of(encoder(), "bank", sentences), is_river
+    return vectors_of(encoder(), "bank", [row["sentence"] for row in rows]), is_river
+
+
+def words_of(sentence: str) -> list[str]:
+    """Return the words of a sentence, without spaces, signs and capitals."""
+    return re.findall(r"\w+", sentence.lower())
 
 
 def sentence_and_meaning(value: object) -> tuple[str, str]:
@@ -164,8 +166,7 @@ def sentence_and_meaning(value: object) -> tuple[str, str]:
 def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     """Check a sentence whose "bank" leans to the wrong side after the last layer.
 
-    Verified: the lean, by the means of the 35 sentences. That the meaning is as told cannot be
-    verified.
+    Verified: the lean, by the means of the lesson. That the meaning is as told cannot be verified.
 
     Parameters
     ----------
@@ -177,22 +178,23 @@ def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     attnlab.models.meanings.lean : measures it.
     """
     sentence, meaning = answer
-    known, vectors, is_river = banks()
-    if sentence.lower().strip(" .!?") in known:
-        raise Wrong("This is one of the 35 sentences. Write one of your own.")
+    of_the_lesson = [row["sentence"] for name in TABLES for row in load_rows(name)]
+    if words_of(sentence) in map(words_of, of_the_lesson):
+        raise Wrong("This is one of the sentences of the lesson. Write one of your own.")
     if len(sentence.split()) < SHORTEST:
         raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words.")
     if (count := tokens_of(encoder(), sentence).count("bank")) != 1:
         raise Wrong(f"The sentence must contain the word “bank” exactly once, not {count} times.")
-    with torch.no_grad():
-        (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), vectors, is_river)
+    (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), *two_meanings())
     places = ["before", *(f"layer {layer}" for layer in range(6))]
     evidence = table("Lean to the river:", {"lean": leans_at.tolist()}, places)
     opposite = MEANINGS[1 - MEANINGS.index(meaning)]
-    if (leans_at[-1] > 0) == (meaning == "river"):
+    own = leans_at[-1].item() * (1 if meaning == "river" else -1)
+    if own > -CLOSE:
+        side = f"towards “{meaning}”, the meaning that you gave" if own >= CLOSE else "to no side"
         raise Wrong(
-            f"After the last layer, the vector of “bank” leans towards “{meaning}”, the meaning "
-            f"that you gave, so the model is not fooled. Add words that suggest “{opposite}”.",
+            f"After the last layer, the vector of “bank” leans {side}, so the model is not fooled. "
+            f"Add words that suggest “{opposite}”.",
             evidence,
         )
     return Right(

@@ -28,13 +28,13 @@ from attnlab.models.pretrained import (
 
 # name of a choice: sentence, the word to look from
 CHOICES = {
+    "thief": ("the thief sailed to the bank with the gold", "bank"),
     "robbed": ("the thief robbed the bank by the river", "bank"),
-    "river": ("she sat on the bank of the river", "bank"),
     "swam": ("she swam well and worked at the bank", "bank"),
     "mattress": ("the metal spring in the mattress broke", "spring"),
     "tennis": ("they played tennis on a clay court", "court"),
 }
-TABLES = ("bank_sentences.csv", "two_meanings.csv")
+TABLES = ("bank_means.csv", "two_meanings.csv")
 PLACES = tuple(range(NUM_LAYERS + 1))  # before the first layer, and after each
 MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
@@ -95,9 +95,9 @@ class LayersExplorer(SentenceExplorer):
     module = "layers"
     figsize = (9.2, 4.2)
     choices = CHOICES
-    sentence = State(CHOICES["robbed"][0], readable)
-    word = State(5, a_place)
-    layer = Slider(6, PLACES, label="layers passed", width=110)
+    sentence = State(CHOICES["thief"][0], readable)
+    word = State(6, a_place)
+    layer = Slider(1, PLACES, label="layers passed", width=110)
     head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),

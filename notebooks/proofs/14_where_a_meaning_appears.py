@@ -1,185 +1,161 @@
-# %% after: six-layers  numbers: 19, 16, 35, 0, 5
+# %% after: six-layers  numbers: 64, 35, 51, 48, 0, 5
 
 # %% after: all-banks
-assert len(encoder.layers) == 6
-assert (~is_mixed).sum() == 19 and is_mixed.sum() == 16
+assert len(encoder.layers) == 6 and len(set(sentences)) == 64 + 35
+assert (~is_mixed).sum() == 51 and is_mixed.sum() == 48
 
-# %% after: nearer  numbers: 34
+# %% after: nearer  numbers: 20, 0
 
 # %% after: lean
-of_thief = fair_lean(thief, vectors[thief], vectors, is_river)
-assert is_river[thief] and of_thief[1] > 0.005 and of_thief[-1] < -0.005
-assert (of_thief[1:6] > 0.001).all() and (of_thief[1:].diff() < 0).all()
+tokens_of_known = [encoder.tokens(one) for one in known.sentence]
+where = [tokens.index("bank") for tokens in tokens_of_known]
+assert where[::2] == where[1::2] and known_is_river.tolist() == [True, False] * 10
+assert not {*known.sentence} & {*sentences}
+at_first = {
+    encoder.tokens(one).index("bank"): x[0] for one, x in zip(sentences, vectors, strict=True)
+}
+for one, x in zip(
+    sentences, vectors, strict=True
+):  # before the first layer, the place decides alone
+    assert torch.equal(x[0], at_first[encoder.tokens(one).index("bank")])
+assert lean(vectors, known_vectors)[:, 0].abs().max() < 1e-6
 
-# %% after: read-lean  numbers: 35, 0, 5
-# the two means point in nearly the same direction
-river_mean, money_mean = vectors[is_river].mean(dim=0), vectors[~is_river].mean(dim=0)
-assert cosine_similarity(river_mean, money_mean, dim=-1).min() > 0.9
+# %% after: read-lean  numbers: 0, 2, 5
+from attnlab.models.meanings import lean as lean_by
 
-# %% after: fair-leans
-# before the first layer, the vector depends on the position of "bank" alone
-where = [encoder.tokens(one).index("bank") for one in sentences]
-for a in range(35):
-    for b in range(a):
-        assert torch.equal(vectors[a, 0], vectors[b, 0]) == (where[a] == where[b])
-assert on_own_side(included, is_river)[:, 0].sum() == 24
-assert on_own_side(left_out, is_river)[:, 0].sum() == 16
-assert left_out.abs().min() > 1e-4 and included.abs().min() > 1e-5  # no sign hangs on rounding
+for left_out in range(10):  # any nine of the ten pairs
+    rest = torch.arange(20) // 2 != left_out
+    of_thief = lean_by(vectors[thief], known_vectors[rest], known_is_river[rest])
+    assert (of_thief[1:4] > 0.012).all() and of_thief[4] > 0 and abs(of_thief[-1]) < 0.006
+    assert (of_thief[3:].diff() < 0).all()
+both = torch.stack([known_vectors[kind].mean(dim=0) for kind in (known_is_river, ~known_is_river)])
+assert lean(both, known_vectors).abs().max() < 0.06
+assert (lean(vectors[thief], known_vectors)[1:4].diff() > 0).all()
 
-# %% after: leave-out  numbers: 24, 35, 16, 0
-
-# %% after: see-layers
-assert trained[~is_mixed].sum(dim=0).tolist() == [7, 18, 19, 19, 19, 19, 19]
-assert trained[is_mixed].sum(dim=0).tolist() == [9, 11, 14, 14, 15, 14, 13]
-
-# %% after: read-layers  numbers: 0, 1, 5, 29, 35
-mended, lost = (~trained[:, 1:-1] & trained[:, 2:]), (trained[:, 1:-1] & ~trained[:, 2:])
-assert mended.sum(dim=0).tolist() == [4, 0, 1, 0, 0] and lost.sum(dim=0).tolist() == [0, 0, 0, 1, 1]
-assert lost[thief, -1]
-worked = sentences.index("she swam well and worked at the bank")
-assert to_own_side[:, -1].argmin() == worked and not trained[worked, 1:].any()
-river_mean, money_mean = vectors[is_river].mean(dim=0), vectors[~is_river].mean(dim=0)
-spread = cosine_similarity(river_mean, money_mean, dim=-1)
-assert spread[3] < spread[1] < spread[0]  # the two means move apart
+# %% after: your-experiment-from-layer-to-layer  numbers: 0, 5
 
 # %% after: explorer
-robber = LayersExplorer()
-assert robber.result.leans[1] > 0.02 and -0.011 < robber.result.leans[-1] < 0
-assert robber.result.leans[2:].abs().max() <= 0.011
-read = encoder.read(robber.sentence)
-row_of_bank = read.weights.mean(dim=1)[:, read.tokens.index("bank")]  # (6, L)
-of_robbed, of_river = (row_of_bank[:, read.tokens.index(w)] for w in ("robbed", "river"))
-assert of_robbed.argmax() == 0 and abs(of_robbed[0] - 0.24) < 0.006
-assert 1.7 < of_robbed[0] / of_river[0] < 2
+shown = LayersExplorer()
+assert shown.sentence == sentences[thief] and shown.picked == 6 and shown.layer == 1
+assert (shown.result.leans - lean(vectors[thief], known_vectors)).abs().max() < 1e-5
 
-# %% after: use-it  numbers: 0, 0.24
+# %% after: see-thief  numbers: 0.2
+from attnlab.models.meanings import lean as lean_by
+
+tokens = readings[thief].tokens
+assert [round(weight, 2) for weight in rows[0, [0, 3, 5]].tolist()] == [0.22, 0.17, 0.13]
+assert [round(weight, 2) for weight in rows[1, [0, 2, 9, 3]].tolist()] == [0.44, 0.13, 0.11, 0.05]
+for word, stays in {"sailed": False, "thief": True, "gold": True}.items():
+    kept = [n for n, piece in enumerate(tokens) if piece != word]
+    pieces = [tokens[n] for n in kept]
+    for positions in (None, kept):  # the words move up, or keep their positions
+        x = encoder(pieces, positions=positions)[0][:, 0, pieces.index("bank")]
+        for left_out in range(10):
+            rest = torch.arange(20) // 2 != left_out
+            end = lean_by(x, known_vectors[rest], known_is_river[rest])[-1]
+            assert (end > 0.003) if stays else (end < -0.01)
+
+# %% after: read-thief  numbers: 0, 1, 4, 5, 99
+words = [tokens.index(word) for word in ("sailed", "thief", "gold")]
+assert [round(weight, 2) for weight in rows[0, words].tolist()] == [0.17, 0.10, 0.07]
+assert [round(weight, 2) for weight in rows[1, words].tolist()] == [0.05, 0.13, 0.11]
+assert rows[0, 1:-1].argmax() + 1 == words[0] and rows[1, 1:-1].argmax() + 1 == words[1]
+assert (weights[1:5, :, of_bank[thief], 0].mean(dim=1) > 0.5).all()
+
+# %% after: ask-layers  numbers: 25, 30, 45
+
+# %% after: see-layers
+assert trained[~is_mixed].sum(dim=0).tolist() == [50, 50, 50, 50, 50, 51]
+assert trained[is_mixed].sum(dim=0).tolist() == [31, 36, 38, 37, 36, 33]
+
+# %% after: draw-leans  numbers: 99
+
+# %% after: read-layers  numbers: 0
+from attnlab.models.meanings import lean as lean_by
+
+assert (is_mixed & is_river).sum() == 24 and (is_mixed & ~is_river).sum() == 24
+for left_out in range(10):
+    rest = torch.arange(20) // 2 != left_out
+    own = on_own_side(lean_by(vectors, known_vectors[rest], known_is_river[rest]))
+    assert (own[~is_mixed].sum(dim=0) >= 49).all()
+    assert (own[is_mixed].sum(dim=0) >= 31).all() and (own[is_mixed].sum(dim=0) <= 39).all()
+    assert own[is_mixed][:, 0].sum() <= 34 and own[is_mixed][:, -1].sum() <= 36
+middle = (
+    known_vectors[known_is_river].mean(dim=0) + known_vectors[~known_is_river].mean(dim=0)
+) / 2
+centred = on_own_side(lean(vectors - middle, known_vectors - middle))
+assert (centred[~is_mixed].sum(dim=0) >= 48).all() and (centred[is_mixed].sum(dim=0) <= 40).all()
 
 # %% after: equal
-assert equal.sum(dim=0).tolist() == [16, 22, 26, 28, 32, 31, 29]
-assert (trained.sum(dim=0)[1:] > equal.sum(dim=0)[1:]).all()
-# centred by the middle of the two means
-for some, uncentred in (
-    (vectors, trained),
-    (vectors_of(encoder, "bank", sentences, edit=equal_shares), equal),
-):
-    counted = torch.zeros(7, dtype=torch.long)
-    for i in range(35):
-        left = torch.arange(35) != i
-        known, labels = some[left], is_river[left]
-        middle = (known[labels].mean(dim=0) + known[~labels].mean(dim=0)) / 2
-        counted += (lean(some[i] - middle, known - middle, labels) > 0) == is_river[i]
-    assert (counted - uncentred.sum(dim=0)).abs().max() <= 1
+from attnlab.models.meanings import lean as lean_by
 
-# %% after: overlap  numbers: 0, 5, 29, 3
-assert (outcome == 2).sum() == 29 and (outcome == 1).sum() == 3
+assert equal[~is_mixed].sum(dim=0).tolist() == [46, 46, 44, 47, 47, 47]
+assert equal[is_mixed].sum(dim=0).tolist() == [37, 38, 38, 31, 34, 35]
+changed = vectors_of(encoder, "bank", sentences, edit=equal_shares)
+means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=equal_shares)
+for left_out in range(10):
+    rest = torch.arange(20) // 2 != left_out
+    ours, theirs = (
+        on_own_side(lean_by(x, other[rest], known_is_river[rest])).float()
+        for x, other in ((vectors, known_vectors), (changed, means))
+    )
+    ahead = ours - theirs
+    assert (ahead[~is_mixed].sum(dim=0) > 0).all()
+    assert ahead[~is_mixed].sum() > 3 * ahead[is_mixed].sum().abs()
+    assert (ahead[is_mixed].sum(dim=0) < 0).any() and (ahead[is_mixed].sum(dim=0) > 0).any()
 
-# %% after: see-early
-assert (own_side_with(equal_early)[:, 4:].sum(dim=0) <= equal[:, 4:].sum(dim=0)).all()
-assert own_side_with(equal_late)[:, 4:].sum() == trained[:, 4:].sum()
+# %% after: read-equal  numbers: 5
+from attnlab.models.meanings import lean as lean_by
 
+changed = vectors_of(encoder, "bank", [sentences[thief]], edit=equal_in_layer_5)[0]
+means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=equal_in_layer_5)
+for left_out in range(10):
+    rest = torch.arange(20) // 2 != left_out
+    assert lean_by(changed, means[rest], known_is_river[rest])[-1] > 0.01
+assert leans_with(equal_shares)[thief, -1] > 0.005
 
-def chance_of(ours, theirs):
-    margins = (ours.float() - theirs.float()).sum(dim=1)
-    heads = torch.randint(2, (100_000, 35), generator=torch.Generator().manual_seed(1))
-    return ((heads * 2.0 - 1) @ margins).abs().ge(margins.sum().abs()).float().mean().item()
-
-
-late, early = own_side_with(equal_late)[:, 4:], own_side_with(equal_early)[:, 4:]
-assert 0.22 < chance_of(late, early) < 0.28
-with_late = vectors_of(encoder, "bank", sentences, edit=equal_late)
-assert fair_lean(thief, with_late[thief], with_late, is_river)[-1] > 0.005
-shared = torch.zeros(6)  # the weight of "bank" that is shared equally
-for sentence in sentences:
-    read = encoder.read(sentence)
-    row = read.weights[:, :, read.tokens.index("bank")].mean(dim=1)  # (6, L)
-    shared += 1 - row[:, [0, read.tokens.index("bank"), -1]].sum(dim=-1)
-assert (shared[1:5] / 35 < 0.25).all() and shared[0] / 35 > 0.5
-
-# %% after: read-early  numbers: 0, 1, 2, 3, 4, 5, 29, 33, 35, 25%
-
-# %% after: one-swap  numbers: 2, 33, 35, 34
-assert trained[:, 2].sum() == 33
+# %% after: one-swap  numbers: 2
 
 # %% after: by-hand
-assert (readings[thief].tokens[6], readings[loan].tokens[5]) == ("bank", "bank")
-after = fair_lean(thief, other_words(x[0], readings[thief].tokens), others, is_river)
-assert unchanged[thief] - after > 0.005
+assert readings[thief].tokens[of_bank[thief]] == readings[loan].tokens[of_bank[loan]] == "bank"
+assert before.min() > 0.008 and after[0].abs() < 0.001 and after[1] < -0.003
 
-# %% after: read-by-hand  numbers: 34
+# %% after: read-by-hand  numbers: 99, 19
 
-# %% after: see-swap
-assert other.mean().round() == -9 and 0 < same.mean() < 2 and (other < same).sum() == 34
-of_same = all_swaps(2, of_bank)[is_river[:, None] == is_river]
-assert of_same.abs().nanmean() > 8 and 0.4 < (of_same[~of_same.isnan()] > 0).float().mean() < 0.6
-of_thief = all_swaps(2, of_bank)[thief]  # what was done by hand
-after = fair_lean(thief, other_words(x[0], readings[thief].tokens), others, is_river)
-assert abs(of_thief[loan] - 100 * (after - unchanged[thief]) / mean_lean) < 0.01
-for number in (1, 3, 4, 5):  # before other layers, it is much the same
-    elsewhere_other, elsewhere_same = by_meaning(all_swaps(number, of_bank))
-    assert (elsewhere_other < elsewhere_same).sum() >= 29
-    assert elsewhere_same.mean() - elsewhere_other.mean() > 3
+# %% after: all-swaps
+assert (donors != torch.arange(99)[:, None]).all() and donors.shape == (99, 19)
+assert (is_same.sum(dim=1) >= 5).all() and ((~is_same).sum(dim=1) >= 5).all()
 
-# %% after: read-swap  numbers: 9%, 0, 1
-
-# %% after: see-first
-of_swapped, of_first, of_nothing, of_first_word = (
-    by_same - by_other for by_other, by_same in swaps.values()
+# %% after: see-swaps
+gaps = {name: mean_over(is_same, x) - mean_over(~is_same, x) for name, x in swaps.items()}
+of_words, of_first, of_output = gaps.values()
+assert (of_words > 0).sum() == 90 and (of_first > 0).sum() == 55
+assert all(gap.abs().min() > 1e-3 for gap in gaps.values())  # no sign hangs on rounding
+old = torch.arange(99) < 35
+for some in (old, ~old, is_mixed, ~is_mixed, is_river, ~is_river):
+    assert of_words[some].mean() > 4 * of_words[some].std() / some.sum() ** 0.5
+    assert of_first[some].mean() < of_words[some].mean() / 2 < of_output[some].mean() / 4
+    assert (of_output[some] > 0).float().mean() > 0.9
+assert 0.45 < (words[is_same] > 0).float().mean() < 0.55 and words[is_same].abs().mean() > 8
+cosines = cosine_similarity(
+    *torch.stack([watched(x.vectors[-1], x.tokens) for x in readings]).unbind(1)
 )
-assert (of_first > 0).sum() == 34 and 0 < 4 * of_first.mean() < of_swapped.mean()
-assert 0.75 * of_first.mean() < of_first_word.mean() < of_first.mean()
-error = of_nothing.std() / 35**0.5
-assert of_nothing.mean().abs() < 2 * error < of_swapped.mean() / 5
-assert all(abs(one).min() > 1e-3 for one in (of_swapped, of_first))  # no sign hangs on rounding
+assert cosines.median() > 0.9
 
+# %% after: read-swaps  numbers: 99, 50, 7.5%, 24%
 
-def without_donors(number, at):
-    """The mean difference if the donor's sentence is left out of the means as well."""
-    changes = torch.full((35, 35), torch.nan)
-    donors = torch.stack([one.vectors[number, at[j]] for j, one in enumerate(readings)])
-    for i, one in enumerate(readings):
-        x = one.vectors[number].repeat(35, 1, 1)
-        x[:, at[i]] = donors
-        for layer in encoder.layers[number:]:
-            x, _ = layer(x)
-        swapped = other_words(x, one.tokens)
-        for j in set(range(35)) - {i}:
-            rest = [n for n in range(35) if n not in (i, j)]
-            pair = torch.stack([others[i], swapped[j]])
-            before, after = lean(pair, others[rest], is_river[rest])
-            changes[i, j] = 100 * (after - before) * side[i] / mean_lean
-    by_other, by_same = by_meaning(changes)
-    return (by_same - by_other).mean().item()
+# %% after: what-this-shows-and-what-it-does-not  numbers: 0, 3, 38, 48
 
+# %% after: further-luck
+ahead = trained[~is_mixed].sum(dim=0) - equal[~is_mixed].sum(dim=0)
+assert (ahead.min(), ahead.max()) == (3, 6)
 
-assert abs(without_donors(2, of_bank) - 8.95) < 0.06
-assert abs(without_donors(2, [1] * 35) + 3.4) < 0.06
+# %% after: one-margin
+assert (trained[~is_mixed] | ~equal[~is_mixed]).all()
 
-# %% after: read-controls  numbers: 0, 1, 2, 9, 34, 35, -3.4
+# %% after: to-coins  numbers: 0, 5, 100,000
 
-# %% after: left-out
-assert changes_without(of_bank).mean().abs() < changes_without(of_bank).std() / 35**0.5
-hidden_own = []  # with means of their own
-for i, one in enumerate(readings):
-    kept = [n for n in range(len(one.tokens)) if n != of_bank[i]]
-    x, _ = encoder([one.tokens[n] for n in kept], positions=kept)
-    after = one.vectors[-1].clone()
-    after[kept] = x[-1, 0]
-    hidden_own.append(other_words(after, one.tokens))
-own = fair_leans(torch.stack(hidden_own), is_river) * side
-assert own.mean() > mean_lean
-
-# %% after: what-this-shows  numbers: 0, 1, 3, 5, 6%, 20, 35
-
-# %% after: to-order  numbers: 5%
-
-# %% after: see-order
-assert [side_by_side.sum(dim=0)[1].item() for side_by_side in unplaced.values()] == [31, 28]
-ahead = unplaced["trained weights"].sum(dim=0) - unplaced["equal shares"].sum(dim=0)
-assert (ahead[1:] > 0).all()
-
-# %% after: further-words  numbers: 31, 29, 28, 22, 0, 35, 144
-
-# %% after: other-eight
+# %% after: coins
 
 
 def chance(ours, theirs, seed):
@@ -188,36 +164,17 @@ def chance(ours, theirs, seed):
     return ((heads * 2.0 - 1) @ margins).abs().ge(margins.sum().abs()).float().mean().item()
 
 
-ours = of_144["trained weights"]
 for seed in range(1, 5):  # with other coins
-    assert chance(trained, equal, seed) < 0.005
-    assert 0.05 < chance(*unplaced.values(), seed) < 0.15
-    assert chance(ours, of_144["equal shares"], seed) < 0.005
-    assert chance(ours, of_144["equal in layers 3 to 5"], seed) > 0.5
-rows_of_144 = pd.read_csv(data_path("two_meanings.csv"))
-without = []
-for edit in (None, equal_shares):
-    found = []
-    for word, rows in rows_of_144.groupby("word"):
-        read = []
-        for sentence in rows.sentence:
-            tokens = encoder.tokens(sentence)
-            positions = [0, *[5] * (len(tokens) - 2), len(tokens) - 1]
-            read.append(
-                encoder(tokens, positions=positions, edit=edit)[0][:, 0, tokens.index(word)]
-            )
-        is_first = torch.tensor(rows.meaning.to_numpy() == rows.meaning.iloc[0])
-        found.append(on_own_side(fair_leans(torch.stack(read), is_first), is_first))
-    without.append(torch.cat(found))
-assert (without[0].sum(dim=0)[1:] > without[1].sum(dim=0)[1:]).all()
-for seed in range(1, 5):
-    assert 0.02 < chance(*without, seed) < 0.04
+    assert chance(trained[~is_mixed], equal[~is_mixed], seed) < 0.02
+    assert chance(trained[is_mixed], equal[is_mixed], seed) > 0.5
+forwards, backwards = margin_and_chance(trained, equal), margin_and_chance(equal, trained)
+assert forwards == (-backwards[0], backwards[1])
 
-# %% after: read-eight  numbers: 88, 144, 72, 0, 2, 3, 4, 5, 7, 3%
+# %% after: to-order  numbers: 5%
 
 # %% after: exercise-2  numbers: 7
 
-# %% after: exercise-3  numbers: 35
+# %% after: exercise-3  numbers: 0.005
 
 # %% after: exercise-4  numbers: 2,000, 95%
 
@@ -225,6 +182,6 @@ for seed in range(1, 5):
 
 # %% after: next  numbers: 2017, 2021, 2022
 
-# %% after: teacher-plan  numbers: 50, 10, 14, 16, 35, 29, 32, 34
+# %% after: teacher-plan  numbers: 46, 9, 12, 13, 34, 50, 7.5%
 
-# %% after: teacher-questions  numbers: 1, 2, 33, 28, 35
+# %% after: teacher-questions  numbers: 1, 2, 20, 33, 28, 35

@@ -387,7 +387,7 @@ def test_layers(open_cards):
 
 @pytest.mark.parametrize("width", [390, 700])
 def test_what_is_hovered_stays_under_the_pointer(open_cards, width):
-    [card] = open_cards([LayersExplorer(ask=False, sentence=SWAM, layer=3)])
+    [card] = open_cards([LayersExplorer(ask=False, sentence=SWAM, layer=3, word=5)])
     card.page.set_viewport_size({"width": width, "height": 900})
     heights = []
     for word in card.locator(".arcs button").all():

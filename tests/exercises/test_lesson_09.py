@@ -89,6 +89,9 @@ test_names_the_mistake = names({
         "With one key, its weight is 1": (2, 5, 1, 11, 3),
         "five whole numbers, each at least 2": (2, 5, 11.5, 11.5, 3),
     },
+    "check_mended_mask": {
+        "such as 1e-9": lambda q, k, v, mask: weigh(q, k, mask, blocked=1e-9) @ v,
+    },
     "check_learning_probe": {
         "some of the gradients may be 0": (
             probe(good=lambda gradient: gradient is not None and bool((gradient != 0).all()))

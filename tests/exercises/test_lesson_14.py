@@ -24,6 +24,16 @@ def in_place(x, position, donor, there):
     return x
 
 
+def without_its_row(weights, position):
+    new = weights.clone()
+    new[..., position, :] = 0
+    return new / new.sum(dim=-1, keepdim=True)
+
+
+def nothing_if_equal(x, position, donor, there):
+    return x.clone() if position == there else by_mask(x, position, donor, there)
+
+
 test_accepts = accepts({
     "check_hidden_token": [by_loops],
     "check_careful_swap": [by_mask],
@@ -36,15 +46,18 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     "check_hidden_token": {
         "Keep its whole row": lambda w, p: w.index_fill(-1, torch.tensor(p), 0),
+        "Keys are on the last axis": without_its_row,
         "In all other rows, set the weight": lambda w, p: w.flip(-1),
     },
     "check_careful_swap": {
         "Exchange one vector": lambda x, i, donor, j: x + 1,
         "Copy x first": in_place,
+        "the one at `position`, for": nothing_if_equal,
     },
     "check_fooling_sentence": {
         "leans towards “river”, the meaning": ("we rowed the canoe to the muddy bank", "river"),
-        "one of the 35": ("We swam to the bank.", "money"),
+        "one of the sentences of the lesson": ("We  swam, to the bank.", "money"),
+        "leans to no side": ("now the thief sailed to the bank with the gold", "river"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
         "at least 5 words": ("the river bank", "money"),

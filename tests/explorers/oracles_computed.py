@@ -237,7 +237,7 @@ READ = remember(lambda sentence: encoder().read(sentence))
 @remember
 def labelled(word: str) -> dict[str, str]:
     """Return sentences that a word may be compared with, and their meanings."""
-    rows = rows_of("bank_sentences.csv" if word == "bank" else "two_meanings.csv")
+    rows = rows_of("bank_means.csv" if word == "bank" else "two_meanings.csv")
     rows = [one for one in rows if one.get("word", "bank") == word and one.get("part") != "aside"]
     return {one["sentence"]: one["meaning"] for one in rows}
 

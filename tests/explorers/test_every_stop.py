@@ -26,7 +26,7 @@ ORACLES = {**vars(framed), **vars(computed)}  # by the names of modules
 STOPS = {  # of what takes more values than a slider has, and of what has too many
     ex.LayersExplorer: {
         "sentence": [*(sentence for sentence, _ in [*READ_BY_LAYERS.values()][::2]), OWN],
-        "word": (1, 5, 7, 23),
+        "word": (1, 6, 7, 23),
         "layer": (0, 1, 4, 6),
         "head": ("mean", 7),
     },
