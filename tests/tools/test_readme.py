@@ -43,6 +43,12 @@ def test_commands_are_targets(page) -> None:
     assert set(used) <= set(targets)
 
 
+def test_the_page_about_the_data_names_the_files_that_are_there() -> None:
+    page = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+\.(?:csv|py|txt|safetensors))`", page)
+    assert {path.name for path in (ROOT / "data").iterdir()} == {*named, "README.md"}
+
+
 TITLE = re.compile(r"^# (\d+) · (.+)", re.MULTILINE)
 ROW = r"^\| (\d+) \| \[?([^]|]+?)(?:\]\(.*?\))? \| .*\| (\d+) / (\d+) \|"
 
