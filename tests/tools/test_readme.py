@@ -71,7 +71,7 @@ def test_the_choices_of_lessons_contain_what_their_lessons_need() -> None:
     for number, text in OPENINGS.items():
         (needs,) = re.findall(r"\*\*You need:?\*\*(.*?)\n\n", text, re.DOTALL)
         needed[number] = {int(other) for other in re.findall(r"lesson (\d+)", needs)}
-    section = TEACHING.partition("### Which lessons to choose")[2].partition("\n## ")[0]
+    section = TEACHING.partition("### Which lessons to choose")[2].partition("\n#")[0]
     choices = re.findall(r"^\| .* \| (\d.*) \|", section, re.MULTILINE)
     assert len(choices) == 6
     for choice in choices:
