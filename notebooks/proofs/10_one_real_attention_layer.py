@@ -110,7 +110,7 @@ assert abs(growth[9] - 1.73) < 0.005
 assert (growth / expected - 1)[resting].abs().max() < 0.08
 assert (growth[[0, 1, 4, 5, 10]] < 0.93 * expected[[0, 1, 4, 5, 10]]).all()
 assert [head for head in resting if growth[head] > 1.02 * expected[head]] == [11]
-assert of_words[0, 2].max() > 0.99  # the first words in head 2
+assert to_cls[2].max() > 0.99  # the first words in head 2
 against = []
 for one in readings:
     u_of_one = projected_values(one.embedded)

@@ -262,9 +262,9 @@ assert torch.allclose(output, sat.output, atol=1e-5)
 
 words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (words, E)
 longer = projected_values(words).norm(dim=-1).mean(dim=-1) / u[:, 0].norm(dim=-1)
-weights = torch.cat([reading.weights[:, 1:-1, 0] for reading in readings], dim=1)
+to_cls = torch.cat([reading.weights[:, 1:-1, 0] for reading in readings], dim=1)
 heads = [f"head {head}" for head in range(12)]
-measures = torch.stack([weights.mean(dim=1), longer])  # (2, H)
+measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
 Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
 # %% sink [markdown] above="In heads 6 to"
@@ -284,20 +284,20 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def without_cls(reading):
-    u, weights = projected_values(reading.embedded), reading.weights
+def growth_without_cls(reading):
+    u, weights = projected_values(reading.embedded), reading.weights[:, 1:-1]
     others = weights[:, :, 1:] @ u[:, 1:] / (1 - weights[:, :, :1])
-    growth = others.norm(dim=-1) / (weights @ u).norm(dim=-1)
-    return torch.stack([weights[:, :, 0], growth])[:, :, 1:-1]  # (2, H, words)
+    return others.norm(dim=-1) / (weights @ u).norm(dim=-1)  # (H, words)
 
 
-of_words = torch.cat([without_cls(reading) for reading in readings], dim=-1)
-w, growth = of_words.median(dim=-1).values  # (H,) each
+growth = torch.cat([growth_without_cls(reading) for reading in readings], dim=1)
+w, growth = to_cls.median(dim=1).values, growth.median(dim=1).values  # (H,) each
 _, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
 ax.scatter(w, growth, c=longer > 5, cmap="coolwarm", s=70)
 for head in range(12):
     ax.text(w[head] + 0.008, growth[head] - 0.03, head)
-ax.plot(w.sort().values, 1 / (1 - w.sort().values), color="gray")
+curve = torch.linspace(0, 0.46, 50)
+ax.plot(curve, 1 / (1 - curve), color="gray")
 ax.set(xlabel="w of [CLS]", ylabel="growth", title="In five heads, nearly 1 / (1 − w)")
 show_figure(ax, "10.4")
 
