@@ -37,8 +37,7 @@ lesson_setup()
 # %% shuffle [markdown]
 # ## Shuffle the words
 #
-# Each word of *The dog bit the man* attends to all five words,
-# and nothing says where any of them is.
+# Each word of *The dog bit the man* attends to all five words.
 # We give each word a random vector, *The* and *the* the same,
 # and compare the outputs of *dog* in the two sentences.
 # Then we write the first sentence twice.
@@ -61,15 +60,13 @@ print("twice:", torch.allclose(twice[:5], attend(bites), atol=1e-5))
 # An output is a sum over all keys.
 # The number that the softmax divides by is such a sum, too,
 # and a sum does not depend on the order of its terms.
-# Attention does not even count:
-# if the sentence stands there twice, each weight is halved, each value is added twice,
-# and the output is the same.
+# Attention does not even count: if the sentence stands there twice, each weight is halved,
+# each value is added twice, and the output is the same.
 # So attention treats a sentence as a **bag of words**, of which it sees only the proportions.
 #
 # ## What a causal mask gives away
 #
 # Under a causal mask, each word sees only itself and the words before it.
-# So the mask may reveal something about the order.
 # Let us swap the first two words and compare the outputs.
 
 # %% ask-mask
@@ -86,8 +83,8 @@ Table(["change"], ["dog", "The", "bit", "the", "man"], change[None])
 # Only the outputs of the two swapped words change.
 # Each of them now sees a different set of words.
 # All later words still see both of them, and a sum does not know in what order.
-# So in one layer the mask tells a word *which* words come before it, but not in what order they
-# come.
+# So in one layer the mask tells a word *which* words come before it,
+# but not in what order they come.
 
 # %% three-places-for-positions [markdown] below="In the usual methods"
 # ## Three places for positions
@@ -153,10 +150,8 @@ q, k = torch.tensor([2.0, 1.0]), torch.tensor([1.5, -1.0])
 for m, n in ((3, 1), (10, 8), (6, 2)):
     print(f"query at {m:2}, key at {n}: {turn(q, 0.5 * m) @ turn(k, 0.5 * n):6.3f}")
 
-# %% proof [markdown] above="Only the offset between"
+# %% proof [markdown] above="The first two scores"
 # The first two scores are the same, because the offset is 2 in both cases.
-# Only the offset between query and key matters, not where the two stand.
-# The proof is short.
 # Let $\alpha$ be the angle from the key to the query before any turn,
 # and $\theta$ the angle of one step.
 # Then
@@ -200,9 +195,7 @@ RotaryExplorer()
 #
 # The third way, **ALiBi** (attention with linear biases),
 # adds $-s\,(m - n)$ to the score of a query at $m$ for a key at $n$.
-# It is a penalty for distance.
-# Every head has its own slope $s$,
-# so some heads prefer the last few words and others hardly care about distance.
+# Every head has its own slope $s$.
 #
 # ## Train short, test long
 #
@@ -223,8 +216,8 @@ lists.tokens[0, 0].int()  # (16,): 4 animals, 8 numbers, 4 animals asked for
 # We count only the questions about animals with at least two entries,
 # because a single entry has no order.
 #
-# The model exists in five versions: with learned, sinusoidal or rotary positions,
-# with ALiBi, and without positions (*none*, often called NoPE; the papers study deeper models).
+# The model exists in five versions: with learned, sinusoidal or rotary positions, with ALiBi,
+# and without positions (*none*, often called NoPE).
 # Each version was trained four times.
 
 # %% lengths jupyter={"source_hidden": true}
@@ -243,9 +236,7 @@ ax.set(xticks=results["tokens"].unique())
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 show_figure(ax, "11.3")
 
-# %% far-text [markdown] above="With learned and sinusoidal"
-# With learned and sinusoidal positions the accuracy falls at once,
-# and with rotary positions more slowly.
+# %% far-text [markdown] below="We sort the questions"
 # Is ALiBi the solution?
 # We sort the questions on lists of 64 tokens by how many tokens back the wanted entry is.
 
@@ -258,16 +249,13 @@ far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi", "share of questions
 
 # %% after-far [markdown] above="The rotary layers fail"
 # ALiBi does well because 87% of the questions ask for an entry at most 15 tokens back.
-# When the entry is 24 or more tokens back, it does worse than a layer that has no positions at all,
-# about as badly as guessing.
-# (Without positions the far questions are the easier ones: an animal whose last entry is far back
-# has few entries, so any of them is more often the right one.)
+# When the entry is 24 or more tokens back, it does worse than a layer that has no positions at all.
+# (Without positions, far questions are easier: such an animal has fewer entries to choose from.)
 # **A high average hides that the far questions are lost.**
 #
 # The rotary layers fail in another way: they miss even near entries,
 # which they found on short lists.
 # Let us look at one of them, which rotates the queries and keys after the projections.
-
 
 # %% rotary-layer
 reader = load_list_reader()
@@ -297,7 +285,7 @@ predict("11/change-one-number")
 # %% see-save
 # %%answer 11/change-one-number
 def share_correct(rotation, length):
-    """Return the share of correct answers on 2,000 lists, from animals with two entries or more."""
+    """Return the share of correct answers on 2,000 lists; it may be off by 0.02."""
     generator, correct = torch.Generator().manual_seed(1), []
     for _ in range(8):
         lists = make_lists(250, length, generator=generator)
@@ -346,7 +334,6 @@ pd.DataFrame(counts, names, [f"{offset} back" for offset in offsets])
 # **There is a price:** in this layer, bases from $10^5$ on work on ever longer lists,
 # but worse and worse on short ones.
 # A base of $10^8$ gets 0.90 on lists of 256, but only 0.87 at 16 tokens.
-# (Each number rests on 1,000 to 2,000 questions, so it may be off by 0.02.)
 
 # %% the-answer [markdown] above="Attention by itself cannot"
 # ## So who tells attention where words stand?
@@ -551,8 +538,8 @@ check_mended_rotary(mended_solution)
 # ### 4 · Implement ★★★ (12 minutes)
 #
 # A layer was trained with pairs of neighbours, features $2i$ and $2i + 1$.
-# Your program rotates in halves: it pairs feature $i$ of the first half of a head with feature $i$
-# of the second.
+# Your program rotates in halves:
+# it pairs feature $i$ of the first half of a head with feature $i$ of the second.
 # Reorder the rows of a projection, `weight` of shape (E, E) as in `nn.Linear`,
 # so that the layer works with your program.
 # Do so head by head: within each head, the first coordinates of its pairs come first,
