@@ -69,11 +69,9 @@ def with_signs(first: int, second: int) -> Callable[..., Tensor]:
 
 def overwritten(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
     """Turn the second number of a pair with a first one that has been turned already."""
-    right = turned(x, positions, base)
-    first = torch.stack([right[..., 0::2], x[..., 1::2]], dim=-1).flatten(-2)
-    return torch.stack([right[..., 0::2], turned(first, positions, base)[..., 1::2]], -1).flatten(
-        -2
-    )
+    first = torch.arange(x.shape[-1]) % 2 == 0
+    half_done = torch.where(first, turned(x, positions, base), x)
+    return torch.where(first, half_done, turned(half_done, positions, base))
 
 
 @Compared(
@@ -82,10 +80,10 @@ def overwritten(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
     slips={
         "The second number of a pair is computed with a first one that has been turned already. "
         "x[..., 0::2] is a view, so copy it before you write into it.": overwritten,
-        "The pair and the angle are correct, but the second number has the opposite sign, so the "
-        "pair is reflected.": lambda x, positions, base=BASE: torch.stack(
-            [turned(x, -positions, base)[..., 0::2], -turned(x, -positions, base)[..., 1::2]], -1
-        ).flatten(-2),
+        "The pairs and the angles are correct, but your function reflects each pair. A pair (a, b) "
+        "becomes (a cos − b sin, a sin + b cos).": lambda x, positions, base=BASE: turned(
+            x * (1 - 2 * (torch.arange(x.shape[-1]) % 2)), positions, base
+        ),
         "Your function rotates the tokens as if their positions were 0, 1, 2, ..., whatever "
         "positions it is given.": (lambda x, _positions, base=BASE: rotate(x, base=base)),
         "Your function pairs features of the two halves, i and i + d / 2, but it should pair "

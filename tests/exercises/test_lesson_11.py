@@ -66,5 +66,5 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_rotate_at": {"is a view": into_views, "is reflected": reflected},
+    "check_rotate_at": {"is a view": into_views, "reflects each pair": reflected},
 })  # fmt: skip
