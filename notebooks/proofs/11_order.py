@@ -192,7 +192,7 @@ assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5
 
-# %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000
+# %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000, 10,000, 1,000,000
 
 # %% after: teacher-plan  numbers: 46, 1, 3, 4, 7, 8, 15, 60
 

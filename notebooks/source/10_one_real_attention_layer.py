@@ -336,7 +336,7 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
 # and that of *she* falls by the same factor.
 # Neither score has changed, but *swam* has a larger score than *sat*,
 # so the softmax divides by a larger sum.
-# Whichever verb stands there, the ratio stays 230.
+# Whichever token stands there, the ratio stays 230.
 # Only *stood quietly* changes it, because it moves *bank* and *river* to other positions.
 #
 # So the arc from *bank* to *river* shows something real,

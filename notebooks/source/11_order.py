@@ -109,15 +109,17 @@ show_figure(diagram("positions"), "11.1")
 
 # %% clocks jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
+from attnlab import sinusoidal_positions
 
 _, ax = plt.subplots(figsize=(7, 4.6), layout="constrained")
 places = [0, 1, 2, 5, 20]
 for row, place in enumerate(places):
-    for pair in range(8):
-        turned = place * 10_000 ** (-pair / 8)
-        hand = 0.38 * math.cos(turned), 0.38 * math.sin(turned)
+    for pair, (sine, cosine) in enumerate(
+        sinusoidal_positions(21, 16)[place].view(8, 2)
+    ):
         ax.add_patch(plt.Circle((pair, -row), 0.4, fill=False, color="#aaa"))
-        ax.plot([pair, pair + hand[0]], [-row, hand[1] - row], color="#1f5fa8", lw=2.5)
+        x, y = [pair, pair + 0.38 * cosine], [-row, 0.38 * sine - row]
+        ax.plot(x, y, color="#1f5fa8", lw=2.5)
 ax.set(xticks=range(8), xticklabels=[f"pair {pair}" for pair in range(8)])
 ax.set(yticks=range(0, -5, -1), yticklabels=[f"position {place}" for place in places])
 ax.set(title="Eight clocks, from fast to slow", aspect="equal")
@@ -328,7 +330,7 @@ pd.DataFrame(counts, names, [f"{offset} back" for offset in offsets])
 # The third table shows the likely reason.
 # With the base used in training, five or six of the eight pairs are at new angles.
 # With a base of 1,000,000, none is at a new angle 40 tokens back, and two are at 63.
-# For a base of 100,000, two and three are, and the 0.98 on lists of 64 hides something again:
+# For a base of 100,000, these are two and three pairs, and its 0.98 on lists of 64 hides something:
 # of the questions 32 or more tokens back, our layer answers only about one in four.
 #
 # **There is a price:** in this layer, bases from $10^5$ on work on ever longer lists,
@@ -626,10 +628,9 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 #   2023: what a causal mask alone can do, in models with several layers.
 # - Hugging Face, [transformers](https://github.com/huggingface/transformers), `modeling_llama.py`
 #   (`rotate_half`) and `convert_llama_weights_to_hf.py` (`permute`): the two layouts.
-# - Rozière et al., [Code Llama](https://arxiv.org/abs/2308.12950), 2023: the larger base.
-#   Chen et al.,
-#   [Extending Context Window of Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595),
-#   2023: squeezed positions.
+# - Rozière et al., [Code Llama](https://arxiv.org/abs/2308.12950), 2023:
+#   a trained model whose base was raised from 10,000 to 1,000,000,
+#   and which was then trained further on longer texts.
 # - The small models were trained by `data/make_train_short_test_long.py`: 64 features, 4 heads,
 #   1,000 steps of Adam.
 
