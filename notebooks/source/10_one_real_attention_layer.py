@@ -348,6 +348,7 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
 # which in the five *resting heads* adds little.
 # The *neighbour* looks at the token before.
 # In the four *clue finders* it matters who asks, and in head 3 the clues get much from all.
+# (Head 8 is a clue finder that rests.)
 #
 # All this is one layer of one model.
 # A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to

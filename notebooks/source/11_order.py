@@ -118,8 +118,8 @@ for row, place in enumerate(places):
         sinusoidal_positions(21, 16)[place].view(8, 2)
     ):
         ax.add_patch(plt.Circle((pair, -row), 0.4, fill=False, color="#aaa"))
-        x, y = [pair, pair + 0.38 * cosine], [-row, 0.38 * sine - row]
-        ax.plot(x, y, color="#1f5fa8", lw=2.5)
+        tip = pair + 0.38 * cosine, 0.38 * sine - row
+        ax.plot([pair, tip[0]], [-row, tip[1]], color="#1f5fa8", lw=2.5)
 ax.set(xticks=range(8), xticklabels=[f"pair {pair}" for pair in range(8)])
 ax.set(yticks=range(0, -5, -1), yticklabels=[f"position {place}" for place in places])
 ax.set(title="Eight clocks, from fast to slow", aspect="equal")
