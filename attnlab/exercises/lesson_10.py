@@ -36,6 +36,8 @@ STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
         "“street” does not get what “animal” lost, because the new word took weight from both.": (
             STREET + ANIMAL - ANIMAL_AFTER
         ),
+        "The new word took weight from “animal” and from “street”. The weight that “animal” lost "
+        "was not shared out among the others.": STREET * (1 - ANIMAL_AFTER) / (1 - ANIMAL),
     },
     verified="The ratio of the two weights stays the same, because neither score changes.",
     otherwise="Both scores are as before. Write both weights with e to the power of their scores, "
@@ -71,10 +73,13 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
     right=lambda weights, n: n * of_words(weights, slice(1, n - 1)),
     slips={
         "One uniform share is 1 / n, because padding gets no weight. Multiply each mean weight by "
-        "n, and not by S.": Either(
+        "n.": Either(
             lambda weights, n: of_words(weights, slice(1, n - 1)),
             lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1)),
+            lambda weights, n: (n - 2) * of_words(weights, slice(1, n - 1)),
         ),
+        "Your means leave out the last word. The words are tokens 1 to n - 2, and a slice ends "
+        "before its second number.": lambda weights, n: n * of_words(weights, slice(1, n - 2)),
         "Your means include padding or markers. Only tokens 1 to n - 2 are words.": Either(
             lambda weights, n: n * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(None)),
@@ -94,6 +99,7 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
     axes=("head",),
     atol=1e-3,
     rtol=0.0,
+    keeps_inputs=True,
 )
 def check_sink_share() -> Iterator[tuple[str, tuple]]:
     """Check a function that measures the uniform shares of the first token, per head.

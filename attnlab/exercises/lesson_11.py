@@ -67,10 +67,23 @@ def with_signs(first: int, second: int) -> Callable[..., Tensor]:
     )
 
 
+def overwritten(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
+    """Turn the second number of a pair with a first one that has been turned already."""
+    first = torch.arange(x.shape[-1]) % 2 == 0
+    half_done = torch.where(first, turned(x, positions, base), x)
+    return torch.where(first, half_done, turned(half_done, positions, base))
+
+
 @Compared(
     right=turned,
     what="result",
     slips={
+        "The second number of a pair is computed with a first one that has been turned already. "
+        "x[..., 0::2] is a view, so copy it before you write into it.": overwritten,
+        "The pairs and the angles are correct, but your function reflects each pair. A pair (a, b) "
+        "becomes (a cos − b sin, a sin + b cos).": lambda x, positions, base=BASE: turned(
+            x * (1 - 2 * (torch.arange(x.shape[-1]) % 2)), positions, base
+        ),
         "Your function rotates the tokens as if their positions were 0, 1, 2, ..., whatever "
         "positions it is given.": (lambda x, _positions, base=BASE: rotate(x, base=base)),
         "Your function pairs features of the two halves, i and i + d / 2, but it should pair "

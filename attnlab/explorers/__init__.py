@@ -19,7 +19,6 @@ from attnlab.explorers.live import Live, live
 from attnlab.explorers.look_up import SoftLookupExplorer
 from attnlab.explorers.looking_back import LookingBackExplorer
 from attnlab.explorers.masks import MaskExplorer
-from attnlab.explorers.order import OrderExplorer
 from attnlab.explorers.pieces import PiecesExplorer
 from attnlab.explorers.real_heads import RealHeadsExplorer
 from attnlab.explorers.rotary import RotaryExplorer

@@ -62,7 +62,6 @@ class RotaryExplorer(Explorer):
     See Also
     --------
     attnlab.rotate : turns the queries and keys.
-    OrderExplorer : positions that are added to the words.
     """
 
     module = "rotary"

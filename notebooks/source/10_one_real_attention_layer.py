@@ -3,7 +3,7 @@
 #
 # You may have seen a picture with an arc from *bank* to *river*.
 # The caption says that the model knows which bank is meant.
-# The layer of this lesson can draw it, too.
+# You can get the same picture from the layer of this lesson.
 # But each of its twelve heads has a row of weights for every token of every sentence,
 # and among so many pictures you will find one for almost any story.
 #
@@ -12,16 +12,16 @@
 # We measure all twelve heads on 46 sentences,
 # and for every result we ask what we would see if the head did nothing special.
 #
-# **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls, uniform shares,
+# **You need:** [lesson 5](05_what_does_bank_mean_here.ipynb) (controls,
 # and letting other words ask) and the layer of
 # [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb).
 #
-# **You will be able to:** say when a weight is large,
-# test whether a head looks at a position or at certain words, explain what an attention sink does,
-# and remove a head or its choice and measure how far the output moves.
+# **You will be able to:** say where the heads of a trained layer look,
+# test whether it matters which word asks, explain what an attention sink does,
+# and say what an arc can and cannot show.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises.
-# “Further” takes another 5.
+# **Time:** 46 minutes in class, or 85 on your own with the exercises.
+# “Further” takes another 10.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -40,9 +40,8 @@ lesson_setup()
 # ## A trained layer
 #
 # all-MiniLM-L6-v2 is a small model with six layers.
-# You know its first attention layer from lessons 2, 4 and 5.
-# It is built like the layer of lesson 7 and has 384 features and twelve heads,
-# which we number from 0.
+# Its first attention layer is built like the layer of lesson 7 and has 384 features and twelve
+# heads, which we number from 0.
 # In addition, a bias follows each of its four matrices.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece),
@@ -51,18 +50,30 @@ lesson_setup()
 # Each token enters as the sum of a vector for its piece and a vector for its position, normalised.
 # So no token knows anything about the others yet,
 # and a score depends on two tokens and their positions only, as in lesson 5.
+#
+# Here is the arc from *bank* to *river*: the row of *bank* in head 4.
+# The wider a line, the larger the weight.
 
 # %% read-sentence
 layer = load_layer()
 print(layer.tokens("The unhappiest crane"))
 sat = layer.read("she sat on the bank of the river")
-sat.embedded.shape, sat.weights.shape, sat.output.shape  # (L, E), (H, L, S), (L, E)
+print(sat.embedded.shape, sat.weights.shape)  # (L, E), (H, L, S)
+bank = sat.tokens.index("bank")
+_, ax = plt.subplots(figsize=(4, 3.6), layout="constrained")
+for place, token in enumerate(sat.tokens):
+    ax.text(-0.05, place, token, ha="right", va="center")
+    ax.text(1.05, place, token, ha="left", va="center")
+    ax.plot([0, 1], [bank, place], color="#1f5fa8", lw=10 * sat.weights[4, bank, place])
+ax.set(xlim=(-0.5, 1.5), ylim=(9.5, -0.5), title="In head 4, bank looks at river")
+ax.axis("off")
+show_figure(ax, "10.1")
 
-# %% experiment-heads [markdown] below="Head 4 shows the"
+# %% experiment-heads [markdown] below="The arc of Figure"
 # ### Your experiment: twelve maps
 #
 # In each small map, the rows are the tokens that ask and the columns those that are asked.
-# Head 4 shows the arc from *bank* to *river*.
+# The arc of Figure 10.1 is one dark cell in the map of head 4.
 # Look through the other maps, and then type in sentences of your own.
 # Which head draws the same picture every time?
 
@@ -75,7 +86,7 @@ RealHeadsExplorer(ask=False)
 # Head 2 does: every token after the first gives nearly all of its weight to the token before it.
 # </details>
 #
-# ## When is a weight large?
+# ## Where do words look?
 #
 # One sentence proves little, so we turn to 46.
 # Each sentence contains one of 21 ambiguous words.
@@ -83,93 +94,10 @@ RealHeadsExplorer(ask=False)
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
+readings = [layer.read(sentence) for sentence in examples.sentence]
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
-# %% weight-text [markdown] below="So how much weight"
-# Many of the maps have a dark first column.
-# So how much weight do the words give to `[CLS]`, which is not a word at all?
-
-
-# %% weight-of-cls
-def weight_of_cls(readings):
-    weights = [reading.weights[:, 1:-1, 0] for reading in readings]  # (H, words) each
-    return torch.cat(weights, dim=1).mean(dim=1)  # (H,)
-
-
-readings = [layer.read(sentence) for sentence in examples.sentence]
-heads = [str(head) for head in range(12)]
-Table(["weight of [CLS]"], heads, weight_of_cls(readings)[None])
-
-# %% so-much [markdown] below="How many tokens do"
-# In head 6 it is 0.41.
-# Is that a lot?
-# Our sentences are short.
-# To see what happens in longer texts, we join three sentences at a time, and then nine,
-# without full stops, and read each group as one text.
-# How many tokens do such texts have on average, markers included?
-
-
-# %% join
-def in_groups(size):
-    """Join the sentences in groups, and read each group as one text."""
-    starts = range(0, len(examples) - size + 1, size)
-    return [layer.read(" ".join(examples.sentence[i : i + size])) for i in starts]
-
-
-groups = [in_groups(size) for size in (1, 3, 9)]
-lengths = [sum(len(text.tokens) for text in group) / len(group) for group in groups]
-by_length = [f"{length:.1f} tokens" for length in lengths]
-by_length
-
-# %% ask-length
-predict("10/cls-in-longer-texts")
-
-
-# %% see-length
-# %%answer 10/cls-in-longer-texts
-def draw(values, rows, title, number, **look):
-    """Draw a table with one column for each head, in which dark is large."""
-    _, ax = plt.subplots(figsize=(9, 1.1 + 0.4 * len(rows)), layout="constrained")
-    usual = {"annot": True, "fmt": ".2f", "cmap": "Blues", "vmin": 0, "cbar": False}
-    sns.heatmap(values, yticklabels=rows, linewidths=1, ax=ax, **(usual | look))
-    ax.set(xlabel="head", title=title)
-    ax.tick_params(axis="y", labelrotation=0)
-    return show_figure(ax, number)
-
-
-values = torch.stack([weight_of_cls(group) for group in groups])  # (3, H)
-draw(values, by_length, "The weight of [CLS] falls as the text grows", "10.1")
-
-# %% in-uniform-shares [markdown] above="In texts of nine" answers="10/cls-in-longer-texts"
-# In texts of nine sentences, the weight of `[CLS]` in head 6 falls to 0.06, about a seventh.
-# Its score does not depend on the number of tokens,
-# but seven times as many tokens now share the row.
-# **So a weight says little unless you know the number of tokens.**
-#
-# To compare texts, we count in [**uniform shares**](glossary.ipynb#uniform-share):
-# the weight times the number of tokens.
-# A key has a share of 1 if all keys get the same weight.
-
-
-# %% shares-of-cls
-def shares_of_cls(readings):
-    shares = [text.weights[:, 1:-1, 0] * len(text.tokens) for text in readings]
-    return torch.cat(shares, dim=1).mean(dim=1)  # (H,)
-
-
-values = torch.stack([shares_of_cls(group) for group in groups])
-title = "In most heads, the uniform shares of [CLS] change much less"
-draw(values, by_length, title, "10.2", fmt=".1f", vmax=4)
-
-# %% short-only [markdown] above="In head 6, `[CLS]`" answers="10/cls-in-longer-texts"
-# In head 6, `[CLS]` gets 3.6 to 3.9 shares at every length.
-# In head 5 its shares grow fourfold: this head gives low scores to distant words,
-# but not to `[CLS]`, so a longer text takes little from it.
-# **From here on we measure the short sentences, and the results hold for them only.**
-
 # %% where-do-words-look [markdown]
-# ## Where do words look?
-#
 # For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself,
 # the token before or after it, or some other word.
 # If a word chose at random, each of the five named tokens would be chosen about one time in nine.
@@ -183,72 +111,35 @@ def where_to(reading):
     i = torch.arange(2, last)  # all words but the first
     j = reading.weights[:, i].argmax(dim=-1)  # (H, words)
     kinds = [j == 0, j == last, j == i, j == i - 1, (j == i + 1) & (j < last)]
-    some_other = ~torch.stack(kinds).any(dim=0)
-    return torch.stack([*kinds, some_other])
+    return torch.stack([*kinds, ~torch.stack(kinds).any(dim=0)])
 
 
 portrait = torch.cat([where_to(reading) for reading in readings], dim=-1)
 portrait = portrait.float().mean(dim=-1)  # (6, H)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after", "some other word"]
-draw(portrait, names, "In eight heads, most words look most at [CLS]", "10.3")
+plt.figure(figsize=(9, 3.2), layout="constrained")
+ax = sns.heatmap(portrait, yticklabels=names, annot=True, fmt=".2f", cmap="Blues")
+ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
+show_figure(ax, "10.2")
 
-# %% by-position [markdown] above="In eight heads, most"
-# In eight heads, most words give their largest weight to `[CLS]`.
-# In head 2 every word looks most at the token before it.
-# In head 3, about half of the words look most at some other word.
+# %% by-asker [markdown] above="In eight heads, most"
+# In eight heads, most words give their largest weight to `[CLS]`, which is not a word.
+# In head 2 every word looks most at the token before it, so we call this head the *neighbour*.
 #
-# ## Does a head look at a position?
-#
-# Head 2 seems to look at the previous *position*.
-# Or does it look at certain *words*?
-# To tell the two apart, we shuffle the words of each sentence and read it again.
-# If a head looks at words, every word still gives the same weight to the same words.
-# If it looks at positions, the weight now goes to other words.
-#
-# We measure the **attention that moves**: half the sum of the absolute changes in a row,
-# because what one token loses, another gains.
-# It is 1 if the new row has nothing in common with the old one.
-
-
-# %% shuffle
-def weights_for(tokens):
-    x = layer.embed(tokens)  # (1, L, E)
-    return layer.attention(x).weights[0]  # (H, L, L)
-
-
-def moved_by_shuffling(reading, generator):
-    L = len(reading.tokens)
-    words = 1 + torch.randperm(L - 2, generator=generator)
-    order = [0, *words.tolist(), L - 1]  # the markers stay where they are
-    old = reading.weights[:, order][:, :, order]  # the old weights in the new order
-    new = weights_for([reading.tokens[i] for i in order])
-    return (new - old).abs().sum(dim=-1)[:, 1:-1] / 2  # (H, words)
-
-
-generator = torch.Generator().manual_seed(0)
-moved = [moved_by_shuffling(reading, generator) for reading in readings]
-moved = torch.cat(moved, dim=1).mean(dim=1)  # (H,)
-title = "Attention follows positions in heads 2 and 5, and a little in head 4"
-draw(moved[None], ["attention that moves"], title, "10.4", vmax=1)
-
-# %% by-asker [markdown] above="In head 2 most"
-# In head 2 most of the attention moves, in head 5 a third, and in head 4 a seventh.
-# In the other nine heads it is at most 0.07.
-# **So heads 2 and 5, and to some extent 4, look at positions among the words.**
-# About `[CLS]`, which stayed in its place, this says nothing.
+# Our sentences have about nine tokens, and all our results hold for such short sentences only.
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5, in one head, “bank” gave its clues more weight than almost any other word would have
-# given them.
+# In lesson 5 there were four heads in which the word that asks decided what was selected.
+# But all sentences were about “bank”.
 # Does this hold for other ambiguous words, and in which heads?
-# In each sentence, we measure how many uniform shares the ambiguous word gives to a clue,
-# on average over the clues.
+# In each sentence, we measure how many [**uniform shares**](glossary.ipynb#uniform-share) the
+# ambiguous word gives to a clue: the weight times the number of tokens, on average over the clues.
 #
 # A large share can have two reasons: it may matter that this particular word asks,
 # or the head may give such clues large shares whichever word asks.
 # To tell them apart, we let the other 20 ambiguous words ask in its place.
-# This control is strict: they, too, are nouns with several meanings, each with clues of its own.
+# This control is strict: they, too, have several meanings, each with clues of its own.
 
 
 # %% clue-shares
@@ -275,13 +166,13 @@ _, ax = plt.subplots(figsize=(9, 4), layout="constrained")
 ax.vlines(range(12), of_others, own, color="#e6b392", lw=4)
 ax.plot(of_others, "o", color="#7fb2d9", ms=11, label="the other ambiguous words")
 ax.plot(own, "D", color="#c8500a", ms=8, label="the ambiguous word itself")
-for head in range(12):
-    up = own[head] >= of_others[head]
+for column in range(12):
+    up = own[column] >= of_others[column]
     for shares, colour, above in ((own, "#a03f08", up), (of_others, "#2c6ea3", not up)):
-        y = shares[head] * (1.12 if above else 0.89)
+        y = shares[column] * (1.12 if above else 0.89)
         look = {"va": "bottom" if above else "top", "ha": "center", "fontsize": 9}
         look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
-        ax.text(head, y, f"{shares[head]:.2f}", color=colour, **look)
+        ax.text(column, y, f"{shares[column]:.2f}", color=colour, **look)
 ax.axhline(1, color="#999", ls="--", lw=1, zorder=0)
 ax.set(xlabel="head", ylabel="uniform shares of the clues", yscale="log")
 ax.set(ylim=(0.2, 4), xticks=range(12), yticks=[0.25, 0.5, 1, 2, 4])
@@ -291,14 +182,11 @@ ax.set_title(
     "In heads 1, 4, 8 and 10, the clues get about twice as much from their own word"
 )
 ax.legend(loc="upper right", ncols=2)
-show_figure(ax, "10.5")
+show_figure(ax, "10.3")
 
 # %% two-reasons [markdown] above="In heads 1, 4" below="How many askers are"
 # In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the others do.
-# This is an average over the sentences, and in head 8,
-# even twice as much is only half a uniform share.
-# Head 7 does the opposite: there the clues get less from their own word.
-#
+# These are the four heads of lesson 5, and we call them the *clue finders*.
 # The clues get most in head 3, about two uniform shares,
 # but they get as much from the other ambiguous words.
 # **A large share alone does not show that a head has found a clue.**
@@ -307,66 +195,56 @@ show_figure(ax, "10.5")
 #
 # Twelve heads and 46 sentences give 552 chances to find an arc such as the one from *bank* to
 # *river*.
-# A second control shows how rare such arcs are: in each case,
-# the 5,000 common words of lesson 5 ask in the place of the ambiguous word.
+# As a second control, the first 5,000 words of the vocabulary with at least three letters,
+# except the ambiguous ones, ask in the place of the ambiguous word.
 # We call them **askers**.
 # How many askers are ahead of the ambiguous word, that is, give the clues more than it does?
-# Counting them takes half a minute.
+# We list all cases in which fewer than ten are ahead and the clues get at least one uniform share.
+# Then we count once more, twenty times, with another ambiguous word in the place of ours.
 
 # %% luck
-common = layer.common_words(5000)
-from_common = []
-for word, sentence, clues in examples.values:
-    from_common.append(clue_shares(word, sentence, clues, common))
-from_common = torch.stack(from_common)  # (46, H, 5000)
+common = [word for word in layer.common_words(5000) if word not in ambiguous]
+shares = [clue_shares(*example, common) for example in examples.values]
+from_common = torch.stack(shares)  # (46, H, askers)
 
 
-def askers_ahead(shares):
-    """Count the askers that give the clues more: shares (46, H, 1) -> (46, H)."""
-    return (from_common > shares).sum(dim=-1)
+def few_ahead(shares):
+    """Mark where the clues get at least one share, and fewer than ten are ahead: (46, H)."""
+    ahead = (from_common > shares).sum(dim=-1)
+    return (ahead < 10) & (shares[:, :, 0] >= 1)
 
 
-ahead = askers_ahead(from_word)
-few = ahead < 10
-print("bank, river, head 4:", ahead[0, 4].item(), "askers ahead")
-print("fewer than ten ahead:", few.sum().item(), "of", few.numel())
-print("in each head:", few.sum(dim=0).tolist())
+for i, head in few_ahead(from_word).nonzero().tolist():
+    is_ahead = from_common[i, head] > from_word[i, head]  # (askers,)
+    names = [common[asker] for asker in is_ahead.nonzero()]
+    print(f"{examples.word[i]} to {examples.clues[i]} in head {head}:", *names)
+print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(20)])
 
-# %% lucky-cases [markdown] above="In 15 of the"
-# In 15 of the 552 cases, fewer than ten of the 5,000 askers are ahead.
-# The arc from *bank* to *river* is one of them.
-# How many of these cases could be luck?
-# The first control can tell.
+# %% what-arrives [markdown] above="You can see why"
+# These are 14 of the 552 cases, 12 of them in the clue finders.
+# With another ambiguous word there are 0 to 5, so luck may explain one or two of the 14,
+# but not all.
+# (They are not independent: four of them are about *bank*.)
+#
+# The arc from *bank* to *river* in head 4 is among them.
+# Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
+# You can see why *boats* asks for a river.
+# But *headed* and *south* are no meanings of *bank*, and yet their arcs are wider.
 
-# %% ask-another-word
-predict("10/another-word")
-
-# %% see-another-word
-# %%answer 10/another-word
-of_each = []
-for k in range(20):  # another word for each sentence, twenty times
-    ahead_of_other = askers_ahead(from_others[:, :, [k]])
-    of_each.append((ahead_of_other < 10).sum().item())
-print("fewer than ten ahead of another word:", of_each)
-print("on average:", sum(of_each) / 20)
-
-# %% what-arrives [markdown] above="So luck may explain" answers="10/another-word"
-# With another ambiguous word in the place of ours, fewer than two such cases are left on average.
-# So luck may explain one or two of the 15 cases, but not all.
-# Thirteen of the 15 lie in heads 1, 4, 8 and 10.
-
-# %% what-reaches-the-output [markdown] below="The output is a"
+# %% what-reaches-the-output [markdown] below="How much weight does"
 # ## What reaches the output?
 #
 # So far we have looked at weights alone.
 # What a weight adds to the output depends on the token that gets it.
-# Head $h$ turns token $j$ into a value of 32 features,
+# Head $h$ turns token $j$ into a value of 32 features, the bias of the values included,
 # and 32 columns of the last matrix turn this value back into 384 features.
 # We call the result $u_{h,j}$.
 # It is what the head would add if it gave token $j$ all of its weight.
 # The output is a weighted sum of all vectors $u_{h,j}$, plus a bias.
 #
-# $$\text{output}_i = \text{bias of the last matrix} + \sum_h \sum_j \text{weight}_{h,i,j} \; u_{h,j}$$
+# `[CLS]` always stands at position 0, so in each head it always has the same $u$.
+# How much weight does it get from a word, on average?
+# And how many times as long as its $u$ is that of a word?
 
 # %% contributions
 blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
@@ -382,24 +260,20 @@ u = projected_values(sat.embedded)
 output = (sat.weights @ u).sum(dim=0) + layer.attention.out_proj.bias
 assert torch.allclose(output, sat.output, atol=1e-5)
 
-# %% how-long [markdown] below="How many times as"
-# `[CLS]` always stands at position 0, so in each head it always has the same $u$.
-# How many times as long as this is the $u$ of a word, on average?
-
-# %% sink-lengths
 words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (words, E)
-of_words = projected_values(words).norm(dim=-1).mean(dim=-1)  # (H,)
-times_as_long = of_words / u[:, 0].norm(dim=-1)
-title = "In five heads, a word has a much longer u than [CLS]"
-rows = ["u of a word / u of [CLS]"]
-draw(times_as_long[None], rows, title, "10.6", fmt=".1f", vmin=1)
+longer = projected_values(words).norm(dim=-1).mean(dim=-1) / u[:, 0].norm(dim=-1)
+to_cls = torch.cat([reading.weights[:, 1:-1, 0] for reading in readings], dim=1)
+heads = [f"head {head}" for head in range(12)]
+measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
+Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
 # %% sink [markdown] above="In heads 6 to"
-# In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long.
+# In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
+# We call them the *resting heads*.
 #
 # A token that gets a lot of weight but adds little is called an
 # [**attention sink**](glossary.ipynb#attention-sink).
-# A weight of 0.44 on `[CLS]` in head 9 adds about as much as a weight of 0.44 / 8.8, or 0.05,
+# In head 9, a weight of 0.44 on `[CLS]` adds about as much as a weight of 0.44 / 8.81, or 0.05,
 # on a word.
 # What is such a token good for?
 # Let us take it away: no token may look at `[CLS]` any more.
@@ -410,34 +284,121 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def grown(reading):
-    """Return by what factor each head adds more without [CLS]: measured, expected."""
-    u, weights = projected_values(reading.embedded), reading.weights
-    others = weights[..., 1:]  # (H, L, S - 1)
-    left = others.sum(dim=-1)  # (H, L): 1 minus the weight of [CLS]
-    without = (others @ u[:, 1:]).norm(dim=-1) / left
-    measured = without / (weights @ u).norm(dim=-1)
-    return torch.stack([measured, 1 / left])[..., 1:-1]  # (2, H, words)
+def growth_without_cls(reading):
+    u, weights = projected_values(reading.embedded), reading.weights[:, 1:-1]
+    others = weights[:, :, 1:] @ u[:, 1:] / (1 - weights[:, :, :1])
+    return others.norm(dim=-1) / (weights @ u).norm(dim=-1)  # (H, words)
 
 
-factors = torch.cat([grown(reading) for reading in readings], dim=-1)
-factors = factors.median(dim=-1).values  # over the words
-names = ["length without [CLS] / with it", "1 / (1 - weight of [CLS])"]
-title = "In the five heads with a sink, 1 / (1 - w) predicts the growth"
-draw(factors, names, title, "10.7", vmin=1, vmax=2)
+growth = torch.cat([growth_without_cls(reading) for reading in readings], dim=1)
+w, growth = to_cls.median(dim=1).values, growth.median(dim=1).values  # (H,) each
+_, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+ax.scatter(w, growth, c=longer > 5, cmap="coolwarm", s=70)
+for head in range(12):
+    ax.text(w[head] + 0.008, growth[head] - 0.03, head)
+curve = torch.linspace(0, 0.46, 50)
+ax.plot(curve, 1 / (1 - curve), color="gray")
+ax.set(xlabel="w of [CLS]", ylabel="growth", title="In five heads, nearly 1 / (1 − w)")
+show_figure(ax, "10.4")
 
-# %% the-arithmetic [markdown] above="In the five heads" answers="10/without-the-sink"
+# %% the-arithmetic [markdown] above="It grows: in head" answers="10/without-the-sink"
 # It grows: in head 9, what the head adds becomes 1.73 times as long.
 # The reason is arithmetic.
 # If a token with weight $w$ adds nothing, the others share $1 - w$.
 # Take it away, and they share 1, so what they add is multiplied by exactly $1 / (1 - w)$.
-# In the five heads with a short $u$ of `[CLS]`, the two rows nearly agree.
+# In the five resting heads, the growth is within 8% of this.
+# (We take medians, because in head 2 the first word of a sentence gives `[CLS]` nearly all of its
+# weight, which would ruin a mean.)
 #
 # **So a sink lets a head contribute less:** the weights of a row must sum to 1,
 # but much of this 1 can go to a token that adds little.
 
-# %% take-a-head-away [markdown]
-# ## Take a head away
+# %% what-it-looks-at [markdown] below="In *she sat on"
+# ## Does the arc know which bank is meant?
+#
+# One question is left, that of the opening.
+# In *she sat on the bank of the river*, “bank” gives “river” a weight of 0.71 in head 4.
+# A swimmer is even more likely to be at a river than somebody who sits.
+
+# %% ask-swam
+predict("10/she-swam")
+
+# %% see-swam
+# %%answer 10/she-swam
+for verb in ("sat", "swam", "waited", "stood quietly"):
+    reading = layer.read(f"she {verb} on the bank of the river")
+    row = reading.weights[4, reading.tokens.index("bank")]
+    river, she = row[reading.tokens.index("river")], row[1]
+    print(f"{verb:14} river {river:.2f}  she {she:.4f}  river / she {river / she:.0f}")
+
+# %% the-answer [markdown] above="**Head 4 finds a" answers="10/she-swam"
+# With *swam*, the weight of *river* falls from 0.71 to 0.65,
+# and that of *she* falls by the same factor.
+# Neither score has changed, but *swam* has a larger score than *sat*,
+# so the softmax divides by a larger sum.
+# Whichever token stands there, the ratio stays 230.
+# Only *stood quietly* changes it, because it moves *bank* and *river* to other positions.
+#
+# So the arc from *bank* to *river* shows something real,
+# but not that the model knows which bank is meant.
+# **Head 4 finds a clue, but it does not decide on a meaning.**
+#
+# And what does the layer really look at?
+# In eight of the twelve heads, most words look most at `[CLS]`,
+# which in the five *resting heads* adds little.
+# The *neighbour* looks at the token before.
+# In the four *clue finders* it matters who asks, and in head 3 the clues get much from all.
+# (Head 8 is a clue finder that rests.)
+#
+# All this is one layer of one model.
+# A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
+# its input, and five more layers follow.
+# In lesson 14, we follow *bank* through them.
+
+# %% further-shuffle [markdown]
+# ## Further
+#
+# ### Does a head look at a position?
+#
+# The neighbour seems to look at the previous *position*.
+# Or does it look at certain *words*?
+# To tell the two apart, we shuffle the words of each sentence and read it again.
+# If a head looks at words, every word still gives the same weight to the same words.
+# If it looks at positions, the weight now goes to other words.
+#
+# The markers stay where they are, so we leave them out:
+# we divide each row by what its words get together.
+# Then we measure the **attention that moves**: half the sum of the absolute changes in a row,
+# because what one word loses, another gains.
+# It is 1 if the new row has nothing in common with the old one.
+
+
+# %% shuffle
+def among_words(weights):
+    weights = weights[:, 1:-1, 1:-1]  # without the markers
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def moved_by_shuffling(reading, generator):
+    words = reading.tokens[1:-1]
+    order = torch.randperm(len(words), generator=generator).tolist()
+    old = among_words(reading.weights)[:, order][:, :, order]  # in the new order
+    shuffled = layer.embed(["[CLS]", *[words[i] for i in order], "[SEP]"])
+    new = among_words(layer.attention(shuffled).weights[0])
+    return (new - old).abs().sum(dim=-1) / 2  # (H, words)
+
+
+generator = torch.Generator().manual_seed(0)
+moved = [moved_by_shuffling(reading, generator) for reading in readings]
+Table(["moves"], heads, torch.cat(moved, dim=1).mean(dim=1)[None])
+
+# %% shuffle-read [markdown]
+# In head 2 most of the attention moves, in head 5 about half, and in head 4 about a sixth.
+# In the other nine heads it is at most about an eighth.
+# **So heads 2 and 5, and to some extent 4, look at positions among the words.**
+# About `[CLS]`, which stayed in its place, this says nothing.
+#
+# ### Take a head away
 #
 # To [**ablate**](glossary.ipynb#ablation) a head means to compute the output without what the head
 # adds.
@@ -459,112 +420,28 @@ def changes(reading):
 
 
 ablated = torch.cat([changes(reading) for reading in readings], dim=-1).mean(dim=-1)
-names = ["head removed", "other weights equal"]
-title = "Equal weights move the output less than removing the head does"
-draw(ablated, names, title, "10.8", vmax=0.5)  # (2, H)
+Table(["head removed", "other weights equal"], heads, ablated)
 
-# %% before-table [markdown] above="Removing head 4 moves"
+# %% ablate-read [markdown]
 # Removing head 4 moves the output most, by 0.46 of its length,
 # but equal weights move it by only 0.17.
 # Much of what head 4 adds, then, does not depend on where it looks.
 # Part of it is the same for every sentence, because the bias of the values is always added in full.
 # **A map shows what a head chooses, but a head can add a lot without choosing.**
-#
-# ## So what does a trained layer really look at?
-#
-# Here are our measures, row by row.
-# White is 0, except in the two rows of ratios: there it is 1,
-# which means that the two lengths or shares are equal.
-
-# %% the-table
-names = ["attention that moves in a shuffle", "words that look most at [CLS]"]
-names += ["length of u: a word / [CLS]", "clues: ambiguous word / others"]
-names += ["output moves: head removed", "output moves: other weights equal"]
-rows = [moved, portrait[0], times_as_long, own / of_others, *ablated]
-table = torch.stack(rows)
-special = table.clone()
-special[2:4] -= 1  # the ratios
-special /= special.amax(dim=1, keepdim=True)
-look = {"annot": table, "cmap": "RdBu", "vmin": -1, "vmax": 1}
-draw(special, names, "Different measures single out different heads", "10.9", **look)
-
-# %% the-answer [markdown] above="Head 4 finds a"
-# - **In eight of the twelve heads, most words give their largest weight to `[CLS]`**,
-#   which is not a word.
-#   In heads 6, 7, 8, 9 and 11 its $u$ is so short that a large weight adds no more than a small one
-#   on a word.
-# - **Heads 2 and 5**, and to some extent 4, **look at positions** among the words.
-# - **In heads 1, 4, 8 and 10 it matters who asks:**
-#   ambiguous words give their own clues about twice as much as other ambiguous words do,
-#   on average.
-#   Head 7 does the opposite, and head 3 gives the clues much in both cases.
-# - **What a head adds depends only in part on where it looks.**
-#   In every head, equal weights move the output less than removing the head does.
-#   Head 2 is the one whose choice matters most.
-#
-# So the arc from *bank* to *river* in head 4 shows something real,
-# but not that the model knows which bank is meant.
-# In a first layer, a score depends only on two tokens and their positions.
-# If a third word is replaced, the sum that the softmax divides by may change,
-# but the ratio of two other weights in the row stays the same.
-# Head 4 prefers *river* to *she* by the same factor, whatever the rest of the sentence says.
-# Head 4 finds a clue, but it does not decide on a meaning.
-#
-# All this is one layer of one model.
-# A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
-# its input, and five more layers follow.
-# In lesson 14, we follow *bank* through them.
-
-# %% further-same-weights [markdown]
-# ## Further
-#
-# ### The same weights, a different output
-#
-# In 31 of the 46 sentences, the word before the ambiguous word is *the* or *a*.
-# We replace each by the other.
-# We measure two things for each head: how much of the attention of the ambiguous word moves,
-# and how far the vector that the head adds to this word moves,
-# compared with the length of the output.
-# The table shows the means over the 31 sentences.
-
-# %% the-or-a
-exchange = {"the": "a", "a": "the"}
-moves = []
-for reading, word in zip(readings, examples.word, strict=True):
-    i = reading.tokens.index(word)
-    tokens = [*reading.tokens]
-    tokens[i - 1] = exchange.get(tokens[i - 1], tokens[i - 1])
-    if tokens != reading.tokens:
-        weights, u = weights_for(tokens), projected_values(layer.embed(tokens)[0])
-        attention = (weights - reading.weights)[:, i].abs().sum(dim=-1) / 2  # (H,)
-        added = weights @ u - reading.weights @ projected_values(reading.embedded)
-        change = added[:, i].norm(dim=-1) / reading.output[i].norm()
-        moves.append(torch.stack([attention, change]))
-names = ["attention that moves", "what is added moves"]
-title = "In head 2, other words arrive with the same weights"
-draw(torch.stack(moves).mean(dim=0), names, title, "10.10", vmax=0.5)
-
-# %% the-or-a-reading [markdown]
-# At most 0.04 of the attention of a head moves,
-# and yet what head 2 adds moves by 0.40 of the length of the output.
-# Head 2 looks at the same position as before, but another word is there now.
-# A weight says where a head takes something from, not what it takes.
 
 # %% remember [markdown]
 # ## What to remember
 #
-# - Count in uniform shares.
-#   In most heads, a weight falls as the text grows, because more tokens share the row.
 # - Before you describe a head, measure it on many sentences, show all heads,
 #   and compare the result with what you would see if nothing special were going on:
-#   with shuffled words, with other words that ask, or with equal weights.
+#   for example with other words that ask.
 # - In our short sentences, most words give their largest weight to `[CLS]` in eight of the twelve
 #   heads of this layer.
 # - An attention sink gets a lot of weight and adds little.
 #   If it adds nothing, taking it away multiplies what the head adds by $1 / (1 - w)$.
 #   So the larger $w$ is, the less the head adds.
 # - In a first layer, a score depends on two tokens and their positions.
-#   A third word can change a weight, but not this score.
+#   Replacing a third word can change the weight between two tokens, but not their score.
 # - A weight says where a head takes something from, not what it takes.
 #   To know what matters, remove or replace something and measure the output.
 
@@ -645,8 +522,8 @@ check_sink_share(sink_share_solution)
 # ### 3 · Repair ★★ (8 minutes)
 #
 # `careless` should return the output
-# (L, 384) for a sentence as if the 32 features of one head were 0,
-# which is what “head removed” means in Figure 10.8.
+# (L, 384) for a sentence as if the 32 features of one head were 0.
+# So nothing is left of what the head adds.
 # But `careless` removes the wrong numbers, and it also leaves something behind.
 # Write `careful`, which does neither.
 # Call `load_layer()` again before you try either of them,
@@ -696,8 +573,8 @@ check_mended_ablation(careful_solution)
 #
 # You have twelve heads to choose from, and as many sentences as you like,
 # so keep count of what you try.
-# (`clue_shares(word, sentence, clue, askers)` gives the shares from any list of askers,
-# such as `common`.)
+# `clue_shares(word, sentence, clue, common) > clue_shares(word, sentence, clue, [word])` shows for
+# all twelve heads which askers are ahead.
 # Suppose that your word were an asker like any other.
 # How often would at least one of twelve heads pass the test by chance,
 # if the heads were independent?
@@ -810,22 +687,21 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# The layer and the explorer: 10.
-# When a weight is large, and where words look: 12.
-# Positions: 3.
-# The word that asks: 10.
-# What reaches the output, and the sink: 8.
-# Heads removed or made uniform, and the table: 7.
+# **46 minutes.**
+# The layer, the arc and the explorer: 15.
+# Where words look: 4.
+# The word that asks, and luck: 9.
+# What reaches the output, and the sink: 10.
+# The arc once more: 8.
 # The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.**
 # *A beautiful arc:* ask how many pictures the author looked at before choosing this one,
 # and what another word would do in the same place.
-# *“`[CLS]` is important, since everything looks at it”:*
-# ask what the weight is in a text of 62 tokens, and what `[CLS]` adds.
+# Then let the class read the names of the askers ahead, and judge them.
+# *“`[CLS]` is important, since everything looks at it”:* ask what `[CLS]` adds.
 # *“`[CLS]` is unimportant, since its $u$ is short”:* let the class guess what happens without it.
 # *“Then what should I look at instead?”*
 # Remove a head or a token, and measure how well the whole model does its task.
@@ -845,6 +721,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # Head 2 looks at the previous token.
 # What does it respond to?
 # **To positions.**
+# (“Further” shows it.)
 # *To words:* after a shuffle it looks at other words, in the same places.
 # *To the markers:* they stay in place when the words are shuffled,
 # and yet most of its attention moves.
@@ -864,10 +741,12 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # *It gets shorter:* what is lost is a short vector.
 #
 # **5.**
-# “sat” is replaced by “swam” in *she sat on the bank of the river*.
-# What happens in a first layer to the ratio of the weights that “bank” gives to “river” and to
-# “she”?
-# **It stays the same.**
-# *It grows:* that would fit the meaning, but neither score depends on “sat”.
-# *It depends on the head:* all heads compute a score from two tokens.
+# One more word is put in before “bank” in *she sat on the bank of the river*.
+# Does the ratio of the weights that “bank” gives to “river” and to “she” stay the same in a first
+# layer?
+# **Not in general.**
+# *Yes, because a score depends on two tokens alone:* it depends on their positions as well,
+# and two of the three tokens have moved.
+# *It grows, because the sentence is longer:* more tokens share the row,
+# but that changes all weights by the same factor.
 # </details>

@@ -16,7 +16,6 @@ from attnlab.display.table import load_table
 from attnlab.explorers import (
     LayersExplorer,
     MaskExplorer,
-    OrderExplorer,
     RealHeadsExplorer,
     RotaryExplorer,
     SoftLookupExplorer,
@@ -195,18 +194,14 @@ def test_a_function_that_is_not_here_leaves_the_drawing_to_the_browser(open_card
 
 # --- what all of them say and write ---------------------------------------------------------------
 
-SHUFFLED = (4, 5, 2, 3, 0, 1)
 STATES = [
     SoftLookupExplorer(ask=False, query=(0, 0)),
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
-    OrderExplorer(ask=False, positions=True),
-    OrderExplorer(ask=False, order=SHUFFLED),
     RotaryExplorer(ask=False, query=0, key=24, base=10.0),
     RotaryExplorer(ask=False, query=24, key=0, base=1_000_000.0),
 ]
 WRITTEN = {  # names of the lines of PyTorch, and of the parts of a result that they compute
     "look_up": {"weights": "weights", "output": "output"},
-    "order": {"change": "moved"},
     "rotary": {"score": "score"},
 }
 

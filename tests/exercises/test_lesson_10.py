@@ -45,6 +45,12 @@ def put_back(layer, text, head):
 GOLF = ("he hit the golf ball with a club", "golf", 10)
 DANCED = ("they danced in the club", "danced", 10)
 
+
+def in_place(weights, n):
+    weights *= n
+    return weights[:, 1 : n - 1, 0].mean(dim=-1)
+
+
 test_accepts = accepts({
     "check_sink_share": [lambda weights, n: share(weights, n).tolist()],
     "check_mended_ablation": [
@@ -55,9 +61,13 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
+    "check_third_word": {"was not shared out": lambda: 0.08 * 0.91 / 0.88},
     "check_sink_share": {
         "include padding or markers": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
         "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
+        "because padding gets no weight. Multiply": lambda w, n: share(w, n) / n * (n - 2),
+        "leave out the last word": lambda w, n: w[:, 1 : n - 2, 0].mean(dim=-1) * n,
+        "changes": in_place,
     },
     "check_mended_ablation": {
         "changes the layer that it is given": careless,

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import rotate
-from tests.exercises.verdicts import accepts
+from tests.exercises.verdicts import accepts, names
 
 
 def as_points(x, positions, base=10_000.0):
@@ -13,6 +13,26 @@ def as_points(x, positions, base=10_000.0):
     points = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
     angle = positions[:, None] * base ** (-torch.arange(0, size, 2) / size)
     return torch.view_as_real(points * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+def angles(x, positions, base):
+    size = x.shape[-1]
+    return positions[:, None] * base ** (-torch.arange(0, size, 2) / size)
+
+
+def into_views(x, positions, base=10_000.0):
+    """Overwrite the first numbers before the second ones are computed."""
+    x, angle = x.clone(), angles(x, positions, base)
+    a, b = x[..., 0::2], x[..., 1::2]
+    x[..., 0::2] = a * angle.cos() - b * angle.sin()
+    x[..., 1::2] = a * angle.sin() + b * angle.cos()
+    return x
+
+
+def reflected(x, positions, base=10_000.0):
+    a, b, angle = x[..., 0::2], x[..., 1::2], angles(x, positions, base)
+    first, second = a * angle.cos() + b * angle.sin(), a * angle.sin() - b * angle.cos()
+    return torch.stack([first, second], dim=-1).flatten(-2)
 
 
 def both_by_the_same_angle_more(query, key, value):
@@ -43,4 +63,8 @@ test_accepts = accepts({
     "check_rotate_at": [as_points, lambda x, places, base=1e4: rotate(x, places, base=base)],
     "check_mended_rotary": [both_by_the_same_angle_more],
     "check_to_halves": [by_index],
+})  # fmt: skip
+
+test_names_the_mistake = names({
+    "check_rotate_at": {"is a view": into_views, "reflects each pair": reflected},
 })  # fmt: skip

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attnlab import explorers as ex
@@ -14,7 +13,7 @@ from attnlab.layers.positions import rotate
 from attnlab.models.meanings import lean, vectors_of
 from attnlab.models.pretrained import PretrainedEncoder, load_encoder, load_layer
 from attnlab.models.store import load_tensors
-from tests.explorers.common import Truth, drawn, numbers_in
+from tests.explorers.common import Truth, numbers_in
 from tests.explorers.oracles_framed import SENTENCE, pairs, rows_of, table
 
 LAYER = remember(load_layer)
@@ -134,27 +133,6 @@ def masks(explorer: Explorer) -> Truth:
         code="\n".join([*lines, code["rules"][fill], code["end"]]),
         given={"x": table("the_cat_sat_on_the_mat.csv").double()},
         made={"weights": weights, "influence": influence},
-    )
-
-
-def order(explorer: Explorer) -> Truth:
-    order, on, told = list(explorer.order), explorer.positions, explorer.data["words"]
-    x, position = table("the_cat_sat_on_the_mat.csv"), 0.5 * drawn(0, 6, 5).double()
-    both = x + on * position, x[order] + on * position
-    before, after = (F.scaled_dot_product_attention(one, one, one) for one in both)
-    moved = (after - before[order]).norm(dim=-1)
-    most = int((moved > moved.max() - 1e-6).nonzero()[0])
-    changed, listed = on and order != sorted(order), str(order)[1:-1]
-    code = {name: told["inputs"][name][on].format(order=listed) for name in told["inputs"]}
-    return Truth(
-        {"before": before, "after": after, "moved": moved},
-        [(moved > 1e-4).sum(), 6, moved[most]] * changed,
-        {"before.cells": before, "after.cells": after}
-        | {"after.rows": [SENTENCE[word] for word in order]},
-        said=[f"“{SENTENCE[order[most]]}” most"] * changed,
-        code=told["code"].format(order=listed, **code),
-        given={"F": F, "x": x, "position": position},
-        made={"change": moved},
     )
 
 

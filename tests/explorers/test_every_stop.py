@@ -31,9 +31,6 @@ STOPS = {  # of what takes more values than a slider has, and of what has too ma
         "head": ("mean", 7),
     },
     ex.MaskExplorer: {"toggled": [(), ((1, 3), (2, 4), (5, 5))]},
-    ex.OrderExplorer: {
-        "order": [range(6), (5, 4, 3, 2, 1, 0), (4, 5, 2, 3, 0, 1), (4, 1, 2, 3, 0, 5)]
-    },
     ex.RealHeadsExplorer: {
         "sentence": [*(sentence for sentence, _ in READ_BY_HEADS.values()), OWN],
         "word": (1, 4, 5, 23),

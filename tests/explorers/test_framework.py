@@ -97,7 +97,6 @@ REFUSED = [  # an explorer, what it is given, and words of its sentence
     (ex.MaskExplorer, {"toggled": [("The", 1)]}, r"toggled must hold integers, got \('The', 1\)"),
     (ex.MaskExplorer, {"toggled": [(1, 2, 3)]}, r"toggled must hold \(query, key\) pairs"),
     (ex.MaskExplorer, {"windows": 3}, "MaskExplorer has no 'windows'; there is ask, fill"),
-    (ex.OrderExplorer, {"order": [0, 1, 2, 3, 4, 4]}, "each of 0 to 5 once, as integers"),
     (ex.RealHeadsExplorer, {"sentence": 3}, "text must be a string, got int 3"),
     (ex.RealHeadsExplorer, {"word": 24}, "word must be an integer from 0 to 23, got 24"),
     (ex.ScalingExplorer, {"function": torch.softmax}, "function is not supported here"),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
-FEATURES = ("animal", "object", "action", "place", "grammar")  # of the vectors of TABLE
 TABLE = "the_cat_sat_on_the_mat.csv"
 TIE = 0.005  # weights closer than this to the largest are called as large
 HALF = 1e-9  # added before rounding: halves go up, in the browser as here
