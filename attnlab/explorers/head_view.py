@@ -55,9 +55,9 @@ class HeadsPicture(Explorer):
         """Return the tokens, and the weights of the layer in force: (H, L, S)."""
         raise NotImplementedError
 
-    def heard(self) -> Sequence[str]:
-        """Return the S tokens that are attended to; in self-attention those that ask."""
-        return self.shown()[0]
+    def attended_to(self) -> Sequence[str] | None:
+        """Return the S tokens that are attended to, or None in self-attention."""
+        return None
 
     def _named(self) -> dict[str, object]:
         tokens, place = self.shown()[0], self.picked
@@ -66,7 +66,8 @@ class HeadsPicture(Explorer):
 
     def frame_now(self) -> dict[str, object]:
         """Return the maps of all heads, and the row of the token that asks."""
-        weights, keys = self.shown()[1], self.heard()
+        tokens, weights = self.shown()
+        keys = self.attended_to() or tokens
         row = weights[self.head, self.picked]
         ranked = row.round(decimals=DIGITS).sort(descending=True, stable=True).indices
         places = ranked[:MOST_BARS].sort().values.tolist()  # of equal weights, the first ones
@@ -79,11 +80,11 @@ class HeadsPicture(Explorer):
 
     def say_rich(self) -> str:
         """Return what the token attends to most in this head."""
-        (tokens, weights), keys = self.shown(), self.heard()
+        (tokens, weights), keys = self.shown(), self.attended_to()
         row = numbers(weights[self.head, self.picked], DIGITS)
         return self.words["say"].format(
             **self._named(),
-            **top_of(keys, row, self.picked if keys is tokens else -1),
+            **top_of(keys or tokens, row, -1 if keys else self.picked),
             marked=decimals(row[0] + row[-1]),
             equal=decimals(1 / len(row)),
         )
@@ -176,9 +177,9 @@ class HeadView(HeadsPicture):
         """Return the tokens, and the weights of the layer in force."""
         return self.result.tokens, self.result.weights[self.layer]
 
-    def heard(self) -> Sequence[str]:
-        """Return the tokens that are attended to."""
-        return self.result.keys
+    def attended_to(self) -> Sequence[str] | None:
+        """Return the tokens that are attended to in cross-attention."""
+        return None if self.result.keys is self.result.tokens else self.result.keys
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words, and the controls that these weights need."""

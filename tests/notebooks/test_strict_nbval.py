@@ -182,9 +182,8 @@ def test_the_order_of_outputs_counts():
 # --- with pytest ----------------------------------------------------------------------------------
 
 FAILS = {"tags": ["raises-exception"]}
-DRAW = (
-    "from attnlab.explorers.live import live\nfigure = live(lambda fig, d_k: 1 / d_k, d_k=[1, 0])"
-)
+DRAW = """from attnlab.explorers.live import live
+figure = live(lambda fig, d_k: fig.text(1 / d_k, 0, ""), d_k=[1, 0])"""
 SOLVES = {"tags": ["solution"]}
 SOLUTION = 'check_a = print\ncheck_a(f"a: correct. {a}")'
 GOOD = [
