@@ -213,7 +213,7 @@ to_text(write_with_cache(prompt, 23)[0])
 # %% explorer
 CacheExplorer()
 
-# %% bugs [markdown] above="Here are four mistakes"
+# %% bugs [markdown] below="Here are four mistakes"
 # ## Four bugs that raise no error
 #
 # Here are four mistakes that are easily made with a cache.

@@ -52,9 +52,6 @@ def check_heatmap(shown, panel, values, _explorer):
         each = zip(cells, read(shown.locator("td .cell"), DARKNESS), looks, strict=True)
         order = [dark for _, dark, look in sorted(each) if look in ("", "leak")]
         assert order == sorted(order)
-    sums = values.get("sums", [])
-    assert shown.locator("td.sum").all_inner_texts() == [text for text, _ in sums]
-    assert shown.locator("td.sum .bad").count() == sum(not right for _, right in sums)
 
 
 def check_bars(shown, panel, values, _explorer):

@@ -72,8 +72,8 @@ class Heatmap(Panel):
     """A matrix of numbered cells, queries down and keys across.
 
     Values of a frame: ``cells`` (Tensor), ``looks`` (for each cell "", "blocked", "leak", "nan",
-    "allowed", or two of them), ``texts`` (instead of the numbers), ``sums`` (for each row a text
-    and whether it is as it must be); ``rows`` and ``columns`` where they change.
+    "allowed", or two of them), ``texts`` (instead of the numbers); ``rows`` and
+    ``columns`` where they change.
     """
 
     kind: str = "heatmap"
@@ -81,8 +81,6 @@ class Heatmap(Panel):
     columns: Sequence[str] = ()  # names of keys
     # for those who cannot see the table
     caption: str = "Attention weights: rows are queries, columns are keys"
-    sum_title: str = ""  # heading of a last column; none if empty
-    sum_width: float = 5.4  # width of that column, in letters
     scale: tuple[float, float] = (0.0, 1.0)  # the numbers that are white and darkest blue
     measure: str = "weight"  # label of the colour scale; "" if there is none
 

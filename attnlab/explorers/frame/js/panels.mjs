@@ -43,12 +43,12 @@ export function showPanels(lab) {
 }
 
 const MAKERS = {
-  heatmap: (lab, { caption, sum_title: sums, sum_width: ends, scale, measure }) => {
-    const element = html("div", { style: `--sum:${sums ? ends : 0}em` }), grids = {};
+  heatmap: (lab, { caption, scale, measure }) => {
+    const element = html("div"), grids = {};
     if (measure) lab.scale(scale, measure);
-    const show = ({ rows, columns, cells, looks: kinds, texts, sums: verdicts = [], role }) => {
+    const show = ({ rows, columns, cells, looks: kinds, texts, role }) => {
       const numbers = numbersOf(cells), size = [rows.length, columns.length];
-      const grid = grids[size] ??= matrix(lab, { caption, rows, columns, sums });
+      const grid = grids[size] ??= matrix(lab, { caption, rows, columns });
       if (grid.element.parentNode !== element) element.replaceChildren(grid.element);
       const [side, top] = [rows, columns].map((names) => Math.max(...names.map((one) => one.length)));
       element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * side)}em`);
@@ -58,8 +58,7 @@ const MAKERS = {
       grid.name(rows, columns);
       const write = (number) => number.toFixed(2).replace("-", "−");
       grid.paint((i, j) => ({ weight: numbers[i][j], scale, kind: kinds?.[i][j] ?? "",
-        text: texts?.[i][j] ?? (measure === "output" ? write(numbers[i][j]) : undefined) }),
-      verdicts.map(([text, good]) => [html("span", { class: good ? "fine" : "bad" }, text)]));
+        text: texts?.[i][j] ?? (measure === "output" ? write(numbers[i][j]) : undefined) }));
     };
     return { element, show };
   },
