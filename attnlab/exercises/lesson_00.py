@@ -109,7 +109,11 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
     },
     errors={
         "must match the size": "The weighted average of the rows is `weights @ x`.",
-        "mat1 and mat2 shapes": "If you leave out a score, leave out its row of x as well.",
+        "mat1 and mat2 shapes": "One score for each row is `x @ query`, and their average is "
+        "`weights @ x`. If you leave out a score, leave out its row of x as well.",
+        "size mismatch": "The weighted average of the rows is `weights @ x`, in this order.",
+        "Dimension out of range": "The scores of one query lie along a single dimension: dim=-1.",
+        "out of bounds": "The query need not be a row of x. Take it from `query`.",
     },
     misshapen="Return a single vector, with one number for each feature.",
     otherwise=weight_left,

@@ -174,8 +174,12 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         ),
         "The numbers are finite, but wrong, because scores were cut off. Every score must keep its "
         "distance from the others in its row.": Either(
-            *(attention(lambda s, low=low: by_sum(s.clamp(low, 80).exp())) for low in (None, -80))
+            *(attention(lambda s, low=low: by_sum(s.clamp(low, 80).exp())) for low in (None, -80)),
+            by_exp(lambda scores: (scores - 80).relu()),
+            attention(lambda scores: by_sum((scores / scores.abs().amax(-1, keepdim=True)).exp())),
         ),
+        "You subtracted a fixed number, and now all powers of e round to 0. Subtract the largest "
+        "score of each row.": Either(by_exp(lambda scores: 1000), by_exp(lambda scores: 2000)),
         "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
         "power of a score becomes infinite at about 709 instead of 88.": attention(
             lambda scores: by_sum(scores.double().exp()).to(scores.dtype)

@@ -236,6 +236,7 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "'_parameters'": "Call super().__init__() first.",
         "Module.__init__()": "Call super().__init__() first.",
         "batch2 tensor": "Transpose the keys: query @ key.mT.",
+        "must match the size": "Transpose the last two axes of the keys: query @ key.mT.",
         "positional arguments": "Pass the class itself, MultiHead, and not a layer made of it.",
         "is invalid for input of size": "Compute all sizes from E and H.",
     },
@@ -357,6 +358,8 @@ def check_mended_heads() -> Iterator[tuple[str, tuple]]:
 def three(value: object) -> Tensor:
     """Return three tensors of one shape as one tensor."""
     wanted = "query, key and value, three tensors (N, H, L, head_dim)"
+    if isinstance(value, Iterator):  # a map, which can be unpacked as well
+        value = [*value]
     if isinstance(value, Tensor) and len(value) == 3:
         return value.detach()
     if isinstance(value, Tensor) and value.ndim == 5 and 3 in value.shape:

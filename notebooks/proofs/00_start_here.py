@@ -34,9 +34,10 @@ assert abs(average[0, place] - 0.47) < 0.005
 kept = torch.stack([output[cat, 0], output[5, 1], average[0, 0], average[0, 1]])
 assert torch.allclose(kept, torch.tensor([0.80, 0.76, 0.42, 0.32]), atol=0.005)
 assert (weights[[1, 5], [1, 5]] > 1 / 6).all()  # each keeps more than a sixth of itself
-for word in (1, 5):  # "takes more from the words that match it"
+for word in (1, 5):  # "divides the rest by match"
     best_first = scores[word].argsort(descending=True)
     assert (weights[word][best_first].diff() <= 0).all()
+assert torch.allclose(weights[1, [2, 0]], torch.tensor([0.25, 0.09]), atol=0.005)
 
 # %% after: three-lines
 assert torch.allclose(output, scores.softmax(dim=-1) @ x)
@@ -82,6 +83,10 @@ assert torch.allclose(parts[1][[3, 1], 1], torch.tensor([0.33, 0.12]), atol=0.00
 # %% after: after-both-bats
 assert torch.equal(outputs[1], outputs[-1]) and len(sentence.split()) == 13
 assert torch.allclose(outputs[1, :2], torch.tensor([0.377, 0.514]), atol=5e-4)
+bats = rows(sentence)
+causal = attention_weights(bats @ bats.T / 5**0.5, attn_mask=causal_mask(13)) @ bats
+assert torch.allclose(causal[1, :2], torch.tensor([0.71, 0.71]), atol=0.005)
+assert torch.allclose(causal[12, :2], torch.tensor([0.38, 0.51]), atol=0.005)
 bat_weights = attend(rows(sentence))[1][1]
 assert torch.allclose(bat_weights[[1, 12]], torch.tensor([0.14, 0.14]), atol=0.005)
 # any order of any words: five seeds, three sizes (one of a real model), two dtypes

@@ -114,6 +114,8 @@ more_cat = (more_steps @ keys.T).softmax(dim=-1)[:, 0]
 assert (more_cat > of_both).all() and more_cat.max() < 1
 angles = torch.atan2(from_both[-1][:, 1], from_both[-1][:, 0]).rad2deg()
 assert ((angles + 35).abs() < 1).all()  # "at about -35 degrees"
+longer = from_both[-1].norm(dim=-1)
+assert 2.6 < longer.min() and longer.max() < 3 and (more_steps.norm(dim=-1) > longer).all()
 # no other average has four legs and no wings: the three values form a triangle
 assert torch.linalg.matrix_rank(legs_and_wings[1:] - legs_and_wings[0]) == 2
 
@@ -161,9 +163,9 @@ lowest, highest = V.amin(dim=0), V.amax(dim=0)  # "within the range of the value
 assert ((output >= lowest - 1e-6) & (output <= highest + 1e-6)).all()
 
 
-def slope_of(query, keys, values):
+def slope_of(query, keys, values, temperature=None):
     query = query.clone().requires_grad_()
-    soft_lookup(query, keys, values, temperature=len(query) ** 0.5).backward()
+    soft_lookup(query, keys, values, temperature=temperature or len(query) ** 0.5).backward()
     return query.grad.norm()
 
 
@@ -177,8 +179,9 @@ for seed in range(5):
             query = torch.randn(size, generator=generator, dtype=dtype)
             usual = slope_of(query, some, numbers)
             assert usual > 1e-2
-            nearest = 1000 * some[(some.norm(dim=-1)).argmax()]  # one key has nearly all the weight
-            assert slope_of(nearest, some, numbers) < 1e-3 * usual
+            for temperature in (0.1, 1.0, size**0.5):  # one key takes all the weight
+                nearest = 1000 * some[(some.norm(dim=-1)).argmax()]
+                assert slope_of(nearest, some, numbers, temperature) < 1e-3 * usual
             assert slope_of(query, some, torch.full_like(numbers, 4)) < 1e-5  # the same value
 
 # %% after: exercise-1  numbers: 0.9, 4

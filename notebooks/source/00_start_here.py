@@ -148,9 +148,10 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # But 0.37 is the least `place` of all six words, and a plain average would give `cat` 0.47.
 # So what do the weights add?
 # A plain average would give all six words the same row, the last one of the table.
-# With attention, `cat` keeps 0.80 of `animal` and `mat` keeps 0.76 of `object`,
+# With attention, `cat` has 0.80 of `animal` and `mat` 0.76 of `object`,
 # where the plain average leaves 0.42 and 0.32.
-# Each keeps more of what it was, and takes more from the words that match it.
+# Each keeps more of what it was and divides the rest by match:
+# `cat` takes 0.25 of its new vector from `sat`, and 0.09 from `The`.
 
 # %% [markdown]
 # ## Three lines
@@ -288,15 +289,16 @@ right.set(title="with the ball")
 show_figure(left, "0.2")
 
 # %% after-two-bats [markdown] above="Both numbers of"
-# Both numbers of `bat` fall: in the cave `sport` falls further, with the ball `animal`.
+# Both numbers of `bat` fall.
+# In the cave `sport` falls further; with the ball, `animal` does.
 # In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
 # its weight for itself.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
 # With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
 # Would a plain average do as well?
-# It chooses the same bats: in the cave `animal` leads by 0.20, and by 0.21 with attention;
-# with the ball `sport` leads by 0.34, and by 0.45 with attention.
+# It gets both bats right, too: in the cave `animal` leads by 0.20, and by 0.21 with attention;
+# with the ball `sport` leads by 0.34, and by 0.45 with attention (before rounding).
 # But it is one vector for the whole sentence, so *bat*,
 # *hung* and *the* would all be given the same new vector.
 #
@@ -388,15 +390,15 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # Write `new_vector(query, x, hidden)`,
 # which returns the new vector of one word if it may not attend to the word at index `hidden`.
 # The other words get all of its attention.
-# `query` is the row of the word whose new vector is wanted,
-# and `x` holds the rows of all words of the sentence.
+# `query` is the row of the word whose new vector is wanted, and need not be in `x`,
+# which holds the rows of all words of a sentence, with any number of features.
 
 
 # %% tags=["exercise"]
 def new_vector(query, x, hidden):
-    """Return the new vector of one word, shape (5,), without the word at index hidden.
+    """Return the new vector of one word, shape (E,), without the word at index hidden.
 
-    query: its row, shape (5,); x: the rows of the sentence, shape (7, 5) for the cave.
+    query: its row, shape (E,); x: the rows of the sentence, (L, E), which is (7, 5) for the cave.
     """
 
 
@@ -551,7 +553,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # The table and the scores: 8 minutes.
 # The weights, with the heatmap read aloud row by row: 7.
 # The new vectors, with a show of hands: 9.
-# The three lines and the drawing: 4.
+# The three lines: 4.
 # The two controls: 8.
 # The two bats, the second show of hands and the answer: 10.
 #

@@ -257,6 +257,7 @@ Table(["before learning", "after learning"], animals, before_and_after)
 # once from the legs alone, and once from both numbers.
 
 # %% twelve
+# %%answer 01/who-has-most-weight
 turns = torch.arange(0, 360, 30).deg2rad()
 twelve = torch.stack([turns.cos(), turns.sin()], dim=-1)  # (12, 2)
 legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
@@ -269,6 +270,7 @@ columns = ["cat, from legs", "cat, from both"]
 Table(directions, columns, torch.stack([cat_from_legs, cat_from_both], dim=-1))
 
 # %% twelve-paths jupyter={"source_hidden": true}
+# %%answer 01/who-has-most-weight
 from attnlab.palette import MUTED
 
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained", sharey=True)
@@ -288,15 +290,17 @@ show_figure(axes[0].figure, "1.3")
 # %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"
 # From the legs alone, all twelve arrive at four legs,
 # but *cat* ends with anything from 0.15 to 0.78 of the weight.
-# From legs and wings, all twelve head for the same place, and *cat* ends with 0.97.
+# From legs and wings, all twelve head the same way, and *cat* ends with 0.97.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
 # A soft lookup can learn only what its values tell apart.
 #
 # The queries do not stop at the arrow of *cat*, though.
-# They run past it and end at about $-35$ degrees, because to take weight from *bird*,
-# a query must also point away from *bird*, as in Figure 1.1.
+# They run past it.
+# After 1000 steps they stand at about $-35$ degrees, nearly three times as long as at the start,
+# and still move: a longer query sharpens the weights,
+# and pointing away from *bird* takes weight from it sooner, as in Figure 1.1.
 
 # %% a-sentence-looks-up-its-own-words [markdown] below="Here is attention as"
 # ## A sentence looks up its own words
@@ -412,10 +416,10 @@ RowExplorer(step=5)
 # - Attention is a lookup that answers with a weighted average of all values.
 #   In each feature, the answer lies within the range of the values.
 # - A soft answer usually has a slope, and training can follow it.
-#   It has almost none if one key has nearly all the weight,
-#   or if the keys that share the weight have the same value.
-#   A hard answer has none.
-# - Training is told about the answer, never about the weights.
+#   At a given temperature, the slope shrinks towards 0 as one key takes all the weight.
+#   It is 0 if the keys that share the weight have the same value.
+#   A hard answer has no slope for the query to follow.
+# - Here training was told about the answer, and not about the weights.
 #   Different weights can give the same answer, unless the values can tell the mixtures apart.
 # - The weight of a key depends on how much better it matches than the other keys do.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths.

@@ -75,6 +75,12 @@ test_accepts = accepts({
 
 test_names_the_mistake = names({
     "check_new_vector": {
+        "One score for each row is `x @ query`": (
+            lambda query, x, hidden: (query @ x).softmax(0) @ x
+        ),
+        "`weights @ x`, in this order": lambda query, x, hidden: x @ (x @ query).softmax(0),
+        "dim=-1": lambda query, x, hidden: (x @ query).softmax(dim=1) @ x,
+        "need not be a row of x": lambda query, x, hidden: x[(x == query).all(-1).nonzero()[0, 0]],
         "is `weights @ x`": lambda query, x, hidden: (x @ query).softmax(0) * x,
         "leave out its row of x as well": lambda query, x, hidden: (
             (x @ query)[torch.arange(len(x)) != hidden].softmax(0) @ x

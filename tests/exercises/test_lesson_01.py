@@ -64,6 +64,10 @@ test_names_the_mistake = names({
         ),
     },
     "check_attention_from_exp": {
+        "You subtracted a fixed number": from_scores(lambda s: shared((s - 1000).exp())),
+        "because scores were cut off": from_scores(
+            lambda s: shared((s / s.abs().amax(dim=-1, keepdim=True)).exp())
+        ),
         "take `.values`, or call `amax`": (
             from_scores(lambda s: shared((s - s.max(dim=-1, keepdim=True)).exp()))
         ),
