@@ -20,8 +20,8 @@ equal = answers[:, 0] == answers[:, 1]
 assert abs(equal.double().mean() - 1 / 8) < 0.01 and right[equal].double().mean() > 0.99
 assert abs(right[~equal].double().mean() - 0.1) < 0.01
 
-reader = train(start(split_b, merge_a))  # the reader's layer, for two-versions
-assert abs(share_correct(reader)[2] - 0.15) < 0.01
+reader = train(start(split_b, merge_a))  # the reader's own layer fails as well
+assert share_correct(reader)[2] < 0.18
 
 # %% after: own-list
 for pair, wanted in {

@@ -82,9 +82,8 @@ class Attention(nn.Module):
 # We compare three layers.
 # In the first, `split` and `merge` return what they are given.
 # In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions, A and B.
-# (The reader changed the split alone.
-# Version B also changes the merge, so that `merge(split(x))` gives `x`; with the merge of A,
-# a layer gets 15%.)
+# (The reader changed the split alone; version B also changes the merge,
+# so that `merge(split(x))` gives `x`.)
 # Both splits give the same shape and share the memory of `x`: not a single number is moved.
 
 
@@ -170,7 +169,7 @@ Table(
 # With version A it is always right, and with version B in 18% of the lists.
 # This lesson explains the three numbers of the last column.
 #
-# First we put three questions about a list of our own.
+# First, three questions about a list of our own.
 
 # %% own-list
 animals = {"cat": 3, "dog": 7, "owl": 0, "fox": 5, "bat": 1}
@@ -232,7 +231,7 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
     print(f"{name:8}{share_correct(train(frozen))[-1]:.2f}")
 
 # %% mixture-read [markdown] above="So in most lists" answers="07/what-is-in-the-mixture"
-# Trained in the same way, a new matrix finds both numbers hardly more often than before,
+# A new matrix finds both numbers hardly more often than before,
 # but an MLP finds them in nine lists of ten.
 # So in most lists both numbers are in the average; the last step cannot read them.
 #
@@ -242,7 +241,7 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # In a matrix, a larger share always speaks for a guess or always against it,
 # so the second tallest share cannot win its vote in all lists.
 # (“Further” proves it, and says what a matrix can reach.)
-# An MLP can do that, as long as the head keeps to its preference.
+# An MLP can do that.
 #
 # In one list of eight both numbers are equal, and naming one of them twice is right.
 # Of the other lists, one in ten comes right: together this is the 0.21.
