@@ -134,6 +134,6 @@ assert not torch.allclose(square(x), x @ matrix, atol=0.1)
 
 # %% after: sources  numbers: 2017, 2020, 2024, 2021
 
-# %% after: teacher-plan  numbers: 46, 6, 8, 7, 9, 2
+# %% after: teacher-plan  numbers: 48, 6, 8, 7, 9, 2
 
-# %% after: teacher-questions  numbers: 5, 8, 4, 0
+# %% after: teacher-questions  numbers: 5, 8, 4, 0, 3

@@ -4,12 +4,6 @@
 
 # %% after: see-weights
 GiB = 1024 * MiB
-
-
-def weight_bytes(n, heads):
-    return torch.empty(heads, n, n, device="meta").nbytes
-
-
 assert 16_384 == 32 * 512 and weight_bytes(16_384, 8) == 1024 * weight_bytes(512, 8) == 8 * GiB
 assert weight_bytes(512, 8) == 8 * MiB
 assert weight_bytes(2 * 512, 8) == 4 * weight_bytes(512, 8) == weight_bytes(2 * 512, 32) / 4
@@ -54,6 +48,7 @@ assert abs(torch.tensor(0.268 - 0.581).exp() - 0.731) < 5e-4
 assert abs(torch.tensor(0.581 - 0.268).exp() - 1.368) < 1e-3
 
 # %% after: see-factor
+assert abs(same_terms - 1.290) < 5e-4
 assert torch.allclose(same_terms / old_total, (first.max() - second.max()).exp())
 
 
@@ -191,7 +186,7 @@ for count, below, above in ((8, 128, 256), (1, 1024, 2048)):
     crossing = 3 * 512 // count
     assert count * crossing**2 == 3 * crossing * 512 and crossing in (192, 1536)
 
-# %% after: the-backward-pass  numbers: 192, 1536
+# %% after: explore-cost-answer  numbers: 192, 1536
 
 # %% after: see-backward
 forward, trains = (dict(zip(names, column, strict=True)) for column in zip(*both, strict=True))

@@ -653,11 +653,11 @@ print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-
 # Lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
-# The week and the map of the tokens as they are: 6.
-# The three matrices by hand, and the circle: 8.
+# **48 minutes.**
+# The week and the map of the tokens as they are: 7.
+# The three matrices by hand, and the circle: 9.
 # The class and its training: 6.
 # Which matrices are needed: 7.
 # One matrix for both, and the chain: 8.

@@ -9,8 +9,7 @@
 #
 # Where does all this memory go, and is it necessary?
 # You will build attention that gives the same result without ever holding all the weights.
-# By the end of the lesson, your own function will have carried it out for 16,384 tokens,
-# on your own computer.
+# By the end of the lesson, your function will have carried it out for 16,384 tokens.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3,
 # and the heads of lesson 7.
@@ -48,11 +47,15 @@ predict("08/memory-of-the-weights")
 # %% see-weights
 # %%answer 08/memory-of-the-weights
 MiB = 2**20
-lengths, table = [512, 2048, 16_384], {}
-for heads in (1, 8, 32):
-    weights = [torch.empty(heads, n, n, device="meta") for n in lengths]
-    table[f"{heads} heads (MiB)"] = [one.nbytes // MiB for one in weights]
-pd.DataFrame(table, lengths).T
+lengths = [512, 2048, 16_384]
+
+
+def weight_bytes(n, heads):
+    return torch.empty(heads, n, n, device="meta").nbytes
+
+
+sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32)]
+pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
 # %% not-only-weights [markdown] above="With 32 times as" answers="08/memory-of-the-weights"
 # With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB,
@@ -68,7 +71,6 @@ pd.DataFrame(table, lengths).T
 # To find out, you can use a counter from attnlab, `PeakMemory`.
 # Every tensor that an operation returns inside the `with` block is counted until it is freed,
 # and `peak` is the largest number of bytes alive at any one time.
-# (Memory that an operation uses only internally is not counted.)
 
 
 # %% plain
@@ -133,7 +135,7 @@ show_figure(diagram("memory_traffic"), "8.1")
 # %% gpu [markdown]
 # A GPU multiplies so fast that much of its time goes into this traffic.
 # This is why *FlashAttention*, the best-known fused kernel, was written.
-# On a GPU that moves about 1.5 TB per second, an A100,
+# On an A100, a GPU that moves about 1.5 TB per second,
 # its authors measured one attention layer with 16 heads of 64 features, forward and backward,
 # for 64 texts of 1,024 tokens in half precision.
 # The standard implementation moved 40.3 GB and took 41.7 ms.
@@ -153,8 +155,7 @@ for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)
 # On the left, four arrows carry a table: up and down with the scores, up and down with the weights.
 # Forward and backward together, the standard implementation moved as much as 19 tables.
 # Even at the full speed of the memory, this alone would take two thirds of the 41.7 ms.
-# FlashAttention moved no table at all.
-# Queries, keys, values and outputs, again and again, come to the size of two.
+# Whatever FlashAttention moved comes to the size of two.
 #
 # But fast memory is small.
 # That GPU has many processors with 192 KiB each, and in float32,
@@ -198,7 +199,7 @@ same_terms = (first - second.max()).exp().sum()
 old_total, same_terms, same_terms / old_total
 
 # %% online-softmax [markdown] above="All old terms shrink" answers="08/the-top-rises"
-# With the new top, the two old terms add up to 1.291, which is 0.731 times as much as before.
+# With the new top, the two old terms add up to 1.290, which is 0.731 times as much as before.
 # One law of exponents makes this work.
 # For a score $s$, an old top $m$ and a new top $m'$,
 #
@@ -263,7 +264,7 @@ PiecesExplorer(cut=1, factor="forgotten")
 # ## Tiles
 #
 # We can cut the queries as well, because `add_piece` works on many rows at once.
-# So we take 256 queries and go through the keys in pieces of 256.
+# We take 256 queries and go through the keys in pieces of 256.
 # The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
 # At any moment, the loop holds only a few tensors as large as a tile, however large the table is.
 
@@ -291,9 +292,11 @@ print(F.scaled_dot_product_attention(x, x, x)[5])
 # ## The long text
 #
 # Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each.
-# Random numbers stand in for queries, keys and values; they cost as much as real ones.
+# (Random numbers cost as much as real ones.)
 # The memory is counted on the device `meta`, which has room even for `plain`.
 # The seconds in the table were measured on one core of our machine.
+# A dash stands where we did not measure: `plain` is too large,
+# and the counter cannot see the memory that the fused kernel uses internally.
 # (The cell may run for half a minute.
 # To time it on your computer, write `%%time` above its first line.)
 
@@ -311,7 +314,7 @@ for n in measured.tokens.unique():
     empty = [torch.empty(1, 8, n, 64, device="meta") for _ in range(3)]
     for function in (plain, by_rows, tiled):
         costs.loc[function.__name__, f"{n} (MiB)"] = peak(function, *empty)
-costs.round(2).astype(object).fillna("–")
+costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
 
 # %% the-answer [markdown] above="Do we pay for" below="Every number in them"
 # Four times as many tokens need about 16 times as much memory with `plain`,
@@ -322,12 +325,6 @@ costs.round(2).astype(object).fillna("–")
 # The fused kernel, which is one compiled program, is faster than all three.
 # But 16,384 tokens take `tiled` and the fused kernel about 16 times as long as 4,096.
 #
-# Only a mask can save work: a tile in which it blocks every cell can be skipped.
-# Under a causal mask, these are nearly half of all tiles.
-# Under a [**sliding window**](glossary.ipynb#sliding-window) of some keys before each query,
-# only a band of tiles remains.
-# But a window changes what the model can see, so it is a different computation.
-#
 # ## So where does the memory go, and is it necessary?
 #
 # It goes into two tables, the scores and the weights.
@@ -335,7 +332,8 @@ costs.round(2).astype(object).fillna("–")
 # For our 16,384 tokens, `plain` would hold 16 GiB.
 # Your function held 40 MiB in addition to its inputs, of which the output takes up 32,
 # and its result is the same up to rounding.
-# What remains is the work, which grows with the square of the length.
+# What remains is the work, which grows with the square of the length,
+# unless a mask blocks so much that whole tiles can be skipped (exercise 2).
 
 # %% further [markdown]
 # ## Further
@@ -380,12 +378,13 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # %% explore-cost
 CostExplorer(n=64, ask=False)
 
-# %% the-backward-pass [markdown]
+# %% explore-cost-answer [markdown] answers="08/projections-or-scores"
 # <details><summary>The answer</summary>
 #
 # This happens beyond $n = 3d/H$, which is 192 tokens with eight heads and 1,536 with one.
 # </details>
-#
+
+# %% the-backward-pass [markdown]
 # ### The backward pass
 #
 # Training needs gradients.
@@ -488,12 +487,17 @@ check_weight_memory(mib_of_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
+# A tile in which a mask blocks every cell can be skipped.
+# Figure 8.2 shows the tiles that are left at 1,024 tokens.
+# Under a causal mask, nearly half of all tiles are skipped.
+# Under a causal window, a query sees only itself and the `window - 1` keys before it.
+# With this [**sliding window**](glossary.ipynb#sliding-window), only a band of tiles remains.
+# (But it changes what the model can see, so it is a different computation.)
+#
 # `needed_causal` says whether a tile is needed under a causal mask.
-# Write `needed` for a causal window,
-# under which a query sees itself and the `window - 1` keys before it.
+# Write `needed` for a causal window.
 # The tile holds the queries $i$ to $i + size - 1$ and the keys $j$ to $j + size - 1$,
 # and both $i$ and $j$ are multiples of `size`.
-# Figure 8.2 shows the tiles of 1,024 queries and keys.
 #
 # <details><summary>Hint</summary>
 #
