@@ -36,7 +36,7 @@ for seed in range(5):
         layer = SelfAttention(12, d_k, 5)
         for name, matrix in (("W_key", keys), ("W_value", values)):
             if matrix is not None:
-                setattr(layer, name, nn.Parameter(matrix, requires_grad=False))
+                setattr(layer, name, fixed(matrix))
         assert accuracy(train(layer)).min() > 0.99
 
 # %% after: see-one-matrix
@@ -49,6 +49,8 @@ for seed, share in enumerate(tied):
     before, after = (table[:, neighbours, (neighbours + step) % 7] for step in (-1, 1))
     assert (before >= after).any(dim=-1).all()  # in every week
     assert after.mean(dim=0)[share.argmin()] < 0.02
+    rows = layers[f"one for both, start {seed}"].W_query.detach()
+    assert (rows[7:] - rows[7:].mean(dim=0)).norm(dim=-1).max() < 0.15 * rows[:7].norm(dim=-1).min()
 assert 0.3 < only_value.min() and only_value.max() < 0.38 < equal.min()
 assert abs(equal.mean() - 0.41) < 0.005
 commonest = test_weeks[:, :, 7:].sum(dim=1).argmax(dim=-1)[:, None]

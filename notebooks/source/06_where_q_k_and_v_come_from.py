@@ -259,16 +259,19 @@ predict("06/which-can-go")
 # %%answer 06/which-can-go
 same = torch.eye(12)  # x @ same is x ...
 numbers = same[:, 7:]  # ... and x @ numbers its last five features
-without = {}
-for name, d_k in (("W_K", 12), ("W_V", 2), ("W_K and W_V", 12)):
-    torch.manual_seed(0)
-    layer = SelfAttention(12, d_k, 5)
-    if "W_K" in name:
-        layer.W_key = nn.Parameter(same, requires_grad=False)
-    if "W_V" in name:
-        layer.W_value = nn.Parameter(numbers, requires_grad=False)
-    without[f"without {name}"] = accuracy(train(layer))
-Table(list(without), days, torch.stack(list(without.values())))
+
+
+def fixed(matrix):  # training does not change it
+    return nn.Parameter(matrix, requires_grad=False)
+
+
+torch.manual_seed(0)
+no_key, no_value = SelfAttention(12, 12, 5), SelfAttention(12, 2, 5)
+neither = SelfAttention(12, 12, 5)
+no_key.W_key = neither.W_key = fixed(same)
+no_value.W_value = neither.W_value = fixed(numbers)
+shares = [accuracy(train(layer)) for layer in (no_key, no_value, neither)]
+Table(["without W_K", "without W_V", "without both"], days, torch.stack(shares))
 
 # %% read-without [markdown] above="So for this task" answers="06/which-can-go"
 # All of them answer for all seven days.
@@ -297,14 +300,12 @@ for seed in range(4):
     layer.W_key = layer.W_query  # one parameter under two names
     layers[f"one for both, start {seed}"] = layer
 
-for name, matrix in (("only W_V", same), ("equal weights", torch.zeros(12, 12))):
+for name, matrix in (("tokens as they are", same), ("equal weights", 0 * same)):
     layer = SelfAttention(12, 12, 5)
-    layer.W_query = nn.Parameter(matrix, requires_grad=False)
-    layer.W_key = nn.Parameter(same, requires_grad=False)
+    layer.W_query, layer.W_key = fixed(matrix), fixed(same)
     layers[name] = layer
-Table(
-    list(layers), days, torch.stack([accuracy(train(one)) for one in layers.values()])
-)
+shares = [accuracy(train(layer)) for layer in layers.values()]
+Table(list(layers), days, torch.stack(shares))
 
 # %% the-chain [markdown] above="With one matrix for" answers="06/one-matrix-for-both"
 # With one matrix for both, at most six days find the answer.
@@ -324,6 +325,7 @@ Table(
 # `Tue` has to look at `Wed` and not at `Mon`, so Tue-Wed needs a larger score than Mon-Tue.
 # In the same way, Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week.
 # In the end Mon-Tue would have to be larger than itself, which is impossible.
+# (We suppose that scores depend on the days alone, as they nearly do here.)
 # **In every week, at least one day gives the day before at least as much weight as the next.**
 
 # %% what-the-numbers-of-a-matrix-mean [markdown] below=["Even if the table", "We can multiply $W_Q$"]
@@ -389,6 +391,8 @@ live(
 # ## So why three matrices?
 #
 # A token plays three roles, and so it needs more than one row.
+# If the tokens themselves are queries and keys, each day looks at itself,
+# and even a plain average finds more answers.
 # If the same row is query and key, the scores are symmetric,
 # and the seven days cannot all prefer the next day to the one before.
 # So our task needs queries that are made differently from the keys.
@@ -670,7 +674,7 @@ print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-
 #   Have seven people stand in a circle.
 #   Each holds a card with a name (the key) and another with a number (the value),
 #   and points at the next person (the query).
-# - *Why one matrix is not enough.*
+# - *Why one matrix for both is not enough.*
 #   Let the seven people hold the seven scores between them, one for each pair of neighbours,
 #   and ask each person whether the score on the far side is larger.
 #   Somebody has to say no.

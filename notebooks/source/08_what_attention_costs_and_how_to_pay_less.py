@@ -291,7 +291,7 @@ print(F.scaled_dot_product_attention(x, x, x)[5])
 #
 # ## The long text
 #
-# Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each.
+# We are ready for 16,384 tokens: one layer, eight heads with 64 features each.
 # (Random numbers cost as much as real ones.)
 # The memory is counted on the device `meta`, which has room even for `plain`.
 # The seconds in the table were measured on one core of our machine.
@@ -307,9 +307,8 @@ same = torch.allclose(output, F.scaled_dot_product_attention(*long), atol=1e-6)
 print(f"tiled gives the same as PyTorch: {same}")
 
 measured = pd.read_csv(data_path("cost_of_attention.csv"))
-costs = measured.pivot(index="function", columns="tokens", values="seconds").add_suffix(
-    " (s)"
-)
+costs = measured.pivot(index="function", columns="tokens", values="seconds")
+costs = costs.add_suffix(" (s)")
 for n in measured.tokens.unique():
     empty = [torch.empty(1, 8, n, 64, device="meta") for _ in range(3)]
     for function in (plain, by_rows, tiled):
@@ -321,9 +320,9 @@ costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
 # and at most four times as much with the other two.
 #
 # Do we pay for this with time?
-# With eight heads and 4,096 tokens, both loops take less time than `plain`.
-# The fused kernel, which is one compiled program, is faster than all three.
-# But 16,384 tokens take `tiled` and the fused kernel about 16 times as long as 4,096.
+# On our machine, with 4,096 tokens, both loops took less time than `plain`.
+# The fused kernel, which is one compiled program, was faster than all three.
+# But 16,384 tokens took `tiled` and the fused kernel about 16 times as long as 4,096.
 #
 # ## So where does the memory go, and is it necessary?
 #
