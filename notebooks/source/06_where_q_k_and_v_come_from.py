@@ -17,7 +17,7 @@
 # and which of them a task can do without, read from the trained matrices what a token looks for,
 # and describe changes to the matrices that leave every score as it was.
 #
-# **Time:** 48 minutes in class, or 75 on your own with the exercises.
+# **Time:** 46 minutes in class, or 75 on your own with the exercises.
 # “Further” takes another 5.
 
 # %% setup
@@ -113,7 +113,11 @@ W_query[:7] = place.roll(-1, dims=0)  # ... it asks at the place of the next day
 W_value[7:] = torch.eye(5)  # ... and it hands over its number
 
 query, key, value = week @ W_query, week @ W_key, week @ W_value
-print("Mon for Tue:", query[0] @ key[1] / 2**0.5)
+scores = query @ key.T / 2**0.5  # (L, L)
+weights = scores.softmax(dim=-1)
+output = weights @ value  # (L, d_v): one entry for each number
+print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
+print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 
 # %% circle jupyter={"source_hidden": true}
 from math import hypot
@@ -150,28 +154,17 @@ def write_day(ax, day, point, distance, color, **look):
     ax.text(*at, day, color=color, bbox=PATCH, **look)
 
 
-_, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
-draw_plane(ax, query, key)
-show_figure(ax, "6.2")
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 4.0), layout="constrained")
+draw_plane(left, query, key)
+plot_attention(weights, ax=right, queries=labels, keys=labels)
+show_figure(figure, "6.2")
 
-# %% ask-back [markdown] above="The arrow of `Mon`"
+# %% learned [markdown] above="The arrow of `Mon`" below="The scores no longer"
 # Each arrow carries the name of the day that asks.
 # The arrow of `Mon` ends on the dot of `Tue`, so `Mon` has a high score for `Tue`.
-# And the other way round?
-
-# %% see-tuesday
-scores = query @ key.T / 2**0.5  # (L, L)
-weights = scores.softmax(dim=-1)
-output = weights @ value  # (L, d_v): one entry for each number
-print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
-print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
-show_figure(plot_attention(weights, queries=labels, keys=labels), "6.3")
-
-# %% learned [markdown] above="The scores no longer"
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`,
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
-# Each row of the output has one entry for each number, and the largest is the answer for that day.
 # All seven answers are correct.
 
 # %% let-training-find-the-matrices [markdown]
@@ -242,7 +235,7 @@ print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
 # %% which-matrices [markdown] above="After 300 steps, every"
-# A guess is correct in a fifth of the cases, and the untrained layer does slightly worse than that.
+# A guess is correct in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
 # ## Which matrices does the task need?
@@ -283,10 +276,9 @@ Table(["without W_K", "without W_V", "without both"], days, torch.stack(shares))
 # ## One matrix for both
 #
 # Now one trained matrix makes both the query and the key, so $W_Q = W_K$.
-# We train four such layers, each from a different random start.
-# For comparison, one layer has queries and keys that are the tokens themselves,
-# and a control has a $W_Q$ that stays 0.
-# All scores of the control are 0, so its output is a plain average.
+# We train four such layers, from different random starts.
+# For comparison, one layer takes the tokens as they are as queries and keys,
+# and in another all scores are 0, so its output is a plain average.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
@@ -347,8 +339,7 @@ Table(list(layers), days, torch.stack(shares))
 # ### Turn it and shear it
 #
 # With $d_k = 2$ we can draw what `two` has learned, as we drew the circle.
-# (We replace each of the five number features by 1/5.
-# A projection is linear, so this gives the average query and the average key of each day.)
+# (The points are averages over the five numbers.)
 # The sliders turn and shear $W_Q$ by a matrix $A$, and change $W_K$ accordingly.
 # Watch the picture on the left, and then the scores on the right.
 
@@ -357,6 +348,7 @@ from math import cos, radians, sin
 
 from attnlab.explorers import live
 
+# a projection is linear, so a token with 1/5 for each number gives the average over the numbers
 each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
 trained_Q, trained_K = two.W_query.detach(), two.W_key.detach()
 
@@ -402,12 +394,7 @@ live(
 # $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
 # The third matrix chooses what is handed over.
 # Our task could do without it, because we knew which features hold the number.
-# (In a language model called Reformer, one matrix makes queries and keys,
-# and it does no worse for it.)
-#
-# With one head, a layer has a single row of weights for each query.
-# For two questions, such as tomorrow's guests and yesterday's, it usually has several heads
-# (lesson 7).
+# (In Reformer, a language model, one matrix makes queries and keys, and it does no worse for it.)
 
 # %% further [markdown]
 # ## Further
@@ -654,18 +641,20 @@ print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-
 # %% next [markdown]
 # ## Next
 #
-# Lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
+# With one head, a layer has a single row of weights for each query.
+# For two questions, such as tomorrow's guests and yesterday's, it usually has several heads:
+# lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **48 minutes.**
+# **46 minutes.**
 # The week and the map of the tokens as they are: 7.
-# The three matrices by hand, and the circle: 9.
+# The three matrices by hand, and the circle: 8.
 # The class and its training: 6.
 # Which matrices are needed: 7.
 # One matrix for both, and the chain: 8.
-# The product and the sliders: 9.
+# The product and the sliders: 8.
 # The answer: 2.
 #
 # **Where a class stalls.**
