@@ -356,7 +356,7 @@ projections = 4 * (2 * n * d * d)  # four matrices, (n, d) @ (d, d) each
 attention = 2 * (2 * n * n * d)  # scores, and averages of the values
 pd.Series(attention / projections, n.tolist(), name="attention / projections")
 
-# %% formula [markdown] above="For a sentence of" below="So \u201cattention costs $n^2$\u201d" answers="08/projections-or-scores"
+# %% formula [markdown] answers="08/projections-or-scores"
 # For a sentence of 128 tokens, the projections take eight times as many FLOPs.
 # So “attention costs $n^2$” is only half the story.
 # With $d$ features, the matrix products of a layer take
