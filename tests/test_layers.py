@@ -111,10 +111,10 @@ def test_a_wrong_import_is_found(room, source, complaint):
 
 
 # Names that a lesson will import when it is told anew: the attention of lesson 4, the layer of
-# lesson 6, the cache of lesson 13.
+# lesson 6, the cache of lesson 13, a padding mask in lesson 9.
 AWAITED = {
     *("scaled_dot_product_attention", "trace_attention", "attention_entropy"),
-    *("SelfAttention", "KeyValueCache", "influence_map"),
+    *("SelfAttention", "KeyValueCache", "influence_map", "sequence_mask"),
 }
 
 

@@ -45,7 +45,7 @@ def diagram(name: str, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     name : str
-        ``"attention_steps"``, ``"transformer_block"``, ``"projections"``,
+        ``"attention_steps"``, ``"transformer_block"``,
         ``"multi_head_attention"``, ``"memory_traffic"``, ``"positions"``, ``"residual_stream"``,
         ``"two_looks"`` or ``"swap"``.
     ax : matplotlib.axes.Axes, optional

@@ -17,7 +17,7 @@ CHECKS = {  # of each lesson, by its number
     3: "check_causal_test check_padded_batch check_safe_softmax",
     4: "check_contributions check_darkest_range check_lonely_weights check_sharp_factor",
     5: "check_clue_wins check_plain_average check_tested",
-    6: "check_fitting_keys check_linear_from check_parameter_count check_same_scores",
+    6: "check_linear_from check_parameter_count check_same_scores",
     7: "check_mended_heads check_multi_head check_three_in_one",
     8: "check_joined_pieces check_mended_pieces check_needed_tile check_weight_memory",
     9: "check_disguise check_hiding_sizes check_learning_probe check_mended_mask",

@@ -132,64 +132,6 @@ def check_linear_from() -> Iterator[tuple[str, tuple]]:
         yield f"a matrix {sizes}", randoms(sizes)
 
 
-# --- keys that fit other queries ------------------------------------------------------------------
-
-
-def factor(W_query: Tensor, new_W_query: Tensor) -> Tensor:
-    """Return the matrix A for which W_query @ A is the new matrix."""
-    return torch.linalg.lstsq(W_query, new_W_query).solution
-
-
-def fitting(W_query: Tensor, W_key: Tensor, new_W_query: Tensor) -> Tensor:
-    """Return the W_key that leaves W_query @ W_key.T as it was."""
-    return W_key @ factor(W_query, new_W_query).inverse().T
-
-
-@Compared(
-    right=fitting,
-    what="new W_key",
-    slips={
-        "You multiplied W_key by the inverse of A, or by the transpose of A. Multiply it by the "
-        "transpose of the inverse.": Either(
-            lambda query, key, new: key @ factor(query, new).inverse(),
-            lambda query, key, new: key @ factor(query, new).T,
-        ),
-        "You multiplied W_key by A, as W_query was. What one matrix gains, the other must lose.": (
-            lambda query, key, new: key @ factor(query, new)
-        ),
-    },
-    errors={
-        "square matri": "W_query has no inverse, because it is not square. "
-        "torch.linalg.lstsq(W_query, new_W_query).solution is A.",
-    },
-    misshapen="W_key keeps its shape if it is multiplied by a matrix (d_k, d_k).",
-    otherwise="With it, the tokens do not have the scores that they had before. Only the product "
-    "W_query @ W_key.T counts, so what W_query gains, W_key must lose.",
-    axes=("feature", "column"),
-    rtol=1e-3,
-    atol=1e-3,
-    verified="With the new matrices, all scores are what they were before.",
-)
-def check_fitting_keys() -> Iterator[tuple[str, tuple]]:
-    """Check the W_key that fits a W_query which was multiplied by an unknown matrix.
-
-    Verified: the shape and the numbers, for two sizes.
-
-    Parameters
-    ----------
-    answer
-        A function of (W_query, W_key, new_W_query), all (d_in, d_k), that returns the new W_key.
-
-    See Also
-    --------
-    attnlab.attention_scores : they depend on the product only.
-    """
-    for d_in, d_k in ((8, 4), (13, 6)):
-        query, key, change = randoms((d_in, d_k), (d_in, d_k), (d_k, d_k))
-        change = change + 3 * torch.eye(d_k)  # invertible, and far from orthogonal
-        yield f"three matrices {d_in, d_k}", (query, key, query @ change)
-
-
 # --- the same scores ------------------------------------------------------------------------------
 
 BY_A = "W_query is multiplied by a matrix A, and W_key by"
@@ -203,7 +145,7 @@ def check_same_scores() -> Iterator[Case]:
     """Check a function that says whether two layers have the same scores for all tokens.
 
     Verified: True for two pairs of layers with the same scores, one of them with another d_k, and
-    False for five pairs without.
+    False for eight pairs without.
 
     Parameters
     ----------
@@ -217,8 +159,12 @@ def check_same_scores() -> Iterator[Case]:
     query, key, change = randoms((8, 4), (8, 4), (4, 4))
     change = change + 3 * torch.eye(4)
     inverse = change.inverse()
-    last = query.clone()
+    last, inner, of_key = query.clone(), query.clone(), key.clone()
     last[-1, -1] += 1
+    inner[2, 1] += 1
+    of_key[4, 2] += 1
+    pushed = [1.25**0.25 * matrix for matrix in (query, key)]  # d_k = 5 instead of 4
+    shifted = F.pad(pushed[0], (0, 1), value=3.0), F.pad(pushed[1], (0, 1), value=1.0)
     wide_query, wide_key = (F.pad(matrix, (0, 12)) for matrix in (query, key))  # d_k = 16
     for name, others, truth, why in (
         (
@@ -259,6 +205,24 @@ def check_same_scores() -> Iterator[Case]:
             False,
             "The change matters only where the last feature is not 0. Compare all rows of the "
             "product.",
+        ),
+        (
+            "in which an entry in the middle of W_query is changed",
+            (inner, key),
+            False,
+            "The change shows in a single row of the product. Compare all of them.",
+        ),
+        (
+            "in which an entry in the middle of W_key is changed",
+            (query, of_key),
+            False,
+            "The change shows in a single column of the product. Compare all of them.",
+        ),
+        (
+            "that adds a number to each row of scores",
+            shifted,
+            False,
+            "The weights of single features are the same, but the scores are not.",
         ),
     ):
         yield Case(f"a layer and a copy of it {name}", (query, key, *others), truth, why)

@@ -8,18 +8,17 @@
 # Why three matrices, and not simply the tokens themselves?
 #
 # For a small task, you will fill in three matrices by hand, let training find its own,
-# and look at what it has found.
+# and then take away one after another.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch
 # (loss, gradients, optimizer), and the inverse of a matrix.
 #
 # **You will be able to:** say what each of the three matrices is for,
-# write self-attention as a class that can be trained,
-# read from the trained matrices what a token looks for,
+# and which of them a task can do without, read from the trained matrices what a token looks for,
 # and describe changes to the matrices that leave every score as it was.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises.
-# “Further” takes another 10.
+# **Time:** 46 minutes in class, or 75 on your own with the exercises.
+# “Further” takes another 5.
 
 # %% setup
 import pandas as pd
@@ -57,7 +56,8 @@ def make_weeks(count, generator):
 weeks, answers = make_weeks(1, torch.Generator().manual_seed(34))
 week, answer = weeks[0], answers[0]  # (7, 12) and (7,)
 labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=True)]
-pd.DataFrame(week.int().numpy(), labels, [*days, *"01234"]).replace(0, "")
+features = [*days, "0", "1", "2", "3", "4"]
+pd.DataFrame(week.int().numpy(), labels, features).replace(0, "")
 
 # %% the-question [markdown] above="The week repeats, so"
 # Every day is asked the same question: *how many guests arrive tomorrow?*
@@ -90,13 +90,7 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 # Three matrices make three rows from one token.
 #
 # $$q = x\, W_Q \qquad k = x\, W_K \qquad v = x\, W_V$$
-
-# %% drawing jupyter={"source_hidden": true}
-from attnlab.display import diagram
-
-show_figure(diagram("projections"), "6.2")
-
-# %% widths [markdown] above="Queries and keys need" below="We choose $d_k ="
+#
 # If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries.
 # Queries and keys need the same number of features, $d_k$, because we take dot products of them.
 # Values are never compared with anything, so their number of features, $d_v$, may be different.
@@ -119,7 +113,11 @@ W_query[:7] = place.roll(-1, dims=0)  # ... it asks at the place of the next day
 W_value[7:] = torch.eye(5)  # ... and it hands over its number
 
 query, key, value = week @ W_query, week @ W_key, week @ W_value
-print("Mon for Tue:", query[0] @ key[1] / 2**0.5)
+scores = query @ key.T / 2**0.5  # (L, L)
+weights = scores.softmax(dim=-1)
+output = weights @ value  # (L, d_v): one entry for each number
+print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
+print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
 
 # %% circle jupyter={"source_hidden": true}
 from math import hypot
@@ -130,56 +128,43 @@ from attnlab.palette import BLUE, ORANGE
 PATCH = {"facecolor": "white", "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
 
 
-def draw_plane(ax, queries, keys):  # queries as arrows, keys as dots
-    for day, dot, tip in zip(days, keys.tolist(), queries.tolist(), strict=True):
+def draw_plane(ax, queries, keys, reach=5.9):  # queries as arrows, keys as dots
+    aimed = queries.roll(1, dims=0)  # the arrow that points to each dot
+    behind = F.cosine_similarity(keys, aimed) > 0.9  # its tip may lie behind the dot
+    outside = keys.norm(dim=-1).maximum(behind * aimed.norm(dim=-1)) + 0.14 * reach
+    for day, dot, tip, far in zip(
+        days, keys.tolist(), queries.tolist(), outside.tolist(), strict=True
+    ):
         ax.plot(*dot, "o", color=BLUE, markersize=9, zorder=5)
         arrow = {"arrowstyle": "-|>", "color": ORANGE, "shrinkA": 0, "shrinkB": 0}
         ax.annotate("", xy=tip, xytext=(0, 0), arrowprops=arrow, zorder=6)
-        write_day(
-            ax, day, dot, max(hypot(*dot) + 0.9, 1.2), BLUE, weight="bold", zorder=4
-        )
-        beside = hypot(*tip) / 2 if hypot(*tip) > 2.4 else hypot(*tip) + 0.6
-        write_day(ax, day, tip, beside, ORANGE)
+        write_day(ax, day, dot, far, BLUE, weight="bold", zorder=4)
+        write_day(ax, day, tip, hypot(*tip) / 2, ORANGE)
     ax.plot([], [], "o", color=BLUE, label="key")
     ax.plot([], [], color=ORANGE, label="query")
     ax.legend(frameon=False, loc="lower right", handlelength=1, borderpad=0)
-    ax.set(xlim=(-5.9, 5.9), ylim=(-5.9, 5.9), aspect="equal")
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     ax.set(xlabel="first feature", ylabel="second feature")
 
 
 def write_day(ax, day, point, distance, color, **look):
-    if hypot(*point) > 0.35:  # near the origin the names would hide each other
-        scale = distance / hypot(*point)
-        at = scale * point[0], scale * point[1]
-        look = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 7, **look}
-        ax.text(*at, day, color=color, bbox=PATCH, **look)
+    scale = distance / hypot(*point)
+    at = scale * point[0], scale * point[1]
+    look = {"ha": "center", "va": "center", "fontsize": 9, "zorder": 7, **look}
+    ax.text(*at, day, color=color, bbox=PATCH, **look)
 
 
-_, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
-draw_plane(ax, query, key)
-show_figure(ax, "6.3")
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 4.0), layout="constrained")
+draw_plane(left, query, key)
+plot_attention(weights, ax=right, queries=labels, keys=labels)
+show_figure(figure, "6.2")
 
-# %% ask-back [markdown] above="The arrow of `Mon`"
+# %% learned [markdown] above="The arrow of `Mon`" below="The scores no longer"
 # Each arrow carries the name of the day that asks.
 # The arrow of `Mon` ends on the dot of `Tue`, so `Mon` has a high score for `Tue`.
-
-# %% ask-tuesday
-predict("06/tuesday-asks-monday")
-
-# %% see-tuesday
-# %%answer 06/tuesday-asks-monday
-scores = query @ key.T / 2**0.5  # (L, L)
-weights = scores.softmax(dim=-1)
-output = weights @ value  # (L, d_v): one entry for each number
-print("Mon for Tue:", scores[0, 1], " Tue for Mon:", scores[1, 0])
-print("answers:", output.argmax(dim=-1).tolist(), " correct:", answer.tolist())
-show_figure(plot_attention(weights, queries=labels, keys=labels), "6.4")
-
-# %% learned [markdown] above="The scores no longer" answers="06/tuesday-asks-monday"
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`,
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
-# Each row of the output has one entry for each number, and the largest is the answer for that day.
 # All seven answers are correct.
 
 # %% let-training-find-the-matrices [markdown]
@@ -209,21 +194,9 @@ class SelfAttention(nn.Module):
         return weights @ value, weights
 
 
-# %% ask-parameters
-predict("06/seven-hundred-tokens")
-
-# %% see-parameters
-# %%answer 06/seven-hundred-tokens
-untrained = SelfAttention(12, 2, 5)
-parameters = sum(parameter.numel() for parameter in untrained.parameters())
-for length in (7, 700):
-    _, table = untrained(torch.rand(length, 12))
-    print(length, "tokens:", parameters, "parameters,", table.numel(), "weights")
-
-# %% the-loop [markdown] above="For 700 tokens there" answers="06/seven-hundred-tokens"
-# For 700 tokens there are still 108 parameters, but 10,000 times as many weights.
+# %% the-loop [markdown] above="All tokens share the"
 # All tokens share the same three matrices, which have one row for each feature of a token.
-# The weights are not parameters: each pair of tokens has one,
+# The attention weights are not parameters: each pair of tokens has one,
 # and it is computed afresh for every week.
 #
 # Now we train the layer on random weeks, 32 at a time.
@@ -261,150 +234,91 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every" answers="06/seven-hundred-tokens"
-# A guess is correct in a fifth of the cases, and the untrained layer does slightly worse than that.
+# %% which-matrices [markdown] above="After 300 steps, every"
+# A guess is correct in a fifth of the cases.
 # After 300 steps, every answer is correct.
+#
+# ## Which matrices does the task need?
+#
+# We take away one matrix after another.
+# Without $W_K$, the tokens themselves are the keys, so $d_k$ is 12.
+# Without $W_V$, the values are the five features that show the number.
+# Without both, only $W_Q$ is left.
 
-# %% do-queries-and-keys-need-different-matri [markdown]
-# ## Do queries and keys need different matrices?
+# %% ask-without
+predict("06/which-can-go")
+
+# %% see-without
+# %%answer 06/which-can-go
+same = torch.eye(12)  # x @ same is x ...
+numbers = same[:, 7:]  # ... and x @ numbers its last five features
+
+
+def fixed(matrix):  # training does not change it
+    return nn.Parameter(matrix, requires_grad=False)
+
+
+torch.manual_seed(0)
+no_key, no_value = SelfAttention(12, 12, 5), SelfAttention(12, 2, 5)
+neither = SelfAttention(12, 12, 5)
+no_key.W_key = neither.W_key = fixed(same)
+no_value.W_value = neither.W_value = fixed(numbers)
+shares = [accuracy(train(layer)) for layer in (no_key, no_value, neither)]
+Table(["without W_K", "without W_V", "without both"], days, torch.stack(shares))
+
+# %% read-without [markdown] above="So for this task" answers="06/which-can-go"
+# All of them answer for all seven days.
+# A query that is made by a matrix can say which features of a token it looks for,
+# and the numbers can be handed over as they are.
+# So for this task, one matrix would be enough.
+
+# %% one-matrix [markdown]
+# ## One matrix for both
 #
 # Now one trained matrix makes both the query and the key, so $W_Q = W_K$.
-# We train four such layers, each from a different random start, and compare them with `two`,
-# the layer that has two matrices.
-# As a control, we train a layer whose $W_Q$ stays 0.
-# All its scores are 0, so its output is a plain average.
+# We train four such layers, from different random starts.
+# For comparison, one layer takes the tokens as they are as queries and keys,
+# and in another all scores are 0, so its output is a plain average.
 
 # %% ask-one-matrix
 predict("06/one-matrix-for-both")
 
 # %% see-one-matrix
 # %%answer 06/one-matrix-for-both
-layers = {"two matrices": two}
+layers = {}
 for seed in range(4):
     torch.manual_seed(seed)
     layer = SelfAttention(12, 2, 5)
     layer.W_key = layer.W_query  # one parameter under two names
-    layers[f"one for both, start {seed}"] = train(layer)
+    layers[f"one for both, start {seed}"] = layer
 
-equal = SelfAttention(12, 2, 5)  # the control: all weights are equal
-equal.W_query = nn.Parameter(torch.zeros(12, 2), requires_grad=False)
-layers["equal weights"] = train(equal)
-Table([*layers], days, torch.stack([accuracy(layer) for layer in layers.values()]))
+for name, matrix in (("tokens as they are", same), ("equal weights", 0 * same)):
+    layer = SelfAttention(12, 12, 5)
+    layer.W_query, layer.W_key = fixed(matrix), fixed(same)
+    layers[name] = layer
+shares = [accuracy(train(layer)) for layer in layers.values()]
+Table(list(layers), days, torch.stack(shares))
 
 # %% the-chain [markdown] above="With one matrix for" answers="06/one-matrix-for-both"
 # With one matrix for both, at most six days find the answer.
-# In each of the four runs, at least one day does no better than guessing,
+# In each of the four runs, one day does no better than guessing,
 # while a plain average is right in about 41% of the cases.
-# (It finds the number that occurs most often in the week.)
+# (The lost day gives the next day next to no weight.)
+# Longer training turns the 0.85 of `Sun` into 1.00, but never the 0.20 of `Mon`.
 
 # %% a-chain-of-scores [markdown]
 # ### A chain of scores
 #
-# Longer training cannot help, because the reason is symmetry.
-# To be right in every week, a day must give the next day its largest score.
-# All numbers pass through the same rows of $W_V$,
-# so a day with more weight than the next day would win in some weeks in which its number is
-# different.
+# The reason is symmetry.
+# To be right in every week, a day must give the next day its largest score:
+# in a week in which all other days share another number, that number would win otherwise.
 # But with one matrix, the score of `Mon` for `Tue` is also the score of `Tue` for `Mon`,
 # so each pair of neighbouring days has a single score.
-#
 # `Tue` has to look at `Wed` and not at `Mon`, so Tue-Wed needs a larger score than Mon-Tue.
 # In the same way, Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week.
 # In the end Mon-Tue would have to be larger than itself, which is impossible.
+# (We suppose that scores depend on the days alone, as they nearly do here.)
 # **In every week, at least one day gives the day before at least as much weight as the next.**
-#
-# Here is how far the first of these layers got.
-# To average over the numbers of guests, we replace each of the five number features by 1/5.
-# (A projection is linear, so this gives the average query and the average key of each day.)
-
-# %% neighbours
-# %%answer 06/one-matrix-for-both
-each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
-with torch.no_grad():
-    rows = each_day @ layers["one for both, start 0"].W_query  # queries, and also keys
-    symmetric = rows @ rows.T  # raw scores
-pairs = [f"{days[i - 1]}-{days[i]}" for i in range(7)]  # days[-1] is Sun
-Table(["raw score"], pairs, torch.stack([symmetric[i - 1, i] for i in range(7)])[None])
-
-# %% chain-breaks [markdown] above="The scores grow from" answers="06/one-matrix-for-both"
-# The scores grow from Sun-Mon to Fri-Sat, and then the chain breaks.
-# `Sat` has a far larger score for `Fri` than for `Sun`.
-
-# %% what-the-matrices-have-learned [markdown]
-# ## What the matrices have learned
-#
-# With $d_k = 2$ we can draw what `two` has learned, as we drew the circle.
-# To watch it learn, we train it again from the same start and stop after 0, 20, 40, ... steps.
-# We also train a layer from a different random start.
-
-# %% stages
-stages = {}
-for steps in range(0, 301, 20):
-    torch.manual_seed(0)
-    stages[steps] = train(SelfAttention(12, 2, 5), steps)
-
-torch.manual_seed(1)
-another = train(SelfAttention(12, 2, 5))
-
-# %% watch-it [markdown] below="Which day is the"
-# ### Watch it learn
-#
-# The picture shows the layer after 60 steps.
-# Move the slider back to step 0, and then all the way to step 300.
-# Which day is the last to learn to attend to the next day?
-# How do the arrows show it?
-# What still changes once every answer is correct?
-
-# %% explore-training jupyter={"source_hidden": true}
-from attnlab.explorers import live
-
-
-def rows_of(layer):
-    with torch.no_grad():
-        return each_day @ layer.W_query, each_day @ layer.W_key
-
-
-def draw_training(fig, step):
-    layer = stages[step]
-    left, right = fig.subplots(1, 2)
-    draw_plane(left, *rows_of(layer))
-    left.set_title("averaged over the numbers", fontsize=10)
-    of_week = layer(week)[1].detach()
-    plot_attention(of_week, ax=right, queries=labels, keys=labels, annotate=False)
-    right.set_title("weights in the first week", fontsize=10)
-    return f"Correct answers after {step} steps: <b>{accuracy(layer).mean():.0%}</b>"
-
-
-alt = "Left: queries as arrows, keys as dots. Right: the attention weights of one week."
-live(draw_training, start={"step": 60}, step=list(stages), figsize=(7.5, 3.8), alt=alt)
-
-# %% explore-training-answer [markdown]
-# <details><summary>What you see</summary>
-#
-# At first all points lie near the origin, so all scores are near 0.
-# Then the dots spread out into a ring, and the arrows turn towards them.
-# `Sun` comes last: at step 60 its arrow is still very short,
-# so its scores are small and its row of the heatmap is pale.
-# Even after every answer is correct, the points keep moving outwards.
-# Longer vectors have larger dot products, so the weights become a little sharper.
-# </details>
-
-# %% ask-again
-predict("06/another-initialisation")
-
-# %% two-planes jupyter={"source_hidden": true}
-# %%answer 06/another-initialisation
-figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained")
-for side, trained, run in zip(axes, (two, another), ("first", "second"), strict=True):
-    draw_plane(side, *rows_of(trained))
-    side.set_title(f"{run} run: {accuracy(trained).mean():.0%} correct")
-show_figure(figure, "6.5")
-
-# %% only-the-product [markdown] above="In both runs, each" answers="06/another-initialisation"
-# In both runs, each arrow points more closely to the dot of the next day than to any other.
-# But neither the places of the days nor their order round the ring agree,
-# and in neither run do the days follow the order of the week.
-# The task fixes which arrow points to which dot, but not where that dot lies.
 
 # %% what-the-numbers-of-a-matrix-mean [markdown] below=["Even if the table", "We can multiply $W_Q$"]
 # ## What the numbers of a matrix mean
@@ -421,57 +335,66 @@ show_figure(figure, "6.5")
 #
 # $$(W_Q A)\left(W_K (A^{-1})^\top\right)^\top = W_Q\, A\, A^{-1}\, W_K^\top = W_Q W_K^\top$$
 
-# %% another-pair
-trained_Q, trained_K = two.W_query.detach(), two.W_key.detach()
-M = trained_Q @ trained_K.T  # (12, 12)
-A = torch.tensor([[2.0, 1.0], [0.0, 1.0]])  # any invertible matrix
-new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
-print("row of Mon in W_Q:", trained_Q[0], "now", new_Q[0])
-assert torch.allclose(new_Q @ new_K.T, M, atol=1e-4)
+# %% watch-it [markdown] below="Watch the picture on"
+# ### Turn it and shear it
+#
+# With $d_k = 2$ we can draw what `two` has learned, as we drew the circle.
+# (The points are averages over the five numbers.)
+# The sliders turn and shear $W_Q$ by a matrix $A$, and change $W_K$ accordingly.
+# Watch the picture on the left, and then the scores on the right.
 
-raw_scores = each_day @ M @ each_day.T  # (7, 7)
-best = raw_scores.argmax(dim=-1)  # the largest score of each row
-print("largest score for", [days[i] for i in best])
+# %% explore-product jupyter={"source_hidden": true}
+from math import cos, radians, sin
+
+from attnlab.explorers import live
+
+# a projection is linear, so a token with 1/5 for each number gives the average over the numbers
+each_day = torch.cat([torch.eye(7), torch.full((7, 5), 1 / 5)], dim=-1)  # (7, 12)
+trained_Q, trained_K = two.W_query.detach(), two.W_key.detach()
+
+
+def draw_product(fig, turn, shear):
+    c, s = cos(radians(turn)), sin(radians(turn))
+    A = torch.tensor([[c, s], [-s, c]]) @ torch.tensor([[1.0, shear], [0.0, 1.0]])
+    new_Q, new_K = trained_Q @ A, trained_K @ A.inverse().T
+    queries, keys = each_day @ new_Q, each_day @ new_K
+    left, right = fig.subplots(1, 2)
+    draw_plane(left, queries, keys, reach=9.5)
+    left.set_title("queries and keys", fontsize=10)
+    plot_scores(queries @ keys.T, ax=right, queries=days, keys=days)
+    right.set_title("raw scores", fontsize=10)
+    row = ", ".join(f"{number:.1f}" for number in new_Q[0])
+    return f"The row of Mon in the new matrix for queries: <b>{row}</b>"
+
+
+alt = "Left: queries as arrows, keys as dots. Right: the raw scores of seven days."
+moves = {"turn": list(range(0, 181, 30)), "shear": [-1.0, -0.5, 0.0, 0.5, 1.0]}
+live(
+    draw_product, start={"turn": 0, "shear": 0.0}, figsize=(7.8, 3.8), alt=alt, **moves
+)
 
 # %% same-product [markdown] above="Every query and every"
-# Every query and every key is different now, yet no score has changed.
+# Every query and every key moves, yet no score changes.
 # So a single number of $W_Q$ need not mean anything by itself.
-#
-# What a token looks for can be read from the product.
-# Here are the raw scores $x_i M x_j^\top$, again averaged over the numbers.
+# What a token looks for can be read from the product $x_i M x_j^\top$, on the right: in every row,
+# the next day has the largest score.
 
-# %% product-map jupyter={"source_hidden": true}
-ax = plot_scores(raw_scores, queries=days, keys=days)
-# a frame round the largest score of each row
-ax.plot(best + 0.5, torch.arange(7) + 0.5, "ks", markersize=27, fillstyle="none")
-show_figure(ax, "6.6")
-
-# %% read-the-product [markdown] above="In every row, the"
-# In every row, the next day has the largest score.
-# A layer could learn $M$ itself as one matrix, but that would be 144 numbers,
-# and $W_Q$ and $W_K$ together have only 48.
-
-# %% the-answer [markdown]
+# %% the-answer [markdown] above="So our task needs" below="We use two matrices"
 # ## So why three matrices?
 #
-# Why not use the tokens themselves?
-# Because a token plays three roles, which may have nothing in common.
-# Our `Mon` asks for Tuesday, is found as Monday, and hands over a number.
+# A token plays three roles, and so it needs more than one row.
+# If the tokens themselves are queries and keys, each day looks at itself,
+# and even a plain average finds more answers.
+# If the same row is query and key, the scores are symmetric,
+# and the seven days cannot all prefer the next day to the one before.
+# So our task needs queries that are made differently from the keys.
 #
-# If the tokens themselves are queries and keys, the scores are symmetric:
-# any two days have the same score for each other.
-# If one matrix makes both, the scores are still symmetric,
-# and then the seven days cannot all prefer the next day to the one before.
-# So this task needs queries that are made differently from the keys.
+# For that, one matrix in the score is enough: $M$ itself, with the tokens as keys.
+# We use two matrices because they are thin.
+# $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
 # The third matrix chooses what is handed over.
-# It leaves out the day.
-#
-# Nobody told the layer which day to look at.
-# The loss depended on the right choice, and the three matrices can express it,
-# so training was able to find it.
-# With three matrices, a layer asks one question.
-# For two questions, such as tomorrow's guests and yesterday's, a layer has several heads
-# (lesson 7).
+# Our task could do without it, because we knew which features hold the number.
+# (In Reformer, a language model, one matrix makes queries and keys, and it does no worse for it.)
 
 # %% further [markdown]
 # ## Further
@@ -488,7 +411,7 @@ b = torch.tensor([5.0, -3.0])
 with_bias = (query @ (key + b).T / 2**0.5).softmax(dim=-1)
 print("same weights:", torch.allclose(with_bias, weights, atol=1e-5))
 
-# %% untrained-text [markdown]
+# %% one-number-text [markdown]
 # ### One number for each query and key
 #
 # How small may $d_k$ be?
@@ -506,51 +429,6 @@ Table(["d_k = 1"], days, accuracy(line)[None])
 # No other key can win.
 # For the other days, most of the weight lies on the keys on the side of their answer,
 # which is a little better than an average of all seven.
-#
-# ### Do not interpret an untrained map
-#
-# Here are five words with eight features each, all of them positive.
-# We draw $W_Q$ and $W_K$, of 8 rows and 4 columns each,
-# a thousand times and count how often all five words give their largest weight to the same word.
-# If each word chose one of the five at random, this would happen in fewer than 2 of 1,000 draws.
-# First the entries of the matrices lie between 0 and 1 (`torch.rand`).
-# Then they are smaller and may have either sign, as in `nn.Linear`.
-
-# %% untrained
-from attnlab import load_table
-
-five_words = load_table("the_next_day_is_bright.csv")
-words = five_words.values  # (L, d_in) = (5, 8)
-five_words
-
-
-# %% untrained-draws
-def agreeing(low, high):
-    """Return the number of draws, of 1,000, in which all rows prefer the same key."""
-    generator = torch.Generator().manual_seed(0)
-    draws = torch.empty(2, 1000, 8, 4).uniform_(low, high, generator=generator)
-    of_draws = (words @ draws[0]) @ (words @ draws[1]).mT  # (1000, L, L)
-    preferred = of_draws.argmax(dim=-1)  # (1000, L)
-    return (preferred == preferred[:, :1]).all(dim=-1).sum().item()
-
-
-limit = 8**-0.5
-agreeing(0, 1), agreeing(-limit, limit)
-
-# %% untrained-read [markdown]
-# With positive entries, all five words agree in 973 of the 1,000 draws, and with both signs in 315.
-# To see why, write each query as the mean query $\bar q$ plus a deviation $r_i$.
-# The raw score is then $\bar q \cdot k_j + r_i \cdot k_j$,
-# and the first part is the same in every row.
-# These five words have much in common, so $\bar q$ is large compared with the deviations.
-# If all entries of the matrices are positive,
-# the first part nearly always decides which column wins.
-# If the entries may have either sign, it does so in about a third of the draws.
-# (Tokens that have less in common, such as our days, agree less often.)
-#
-# All this happens before any training.
-# If every row of a map points to the same word,
-# the part that the rows share may be the only reason.
 
 # %% remember [markdown]
 # ## What to remember
@@ -560,6 +438,7 @@ agreeing(0, 1), agreeing(-limit, limit)
 #   All tokens share them, so their size does not depend on the length of the sequence.
 # - With the same matrix for query and key, the scores are symmetric.
 #   Then seven days in a circle cannot all prefer the next day to the day before.
+#   One matrix in the score is enough to avoid this; two thin ones need fewer numbers.
 # - Scores depend only on the product $W_Q W_K^\top$.
 #   Many pairs of matrices give the same scores:
 #   an [**orthogonal**](glossary.ipynb#orthogonal) matrix, for example,
@@ -591,8 +470,8 @@ agreeing(0, 1), agreeing(-limit, limit)
 # </details>
 
 # %%
-from attnlab.exercises import check_fitting_keys, check_linear_from
-from attnlab.exercises import check_parameter_count, check_same_scores
+from attnlab.exercises import check_linear_from, check_parameter_count
+from attnlab.exercises import check_same_scores
 
 
 # %% tags=["exercise"]
@@ -655,45 +534,12 @@ check_linear_from(linear_from_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★★ (8 minutes)
 #
-# Somebody has multiplied $W_Q$ by an invertible matrix $A$ and has not kept $A$.
-# You have $W_Q$, $W_K$ and the new matrix $W_Q A$.
-# Return the new $W_K$ that makes all scores what they were before.
-# All matrices have more rows than columns.
-#
-# <details><summary>Hint</summary>
-#
-# How can you find $A$ if you know $W_Q$ and $W_Q A$?
-# `torch.linalg.lstsq(B, C).solution` is the matrix $X$ for which $B X = C$.
-# What has to happen to $W_K$ if $W_Q$ is multiplied by $A$?
-# </details>
-
-
-# %% tags=["exercise"]
-def fitting_keys(W_query, W_key, new_W_query):
-    """Three matrices (d_in, d_k) -> the new W_key, of the same shape."""
-
-
-# %%
-check_fitting_keys(fitting_keys)
-
-
-# %% tags=["solution"]
-def fitting_keys_solution(W_query, W_key, new_W_query):
-    A = torch.linalg.lstsq(W_query, new_W_query).solution
-    return W_key @ A.inverse().T  # meets A in the product, and cancels it
-
-
-check_fitting_keys(fitting_keys_solution)
-
-# %% exercise-4 [markdown]
-# ### 4 · Implement ★★ (8 minutes)
-#
 # Somebody gives you the matrices $W_Q$ and $W_K$ of one trained layer, and those of another.
 # Both layers take tokens with the same number of features, but their $d_k$ may differ.
 # Write a function that returns True if the two layers have the same attention scores for *all*
 # tokens, and False otherwise.
 # Each layer divides its scores by the root of its own $d_k$.
-# Ignore differences below 0.001.
+# Ignore differences below 0.001 between the scores of tokens that hold a single 1.
 #
 # <details><summary>Hint</summary>
 #
@@ -721,15 +567,16 @@ def same_scores_solution(W_query, W_key, other_query, other_key):
 
 check_same_scores(same_scores_solution)
 
-# %% exercise-5 [markdown]
-# ### 5 · Explore ★★ (8 minutes)
+# %% exercise-4 [markdown]
+# ### 4 · Explore ★★ (8 minutes)
 #
 # Now the hotel asks: *how many guests arrived yesterday?*
 # Change the layer that we made by hand so that it answers this question,
 # without changing any of the numbers in its matrices.
-# Then try the same with the layer `two`.
-# How many of its days are right?
-# Explain the number.
+# Then try the same with the layer `two`,
+# and with a layer `another` that you train in the same way after `torch.manual_seed(1)`.
+# How many of their days are right?
+# Why is neither number guaranteed?
 #
 # <details><summary>An answer</summary>
 #
@@ -737,18 +584,20 @@ check_same_scores(same_scores_solution)
 # The table of scores is then transposed: what `Mon` had for `Tue`, `Tue` now has for `Mon`.
 # In the layer made by hand, the next day has the largest score in each row,
 # and the day before has the largest score in each column, so all seven days are right.
-# The trained layer gets six days right.
-# In the column of `Tue` in Figure 6.6, `Thu` is slightly ahead of `Mon`.
+# Of the trained layers, `two` gets six days right and `another` all seven.
 # The loss compared the scores of each *row*.
 # It never compared the scores of a column, which belong to seven different queries,
-# so nothing made the day before the winner there.
+# so only chance made the day before the winner there.
 # </details>
 
 # %% exchange tags=["solution"]
-scores_by_hand = (week @ W_key) @ (week @ W_query).T
-scores_trained = (week @ trained_K) @ (week @ trained_Q).T
-for scores_before in (scores_by_hand, scores_trained):
-    print([days[i] for i in scores_before.argmax(dim=-1)])
+torch.manual_seed(1)
+another = train(SelfAttention(12, 2, 5))
+by_hand = week @ W_key @ (week @ W_query).T
+print([days[i] for i in by_hand.argmax(dim=-1)])
+for layer in (two, another):
+    swapped = week @ layer.W_key @ (week @ layer.W_query).T
+    print([days[i] for i in swapped.argmax(dim=-1)])
 
 # %% in-torch [markdown]
 # ## In torch
@@ -760,9 +609,9 @@ for scores_before in (scores_by_hand, scores_trained):
 # %% linear
 q_proj = nn.Linear(12, 2, bias=False)
 with torch.no_grad():  # copying is not a step of training
-    q_proj.weight.copy_(trained_Q.T)
-print("our matrix:", tuple(trained_Q.shape), " weight:", tuple(q_proj.weight.shape))
-print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5))
+    q_proj.weight.copy_(two.W_query.T)
+print("our matrix:", tuple(two.W_query.shape), " weight:", tuple(q_proj.weight.shape))
+print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-5))
 
 # %% three-in-one [markdown]
 # If you forget the `.T`, `copy_` raises an error here.
@@ -772,13 +621,6 @@ print("same queries:", torch.allclose(q_proj(week), week @ trained_Q, atol=1e-5)
 # In [cross-attention](glossary.ipynb#cross-attention), the queries come from one text,
 # and the keys and values from another.
 # `nn.MultiheadAttention` does both, and so it is called with three arguments.
-# It stacks the three matrices, the one for the query first, in `in_proj_weight` of shape $(3E, E)$,
-# where $E$ is the width of a token (if keys and values have the same width).
-# It has biases unless told otherwise, and a fourth projection after the heads (lesson 7).
-
-# %% torch-layer
-module = nn.MultiheadAttention(12, num_heads=3, batch_first=True)
-module.in_proj_weight.shape, module.in_proj_bias.shape
 
 # %% sources [markdown]
 # ## Sources
@@ -788,7 +630,6 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # - Raschka,
 #   [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024,
 #   chapter 3: the two classes, with `nn.Parameter` and with `nn.Linear`.
-#   The table of five words with eight features is an extended version of one of his.
 # - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020:
 #   a language model in which one matrix makes queries and keys (the keys are scaled to length 1),
 #   and which does no worse for it.
@@ -800,18 +641,20 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 # %% next [markdown]
 # ## Next
 #
-# Lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
+# With one head, a layer has a single row of weights for each query.
+# For two questions, such as tomorrow's guests and yesterday's, it usually has several heads:
+# lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# The week and the map of the tokens as they are: 6.
-# The three matrices by hand, and the circle: 11.
-# The class and its training: 9.
-# One matrix for both, and the chain: 9.
-# The slider and the two planes: 9.
-# The product: 4.
+# **46 minutes.**
+# The week and the map of the tokens as they are: 7.
+# The three matrices by hand, and the circle: 8.
+# The class and its training: 6.
+# Which matrices are needed: 7.
+# One matrix for both, and the chain: 8.
+# The product and the sliders: 8.
 # The answer: 2.
 #
 # **Where a class stalls.**
@@ -820,7 +663,7 @@ module.in_proj_weight.shape, module.in_proj_bias.shape
 #   Have seven people stand in a circle.
 #   Each holds a card with a name (the key) and another with a number (the value),
 #   and points at the next person (the query).
-# - *Why one matrix is not enough.*
+# - *Why one matrix for both is not enough.*
 #   Let the seven people hold the seven scores between them, one for each pair of neighbours,
 #   and ask each person whether the score on the far side is larger.
 #   Somebody has to say no.

@@ -8,27 +8,25 @@
 # the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
 # Where does all this memory go, and is it necessary?
-# You will count what attention costs, find where the memory goes,
-# and build attention that gives the same result without ever holding all the weights.
-# By the end of the lesson, your own computer will have carried out this attention for 16,384
-# tokens.
+# You will build attention that gives the same result without ever holding all the weights.
+# By the end of the lesson, your function will have carried it out for 16,384 tokens.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3,
 # and the heads of lesson 7.
 #
-# **You will be able to:** predict how many bytes and FLOPs an attention layer takes,
+# **You will be able to:** predict how many bytes the attention weights take,
 # compute exact attention piece by piece, explain why a fused kernel is fast,
-# and count the work that a mask saves.
+# and find the tiles that a mask leaves to compute.
 #
-# **Time:** 50 minutes in class, or 90 on your own with the exercises.
-# “Further” takes another 20.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another 15.
 
 # %% setup
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from attnlab import PeakMemory, Table, load_table, tiled_attention
-from attnlab.display import lesson_setup, show_figure
+from attnlab import PeakMemory, Table, data_path, load_table, tiled_attention
+from attnlab.display import diagram, lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.explorers import CostExplorer, PiecesExplorer
 
@@ -43,22 +41,19 @@ lesson_setup()
 # You can find out how large a tensor would be even if you do not have the memory for it:
 # on the device `meta`, a tensor has a shape but no numbers.
 
-# %% weight-bytes
-MiB, GiB = 2**20, 2**30
+# %% ask-weights
+predict("08/memory-of-the-weights")
+
+# %% see-weights
+# %%answer 08/memory-of-the-weights
+MiB = 2**20
+lengths = [512, 2048, 16_384]
 
 
 def weight_bytes(n, heads):
     return torch.empty(heads, n, n, device="meta").nbytes
 
 
-weight_bytes(512, 8) / MiB
-
-# %% ask-weights
-predict("08/memory-of-the-weights")
-
-# %% see-weights
-# %%answer 08/memory-of-the-weights
-lengths = [512, 2048, 16_384]
 sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32)]
 pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
@@ -66,37 +61,8 @@ pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths
 # With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB,
 # which is 8 GiB.
 # There are 32 times as many queries, and each of them has 32 times as many keys.
-# (In bfloat16, in which most large models are run, a number takes 2 bytes,
-# and all these sizes are halved.)
-
-# %% does-everything-grow-with-the-square [markdown]
-# ## Does everything grow with the square?
-#
-# A layer does more than compare tokens.
-# It also projects every token with four matrices, for query, key, value and output (lesson 7).
-# To compare the two parts, we count [**FLOPs**](glossary.ipynb#FLOPs),
-# additions and multiplications.
-# A matrix product of shape (a, b) times (b, c) takes $2abc$ of them,
-# because each of the $a \cdot c$ results needs $b$ multiplications and about as many additions.
-
-# %% ask-flops
-predict("08/projections-or-scores")
-
-# %% see-flops
-# %%answer 08/projections-or-scores
-n, d = torch.tensor([128, 512, 1024, 4096, 16_384]), 512  # tokens, features
-projections = 4 * (2 * n * d * d)  # four matrices, (n, d) @ (d, d) each
-attention = 2 * (2 * n * n * d)  # scores, and averages of the values
-pd.Series(attention / projections, n.tolist(), name="attention / projections")
-
-# %% formula [markdown] above="For a sentence of" below="So \u201cattention costs $n^2$\u201d" answers="08/projections-or-scores"
-# For a sentence of 128 tokens, the projections take eight times as many FLOPs.
-# So “attention costs $n^2$” is only half the story.
-# With $d$ features, the matrix products of a layer take
-#
-# $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
-#
-# and the second part overtakes the first at $n = 2d$.
+# (In half precision, for example in bfloat16, in which most large models are run,
+# a number takes 2 bytes, and all these sizes are halved.)
 
 # %% where-the-memory-goes [markdown]
 # ## Where the memory goes
@@ -105,7 +71,6 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # To find out, you can use a counter from attnlab, `PeakMemory`.
 # Every tensor that an operation returns inside the `with` block is counted until it is freed,
 # and `peak` is the largest number of bytes alive at any one time.
-# (Memory that an operation uses only internally is not counted.)
 
 
 # %% plain
@@ -115,18 +80,13 @@ def plain(query, key, value):
     return weights @ value  # (..., L, Ev)
 
 
-def peak(function, *inputs, **options):  # MiB
+def peak(function, *inputs):  # MiB
     with PeakMemory() as counted:
-        function(*inputs, **options)
+        function(*inputs)
     return counted.peak / MiB
 
 
-# %% peak-of-plain
-def random_inputs(n):  # query, key and value, (N, H, L, E) each
-    return [torch.randn(1, 1, n, 64) for _ in range(3)]
-
-
-inputs = random_inputs(2048)
+inputs = [torch.randn(1, 1, 2048, 64) for _ in range(3)]  # (N, H, L, E) each
 peak(plain, *inputs)
 
 # %% rows [markdown] above="A table of 2,048"
@@ -155,9 +115,6 @@ peak(by_rows, *inputs)
 
 # %% slow-and-fast [markdown] above="Computing by rows gives" below="A fused kernel keeps"
 # Computing by rows gives the same result in less than a twentieth of the memory.
-# You might expect to pay for this with time, because `by_rows` runs a loop in Python.
-# But on our processor it even takes less time than `plain`,
-# mainly because it asks for less new memory (“Further” shows this).
 #
 # ## Slow and fast memory
 #
@@ -173,43 +130,41 @@ peak(by_rows, *inputs)
 # PyTorch has such kernels in `F.scaled_dot_product_attention`.
 
 # %% traffic jupyter={"source_hidden": true}
-from attnlab.display import diagram
-
 show_figure(diagram("memory_traffic"), "8.1")
 
 # %% gpu [markdown]
 # A GPU multiplies so fast that much of its time goes into this traffic.
 # This is why *FlashAttention*, the best-known fused kernel, was written.
-# On an A100, its authors measured one attention layer of GPT-2 medium, forward and backward,
-# for 64 texts of 1,024 tokens.
+# On an A100, a GPU that moves about 1.5 TB per second,
+# its authors measured one attention layer with 16 heads of 64 features, forward and backward,
+# for 64 texts of 1,024 tokens in half precision.
 # The standard implementation moved 40.3 GB and took 41.7 ms.
 # FlashAttention moved 4.4 GB and took 7.3 ms.
 #
-# This GPU moves about 1.5 TB per second and, in half precision,
-# computes at most 312 TFLOPs per second.
-# Forward and backward together take six matrix products if the weights are stored,
-# and seven if they are computed again.
-# What is the least time that the multiplying and the moving could take?
+# How much of this can you find in Figure 8.1?
+# Count the arrows on the left that carry a table.
 
-# %% a100
-texts, heads, n, d = 64, 16, 1024, 64
-product = 2 * n * n * d * heads * texts  # FLOPs of one matrix product
-measured = (("standard", 6, 40.3), ("fused", 7, 4.4))  # matrix products, GB
-for name, products, gigabytes in measured:
-    multiplying = products * product / 312e12 * 1000
-    moving = gigabytes * 1e9 / 1.5e12 * 1000
-    print(f"{name:8}  multiplying {multiplying:3.1f} ms, moving {moving:4.1f} ms")
+# %% arrows
+weights = 64 * 16 * 1024**2  # texts, heads, queries times keys
+table = weights * 2 / 1e9  # GB in half precision
+print(f"one table: {table:.2f} GB, four arrows: {4 * table:.1f} GB")
+for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
+    print(f"{name:14} {moved / table:4.1f} tables, {moved / 1.5:4.1f} of {took} ms")
 
-# %% one-row [markdown] above="For the standard implementation"
-# For the standard implementation, moving takes ten times as long as multiplying.
-# At the full speed of the memory, moving alone would take two thirds of the 41.7 ms.
-# The fused kernel multiplies a little more and saves most of the moving.
+# %% one-row [markdown] above="Every block of queries" below="But how can you"
+# On the left, four arrows carry a table: up and down with the scores, up and down with the weights.
+# Forward and backward together, the standard implementation moved as much as 19 tables.
+# Even at the full speed of the memory, this alone would take two thirds of the 41.7 ms.
+# Whatever FlashAttention moved comes to the size of two.
 #
 # But fast memory is small.
-# That GPU has many processors with 192 KiB each,
-# and in half precision a single row of 16,384 scores takes 32 KiB.
-# Six such rows would fill it, with no room left for keys and values.
-# To take many queries at once, we have to cut the rows themselves into pieces.
+# That GPU has many processors with 192 KiB each, and in float32,
+# in which a kernel keeps its scores, a single row of 16,384 scores takes 64 KiB.
+# Three such rows would fill it, with no room left for keys and values.
+# Every block of queries reads all keys and values again: with three queries in a block,
+# 5,462 times.
+# So a block must hold many queries, and for many queries whole rows do not fit.
+# We have to cut the rows themselves into pieces.
 #
 # But how can you take the softmax of half a row?
 #
@@ -230,43 +185,35 @@ for name, products, gigabytes in measured:
 #
 # After the first piece, with the scores 0 and 0.268, the top is 0.268,
 # and the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$.
-# Here are the pieces, and the top and the total of the whole row.
-
-# %% two-passes
-x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
-row = x[5] @ x.T / 5**0.5  # the scores of "mat"
-row.split(2), row.max(), (row - row.max()).exp().sum()
 
 # %% ask-factor
 predict("08/the-top-rises")
 
 # %% see-factor
 # %%answer 08/the-top-rises
-top, total = torch.tensor(-torch.inf), torch.tensor(0.0)
-for piece in row.split(2):
-    new_top = torch.maximum(top, piece.max())
-    factor = (top - new_top).exp()
-    total = total * factor + (piece - new_top).exp().sum()
-    top = new_top
-    print(f"top {top:.3f}   factor {factor:.3f}   total {total:.3f}")
+x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
+row = x[5] @ x.T / 5**0.5  # the scores of "mat"
+first, second = row[:2], row[2:4]
+old_total = (first - first.max()).exp().sum()
+same_terms = (first - second.max()).exp().sum()
+old_total, same_terms, same_terms / old_total
 
-# %% online-softmax [markdown] above=["At the end, top", "All old terms therefore"] answers="08/the-top-rises"
-# At the end, top and total are those of the whole row.
-# The total of the first piece has shrunk by the factor 0.731.
-# (The first factor is 0, because the top begins at $-\infty$, and nothing has been added up yet.)
+# %% online-softmax [markdown] above="All old terms shrink" answers="08/the-top-rises"
+# With the new top, the two old terms add up to 1.290, which is 0.731 times as much as before.
 # One law of exponents makes this work.
 # For a score $s$, an old top $m$ and a new top $m'$,
 #
 # $$e^{s - m'} = e^{s - m} \cdot e^{m - m'}.$$
 #
-# All old terms therefore shrink by the same factor, and it is enough to know their sum.
+# All old terms shrink by the same factor, so it is enough to know their sum.
 # This is the [**online softmax**](glossary.ipynb#online-softmax).
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential.
 # It shrinks by the same factor, and we divide it by the total once, at the end.
 #
 # The next cell does the same for many rows at once.
-# Its top begins at the lowest finite number; “Further” shows why not at $-\infty$.
+# Its top begins at the lowest finite number.
+# (With $-\infty$, a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.)
 
 
 # %% add-piece
@@ -285,17 +232,6 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
     total = total * factor + exponentials.sum(dim=-1, keepdim=True)
     return new_top, total, output * factor + exponentials @ values
 
-
-# %% mat-in-pieces
-state = empty_state(x[5:], x)
-for keys, values in zip(x.split(2), x.split(2), strict=True):
-    state = add_piece(state, x[5:] @ keys.T / 5**0.5, values)
-    _, total, output = state
-    print(f"total {total.item():.3f}   output {output}")
-print(output / total, F.scaled_dot_product_attention(x[5:], x, x))
-
-# %% cut-a-row [markdown] above="The pieces give the" answers="08/the-top-rises"
-# The pieces give the same output as PyTorch.
 
 # %% your-experiment-cut-a-row [markdown] below="At which cuts would"
 # ### Your experiment: cut a row
@@ -318,270 +254,141 @@ PiecesExplorer(cut=1, factor="forgotten")
 # If the cut comes after two to five scores, both pieces have the top 3, so both factors are 1,
 # and a mistake changes nothing.
 # At the other cuts the output is wrong, but no error is raised.
-# In a loop like `add_piece`, a mistake would show at the first cut alone, where the top rises.
-# </details>
 #
 # In `add_piece` the new piece already uses the new top, so only the old sums get a factor,
 # and it is 1 unless the top *rises*.
+# There, a mistake would show only at the first cut, the one after which the top rises.
 # So test such a loop on rows whose top rises from piece to piece.
+# </details>
 #
 # ## Tiles
 #
 # We can cut the queries as well, because `add_piece` works on many rows at once.
-# So we take 128 queries and go through the keys in pieces of 128.
-# The scores of 128 queries and 128 keys are one [**tile**](glossary.ipynb#tile) of the table.
+# We take 256 queries and go through the keys in pieces of 256.
+# The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
 # At any moment, the loop holds only a few tensors as large as a tile, however large the table is.
-#
-# Under a causal mask, nearly half of the table is blocked.
-# With `is_causal=True`, the inner loop stops at the diagonal,
-# and only the tiles on the diagonal need the mask.
-# On a first reading, suppose that `is_causal` is False.
 
 
 # %% tiled
-def tiled(query, key, value, size=128, is_causal=False):
+def tiled(query, key, value, size=256):
     output = query.new_empty(*query.shape[:-1], value.shape[-1])
     for i in range(0, query.shape[-2], size):
         rows = query[..., i : i + size, :] / query.shape[-1] ** 0.5
         state = empty_state(rows, value)
-        end = i + size if is_causal else key.shape[-2]  # causal: stop at the diagonal
-        for j in range(0, end, size):
+        for j in range(0, key.shape[-2], size):
             keys, values = key[..., j : j + size, :], value[..., j : j + size, :]
-            scores = rows @ keys.mT  # (..., size, size)
-            if is_causal and i == j:
-                later = torch.ones_like(scores).triu(1).bool()
-                scores = scores.masked_fill(later, -torch.inf)
-            state = add_piece(state, scores, values)
-        output[..., i : i + size, :] = state[2] / state[1]
+            state = add_piece(state, rows @ keys.mT, values)  # scores (..., size, size)
+        _, total, summed = state
+        output[..., i : i + size, :] = summed / total
     return output
 
 
-# %% peaks
-causal = F.scaled_dot_product_attention(*inputs, is_causal=True)
-assert torch.allclose(tiled(*inputs), plain(*inputs), atol=1e-6)
-assert torch.allclose(tiled(*inputs, is_causal=True), causal, atol=1e-6)
-lengths = [512, 1024, 2048, 4096]
-texts = [random_inputs(n) for n in lengths]
-peaks = [
-    [peak(function, *text) for text in texts] for function in (plain, by_rows, tiled)
-]
-peaks.append([peak(tiled, *text, size=512) for text in texts])
-names = ["plain (MiB)", "by_rows (MiB)", "tiled (MiB)", "tiled, size=512 (MiB)"]
-Table(names, [f"{n} tokens" for n in lengths], torch.tensor(peaks))
+print(tiled(x, x, x, size=2)[5])  # "mat" in three pieces
+print(F.scaled_dot_product_attention(x, x, x)[5])
 
-# %% time [markdown] above="From 1,024 tokens on"
-# With and without a causal mask, the tiles give the same numbers as PyTorch and `plain`.
-# From 1,024 tokens on, `tiled` with tiles of 128 needs the least memory of these four.
-# Its memory grows only because the output does, by 0.25 MiB for every 1,024 tokens.
-# (Tiles of 512 need more than `plain` at 512 tokens, where a single tile is the whole table.)
-#
-# Do we pay for this with time?
-
-# %% tile-sizes jupyter={"source_hidden": true}
-import matplotlib.pyplot as plt
-from attnlab import data_path
-from attnlab.palette import BLUE, EDGE
-
-recorded = pd.read_csv(data_path("cost_of_attention.csv")).set_index("function")
-of_tiles = recorded[recorded.tile.notna()]
-_, ax = plt.subplots(figsize=(6.5, 3.0), layout="constrained")
-ax.loglog(of_tiles.tile, of_tiles.ns_per_weight, "o-", color=BLUE)
-ax.set_xticks(of_tiles.tile, [f"{tile:.0f}" for tile in of_tiles.tile])
-ax.minorticks_off()
-others = {
-    "plain": "plain",
-    "by_rows": "by_rows",
-    "scaled_dot_product_attention": "fused",
-}
-for name, label in others.items():
-    took = recorded.ns_per_weight[name]
-    ax.axhline(took, color=EDGE, linestyle="--", linewidth=1)
-    ax.annotate(label, (1.01, took), xycoords=("axes fraction", "data"), va="center")
-ax.set(xlabel="queries (and keys) in a tile", ylabel="ns per weight")
-ax.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-ax.set_title("Among the tile sizes, 256 and 512 take the least time")
-show_figure(ax, "8.2")
-
-# %% masks [markdown] above="With tiles of 128"
-# With tiles of 128, `tiled` is slightly faster than `plain`.
-# With tiles of 512 it is about as fast as `by_rows`,
-# and the fused kernel needs about two thirds of that.
-# Small tiles are slow because Python calls more than a dozen torch functions for each tile,
-# however small it is.
-# A fused kernel carries out all the steps for a tile in one compiled program,
-# so its tiles can be small.
-# With tiles of 1,024, the time rises again.
-#
-# ### Which tiles a mask leaves to compute
-#
-# Figure 8.3 shows which tiles have to be computed at 1,024 tokens.
-# Under a causal mask there are 28 tiles below the diagonal and 8 on it: 36 of 64.
-# With more tiles in a row, the share approaches one half.
-
-# %% mask-figure jupyter={"source_hidden": true}
-from attnlab import causal_mask, sequence_mask, sliding_window_mask
-from matplotlib.colors import ListedColormap
-
-
-def tiles(allowed, size=128):  # 0: skipped, 1: computed with a mask, 2: computed whole
-    cut = allowed.unflatten(0, (-1, size)).unflatten(2, (-1, size))
-    return cut.any(dim=3).any(dim=1).int() + cut.all(dim=3).all(dim=1).int()
-
-
-def masks(n):
-    window = causal_mask(n) & sliding_window_mask(n, window=256)
-    padding = sequence_mask([n * 600 // 1024], max_len=n).expand(n, n)
-    return {"causal": causal_mask(n), "causal window": window, "padding": padding}
-
-
-fig, axes = plt.subplots(1, 3, figsize=(7.5, 2.8), layout="constrained")
-look = {"cmap": ListedColormap(["#ffffff", "#fbdcb8", "#9cc4e4"]), "vmin": 0, "vmax": 2}
-for ax, (name, mask) in zip(axes, masks(1024).items(), strict=True):
-    grid = tiles(mask)
-    ax.pcolormesh(grid, edgecolor="#8a8f98", linewidth=0.5, **look)
-    for i, j in grid.nonzero().tolist():
-        text = {1: "part", 2: "all"}[int(grid[i, j])]
-        ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7)
-    ax.set(xticks=[], yticks=[], aspect="equal", xlabel="keys")
-    ax.set_title(f"{name}: {grid.count_nonzero()} of 64", fontsize=10)
-    ax.invert_yaxis()
-axes[0].set_ylabel("queries")
-show_figure(fig, "8.3")
-
-# %% long-text [markdown] above="With a causal window"
-# With a padding mask, whole columns of tiles are skipped.
-# With a causal window, only a band of tiles remains.
-# Its number of tiles grows only in proportion to the length.
-# But a window changes what the model can see, so it is a different computation.
+# %% long-text [markdown] above="The memory is counted"
+# The pieces give the same output as PyTorch.
 #
 # ## The long text
 #
-# Now we are ready for 16,384 tokens: one layer, eight heads with 64 features each,
-# and a causal mask.
-# Random numbers stand in for queries, keys and values; they cost as much as real ones.
-# We use `tiled_attention` from attnlab, which goes through the tiles faster than our loop,
-# and first compare it with PyTorch on the 2,048 tokens from above.
-# (The cell may run for half a minute.)
+# We are ready for 16,384 tokens: one layer, eight heads with 64 features each.
+# (Random numbers cost as much as real ones.)
+# The memory is counted on the device `meta`, which has room even for `plain`.
+# The seconds in the table were measured on one core of our machine.
+# A dash stands where we did not measure: `plain` is too large,
+# and the counter cannot see the memory that the fused kernel uses internally.
+# (The cell may run for half a minute.
+# To time it on your computer, write `%%time` above its first line.)
 
-# %% read-long-text
-same = torch.allclose(tiled_attention(*inputs, is_causal=True), causal, atol=1e-6)
+# %% long
 long = [torch.randn(1, 8, 16_384, 64) for _ in range(3)]  # (N, H, L, E) each
-held = peak(tiled_attention, *long, is_causal=True)
-print(f"the same as PyTorch: {same}")
-print(f"{held:.0f} MiB, and {long[0].nbytes / MiB:.0f} MiB of them are the output")
+output = tiled(*long)
+same = torch.allclose(output, F.scaled_dot_product_attention(*long), atol=1e-6)
+print(f"tiled gives the same as PyTorch: {same}")
 
-# %% the-answer [markdown] above="The tiled version holds"
+measured = pd.read_csv(data_path("cost_of_attention.csv"))
+costs = measured.pivot(index="function", columns="tokens", values="seconds")
+costs = costs.add_suffix(" (s)")
+for n in measured.tokens.unique():
+    empty = [torch.empty(1, 8, n, 64, device="meta") for _ in range(3)]
+    for function in (plain, by_rows, tiled):
+        costs.loc[function.__name__, f"{n} (MiB)"] = peak(function, *empty)
+costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
+
+# %% the-answer [markdown] above="Do we pay for" below="Every number in them"
+# Four times as many tokens need about 16 times as much memory with `plain`,
+# and at most four times as much with the other two.
+#
+# Do we pay for this with time?
+# On our machine, with 4,096 tokens, both loops took less time than `plain`.
+# The fused kernel, which is one compiled program, was faster than all three.
+# But 16,384 tokens took `tiled` and the fused kernel about 16 times as long as 4,096.
+#
 # ## So where does the memory go, and is it necessary?
 #
-# It goes into tables that the code stores.
-# They have to be computed, but the formula does not require them to be stored.
-# For our 16,384 tokens, `plain` would hold two tables of 8 GiB, scores and weights.
-# The tiled version holds neither of the two tables.
-# At its peak it holds 39 MiB in addition to its inputs, of which the output takes up 32,
+# It goes into two tables, the scores and the weights.
+# Every number in them has to be computed, but none has to be kept.
+# For our 16,384 tokens, `plain` would hold 16 GiB.
+# Your function held 40 MiB in addition to its inputs, of which the output takes up 32,
 # and its result is the same up to rounding.
-#
-# What remains is the work.
-# With 512 features and 16,384 tokens, attention takes 16 times the FLOPs of the projections,
-# or about 8 times if the masked half is skipped.
-# Nothing in this lesson changes that, except for a mask that lets you skip tiles.
-# (A model that writes takes one query at a time and needs no such table: see lesson 13.)
+# What remains is the work, which grows with the square of the length,
+# unless a mask blocks so much that whole tiles can be skipped (exercise 2).
 
 # %% further [markdown]
 # ## Further
 #
-# ### Count for yourself: bytes, FLOPs and pages
+# ### Does everything grow with the square?
+#
+# A layer does more than compare tokens.
+# It also projects every token with four matrices, for query, key, value and output (lesson 7).
+# To compare the two parts, we count [**FLOPs**](glossary.ipynb#FLOPs),
+# additions and multiplications.
+# A matrix product of shape (a, b) times (b, c) takes $2abc$ of them,
+# because each of the $a \cdot c$ results needs $b$ multiplications and about as many additions.
+
+# %% ask-flops
+predict("08/projections-or-scores")
+
+# %% see-flops
+# %%answer 08/projections-or-scores
+n, d = torch.tensor([128, 512, 1024, 4096, 16_384]), 512  # tokens, features
+projections = 4 * (2 * n * d * d)  # four matrices, (n, d) @ (d, d) each
+attention = 2 * (2 * n * n * d)  # scores, and averages of the values
+pd.Series(attention / projections, n.tolist(), name="attention / projections")
+
+# %% formula [markdown] answers="08/projections-or-scores"
+# For a sentence of 128 tokens, the projections take eight times as many FLOPs.
+# So “attention costs $n^2$” is only half the story.
+# With $d$ features, the matrix products of a layer take
+#
+# $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
+#
+# and the second part overtakes the first at $n = 2d$.
+# (In a transformer, a network with two matrices of size $d$ by $4d$ usually follows each layer of
+# attention.
+# It takes another $16\, n\, d^2$ FLOPs, so scores and averages overtake the rest only at $n = 6d$.)
 #
 # The explorer counts bytes and FLOPs for $d = 512$.
-# Set it to 64 tokens and keep pressing “Double n”.
+# Keep pressing “Double n”.
 # The weights of $H$ heads take more memory than queries,
 # keys and values together if $H n^2 > 3 n d$.
 # At what length does this happen with eight heads, and with one?
 
 # %% explore-cost
-CostExplorer(n=16_384, ask=False)
+CostExplorer(n=64, ask=False)
 
-# %% further-pages [markdown]
+# %% explore-cost-answer [markdown] answers="08/projections-or-scores"
 # <details><summary>The answer</summary>
 #
 # This happens beyond $n = 3d/H$, which is 192 tokens with eight heads and 1,536 with one.
 # </details>
-#
-# Why is `by_rows` faster than `plain`?
-# The main reason is new memory.
-# The system hands it out in pages, often of 4 KiB,
-# and prepares a page when a program touches it for the first time.
-# It counts these *page faults*, and on Linux and macOS you can read the counter.
-# `reusing` does the same as `plain`, but writes into two tables that it has used before.
-
-
-# %% page-faults
-def new_pages(function, *inputs):
-    import resource  # not on Windows
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    function(*inputs)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-scores, weights = torch.ones(2, 1, 1, 4096, 4096)
-
-
-def reusing(query, key, value):
-    torch.matmul(query / query.shape[-1] ** 0.5, key.mT, out=scores)
-    return torch.softmax(scores, dim=-1, out=weights) @ value
-
-
-longer = random_inputs(4096)
-for function in (by_rows, reusing, plain):
-    print(f"{function.__name__:8} {round(new_pages(function, *longer), -4):6,}")
-
-# %% further-blocked [markdown]
-# The counts are rounded to ten thousands.
-# `plain` makes two new tables of 64 MiB, or 16,384 pages of 4 KiB each.
-# Each block of `by_rows` is as large as one that has just been freed,
-# so it gets the same pages again.
-# `reusing` moves the same numbers as `plain`,
-# but on our machine it took hardly more time than `by_rows`.
-# Other systems keep freed memory in other ways and give other counts.
-#
-# ### A piece in which everything is blocked
-#
-# Suppose that a mask blocks the first two words for “mat”.
-# Then both scores of the first piece are $-\infty$.
-# What if we let the top begin at $-\infty$?
-
-# %% ask-blocked
-predict("08/a-blocked-piece")
-
-
-# %% see-blocked
-# %%answer 08/a-blocked-piece
-def attend_in_pieces(row, first_top):
-    state = torch.tensor([[first_top]]), torch.zeros(1, 1), torch.zeros(1, 5)
-    for piece, values in zip(row[None].split(2, dim=-1), x.split(2), strict=True):
-        state = add_piece(state, piece, values)
-    return state[2] / state[1]
-
-
-blocked = row.masked_fill(torch.arange(6) < 2, -torch.inf)
-print(attend_in_pieces(blocked, -torch.inf))
-print(attend_in_pieces(blocked, torch.finfo(torch.float32).min))
-
-# %% further-empty [markdown] answers="08/a-blocked-piece"
-# If the top begins at $-\infty$, the factor is $e^{-\infty - (-\infty)}$, which is NaN.
-# With the lowest finite number, everything works as long as there is at least one key that the
-# query may attend to.
-# If *all* keys are blocked, the total stays 0, and 0 divided by 0 is NaN again.
-# Code that should return 0 for such a row, as in lesson 3,
-# has to replace the total by 1 before it divides.
-# (With bfloat16 inputs, keep top, total and output in float32;
-# otherwise digits are lost with every piece.)
 
 # %% the-backward-pass [markdown]
 # ### The backward pass
 #
 # Training needs gradients.
-# Autograd can differentiate our loops, and the gradients are correct.
+# Autograd, which computes gradients in PyTorch, can differentiate our loops,
+# and the gradients are correct.
 # But how much memory does this take?
 
 # %% ask-backward
@@ -594,7 +401,7 @@ def forward_and_backward(function, *inputs):
     function(*inputs).sum().backward()
 
 
-short = random_inputs(1024)
+short = [torch.randn(1, 1, 1024, 64) for _ in range(3)]
 leaves = [t.clone().requires_grad_() for t in short]
 functions = (plain, by_rows, tiled, tiled_attention)
 both = [[peak(f, *short), peak(forward_and_backward, f, *leaves)] for f in functions]
@@ -602,18 +409,18 @@ names = [function.__name__ for function in functions]
 Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both))
 
 # %% further-recompute [markdown] answers="08/forward-and-backward"
-# With `tiled`, training takes about as much as with `plain`,
+# With `tiled`, training takes nearly as much as with `plain`,
 # because autograd keeps the scores and exponentials of every tile,
 # and all tiles together are two whole tables again.
 # With `by_rows` it takes half as much: autograd keeps the weights of all blocks,
 # which are one table, and the backward pass needs no other table.
 #
-# `tiled_attention` keeps no table and computes the weights a second time,
-# and fused kernels make the same trade.
-# Besides the output, the forward pass keeps one number for each row:
-# the top plus the logarithm of the total, which is the `logsumexp` of the row.
+# `tiled_attention` from attnlab works like `tiled`, but it has a backward pass of its own.
+# It keeps no table and computes the weights a second time, and fused kernels make the same trade.
+# Besides the output, it keeps two numbers for each row, top and total,
+# as the first FlashAttention did.
+# One is enough: the top plus the logarithm of the total, which is the `logsumexp` of the row.
 # With it, a tile of weights can be computed again from its scores alone.
-# (The first FlashAttention kept top and total as two numbers.)
 #
 # If the weights are stored, the forward pass takes two matrix products and the backward pass four.
 # If they are computed again, the backward pass takes five.
@@ -623,7 +430,6 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # ## What to remember
 #
 # - A layer has $H n^2$ attention weights.
-#   It takes $8 n d^2 + 4 n^2 d$ FLOPs, so the projections dominate while $n < 2d$.
 # - The weights must be computed, but they need not be stored.
 #   A row does not need the other rows.
 #   The pieces of a row can be joined if the total and the output are scaled down whenever the top
@@ -672,7 +478,7 @@ check_weight_memory(mib_of_weights)
 
 # %% tags=["solution"]
 def mib_of_weights_solution():
-    return 3 * 16 * 4096**2 * 2 / MiB
+    return 3 * 16 * 4096**2 * 2 / 2**20
 
 
 check_weight_memory(mib_of_weights_solution)
@@ -680,9 +486,15 @@ check_weight_memory(mib_of_weights_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Modify ★★ (8 minutes)
 #
+# A tile in which a mask blocks every cell can be skipped.
+# Figure 8.2 shows the tiles that are left at 1,024 tokens.
+# Under a causal mask, nearly half of all tiles are skipped.
+# Under a causal window, a query sees only itself and the `window - 1` keys before it.
+# With this [**sliding window**](glossary.ipynb#sliding-window), only a band of tiles remains.
+# (But it changes what the model can see, so it is a different computation.)
+#
 # `needed_causal` says whether a tile is needed under a causal mask.
-# Write `needed` for a causal window,
-# under which a query sees itself and the `window - 1` keys before it.
+# Write `needed` for a causal window.
 # The tile holds the queries $i$ to $i + size - 1$ and the keys $j$ to $j + size - 1$,
 # and both $i$ and $j$ are multiples of `size`.
 #
@@ -690,9 +502,39 @@ check_weight_memory(mib_of_weights_solution)
 #
 # Two things must hold.
 # At least one key in the tile must be no later than one of its queries.
-# And the pair that lies closest together, the first query and the last key,
-# must not be too far apart.
+# And some key must not be too far back.
+# Which query and which key of the tile lie closest together?
 # </details>
+
+# %% mask-figure jupyter={"source_hidden": true}
+import matplotlib.pyplot as plt
+from attnlab import causal_mask, sliding_window_mask
+from matplotlib.colors import ListedColormap
+
+
+def tiles(allowed, size=128):  # 0: skipped, 1: computed with a mask, 2: computed whole
+    cut = allowed.unflatten(0, (-1, size)).unflatten(2, (-1, size))
+    return cut.any(dim=3).any(dim=1).int() + cut.all(dim=3).all(dim=1).int()
+
+
+def masks(n):
+    window = causal_mask(n) & sliding_window_mask(n, window=256)
+    return {"causal": causal_mask(n), "causal window": window}
+
+
+fig, axes = plt.subplots(1, 2, figsize=(5.6, 2.9), layout="constrained")
+look = {"cmap": ListedColormap(["#ffffff", "#fbdcb8", "#9cc4e4"]), "vmin": 0, "vmax": 2}
+for ax, (name, mask) in zip(axes, masks(1024).items(), strict=True):
+    grid = tiles(mask)
+    ax.pcolormesh(grid, edgecolor="#8a8f98", linewidth=0.5, **look)
+    for i, j in grid.nonzero().tolist():
+        text = {1: "part", 2: "all"}[int(grid[i, j])]
+        ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7)
+    ax.set(xticks=[], yticks=[], aspect="equal", xlabel="keys")
+    ax.set_title(f"{name}: {grid.count_nonzero()} of 64", fontsize=10)
+    ax.invert_yaxis()
+axes[0].set_ylabel("queries")
+show_figure(fig, "8.2")
 
 
 # %% tags=["exercise"]
@@ -847,11 +689,10 @@ check_joined_pieces(joined_solution)
 #   [FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness](https://arxiv.org/abs/2205.14135), 2022.
 #   The bytes and times on a GPU are those of its figure 2,
 #   and the size of the fast memory and the bandwidth are those of its section 2.1.
-#   NVIDIA’s data sheet of the A100 gives the 312 TFLOPs in a second.
-#   (The figure also gives 66.6 and 75.2 GFLOPs, far fewer than our cell counts for 64 texts.
-#   With them, multiplying would take even less time.)
+#   The layer is that of GPT-2 medium.
 # - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `add_piece`,
-#   it divides the output once, at the end.
+#   it divides the output once, at the end, and as in Figure 8.1,
+#   its outer loop goes through the queries.
 
 # %% next [markdown]
 # ## Next
@@ -859,15 +700,15 @@ check_joined_pieces(joined_solution)
 # [9 · The attention clinic](09_clinic.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# Count: 11.
-# Where the memory goes, and rows: 6.
+# **46 minutes.**
+# Count: 9.
+# Where the memory goes, and rows: 5.
 # Slow and fast memory: 6.
-# One row in pieces, with the explorer: 16.
-# Tiles and masks: 7.
-# The long text: 3.
+# One row in pieces, with the explorer: 17.
+# Tiles: 3.
+# The long text, and masks: 6.
 # Set “Further” as homework.
 #
 # **Where a class stalls.**
@@ -876,8 +717,13 @@ check_joined_pieces(joined_solution)
 # *“Then it is linear”:* ask what is stored and what is computed,
 # and have the class double the length in the formula.
 # *“But more calls must take longer”:* this is true of small tiles,
-# but `by_rows` makes more calls than `plain` and is faster.
-# *“What about a million tokens?”:* have them put that number into the formula.
+# but in our table `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens.
+# *“Why does `by_rows` take 32 times as long for 16,384 tokens as for 4,096?”:*
+# each of its blocks then takes 32 MiB,
+# and for such blocks the system hands out new memory each time.
+# With `size=32`, it took 10 seconds.
+# *“What about a million tokens?”:* have them compute the bytes of one table.
+# *“Why not one row at a time?”:* ask how often the keys and values would be read.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
@@ -891,11 +737,11 @@ check_joined_pieces(joined_solution)
 # *27 times as much* would be true if there were also three times as many heads.
 #
 # **2.**
-# A layer with 768 features reads 200 tokens.
-# Where do most of its FLOPs go?
-# **In the projections.**
-# *In scores and averages* forgets that the square is multiplied by a smaller number.
-# *Half and half* is true at 1,536 tokens.
+# A fused kernel takes queries in blocks of 64 and not of 128.
+# What does it move more often?
+# **Keys and values, twice as often.**
+# *The output* is written once.
+# *The table of weights* is not moved at all.
 #
 # **3.**
 # The top rises from 2 to 5.
@@ -906,7 +752,7 @@ check_joined_pieces(joined_solution)
 #
 # **4.**
 # Without a mask, what does a fused kernel save in a forward pass?
-# **Memory, and time, because it moves fewer bytes and asks for less new memory.**
+# **Memory, and time, because it moves fewer bytes.**
 # *FLOPs:* all tiles are computed.
 # *Nothing but memory:* making and moving the tables costs time, too.
 #

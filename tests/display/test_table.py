@@ -25,11 +25,11 @@ def write(tmp_path, monkeypatch):
 
 
 def test_a_table_of_the_lessons():
-    tokens, features, values = load_table("the_next_day_is_bright.csv")
-    assert tokens == ["The", "next", "day", "is", "bright"]
-    assert features == [f"f{number}" for number in range(8)]
-    assert (values.shape, values.dtype) == ((5, 8), torch.float32)
-    assert values[[0, -1], [0, -1]].tolist() == pytest.approx([0.43, 0.2])
+    tokens, features, values = load_table("the_cat_sat_on_the_mat.csv")
+    assert tokens == ["The", "cat", "sat", "on", "the", "mat"]
+    assert features == ["animal", "object", "action", "place", "grammar"]
+    assert (values.shape, values.dtype) == ((6, 5), torch.float32)
+    assert values[[1, -1], [0, 3]].tolist() == pytest.approx([1.6, 1.3])
 
 
 def test_a_table_may_hold_commas_and_any_letter_and_is_shown_with_its_names(write):
@@ -62,7 +62,7 @@ def test_tensors_by_name_belong_to_their_reader():
 
 
 NAMES = [
-    ("he.csv", FileNotFoundError, r"'he\.csv'; known files: .*he_is_awesome\.csv, .*the_next_day"),
+    ("he.csv", FileNotFoundError, r"'he\.csv'; known files: .*he_is_awesome\.csv, .*the_cat_sat"),
     (3, TypeError, "name must be a string"),
     ("bank_sentences.csv", ValueError, "must hold numbers, .*read a file of texts with csv"),
 ]

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -69,6 +70,18 @@ def from_kept_states(query, key, value, size):  # the states of all pieces, join
     return (factors * outputs).sum(dim=0) / (factors * totals).sum(dim=0)
 
 
+def first_piece_before_the_loop(query, key, value, size):
+    scores = query @ key[:size].mT / math.sqrt(query.shape[-1])
+    top = scores.amax(dim=-1, keepdim=True)
+    state = top, (scores - top).exp().sum(-1, True), (scores - top).exp() @ value[:size]
+    for j in range(size, len(key), size):
+        scores = query @ key[j : j + size].mT / math.sqrt(query.shape[-1])
+        top = scores.amax(dim=-1, keepdim=True)
+        exps = (scores - top).exp()
+        state = joined(state, (top, exps.sum(-1, True), exps @ value[j : j + size]))
+    return state[2] / state[1]
+
+
 def without_top(query, key, value, size):
     exps = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
     return exps @ value / exps.sum(dim=-1, keepdim=True)
@@ -85,6 +98,12 @@ def by_logs(one, other):
     return level, total, output
 
 
+def by_logs_unless_both_are_empty(one, other):
+    level = torch.logaddexp(one[0] + one[1].log(), other[0] + other[1].log())
+    total = sum((part[0] + part[1].log() - level).exp() for part in (one, other))
+    return level, total, sum((part[0] - level).exp() * part[2] for part in (one, other))
+
+
 def to_the_second_top(one, other):
     factor = (one[0] - other[0]).exp()
     return other[0], one[1] * factor + other[1], one[2] * factor + other[2]
@@ -94,7 +113,7 @@ def to_the_second_top(one, other):
 
 test_accepts = accepts({
     "check_needed_tile": [needed_in_the_mask],
-    "check_mended_pieces": [from_kept_states],
+    "check_mended_pieces": [from_kept_states, first_piece_before_the_loop],
     "check_joined_pieces": [
         lambda *states: [*joined(*states)],
         by_logs,
@@ -115,10 +134,16 @@ test_names_the_mistake = names({
     },
     "check_joined_pieces": {
         "tops that lie 100 apart": to_one_top,
+        "two pieces, and in both no key was seen": by_logs_unless_both_are_empty,
         "so that no factor is above 1": to_the_second_top,
         "Which top, which factor for each piece": lambda one, other: one,
     },
 })  # fmt: skip
+
+
+@pytest.mark.parametrize("said", [1.5, 1610.6, 3 * 16 * 4096**2 * 2])  # GiB, MB, bytes
+def test_another_unit_is_named(said):
+    refused(exercises.check_weight_memory, said, "another unit", "1024 times 1024 bytes")
 
 
 def test_an_answer_that_hangs_on_many_keys_is_refused_and_leaves_no_mode_behind(monkeypatch):
