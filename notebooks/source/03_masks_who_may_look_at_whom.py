@@ -652,7 +652,7 @@ check_padded_batch(mended_solution)
 # attnlab has these masks and their converters, and `influence_map` too, as later lessons use them.
 
 # %% converters
-from attnlab import causal_mask, combine_masks
+from attnlab import causal_mask, combine_masks, sequence_mask
 from attnlab import from_hf_attention_mask, from_key_padding_mask
 
 attention_mask = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1]])
@@ -661,7 +661,8 @@ same = from_key_padding_mask(
     attention_mask == 0
 )  # nn.MultiheadAttention: True = padding
 combined = combine_masks(causal_mask(6), words)  # (N, 1, L, S), True = may attend
-torch.equal(words, same), torch.equal(combined[:, 0], both)
+padded_right = sequence_mask([6, 3])  # from lengths; (N, S)
+torch.equal(words, same), torch.equal(combined[:, 0], both), padded_right.sum(dim=-1)
 
 # %% in-torch-table [markdown]
 # | | `F.scaled_dot_product_attention` | `nn.MultiheadAttention` |

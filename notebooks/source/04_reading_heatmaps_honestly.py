@@ -677,6 +677,17 @@ output, mean_of_heads = layer_of_torch(x, x, x)
 output, each_head = layer_of_torch(x, x, x, average_attn_weights=False)
 mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 
+# %% traced [markdown]
+# attnlab has attention as one function, and a second one that also returns weights and scores.
+# The entropy of a row is the logarithm of its [effective keys](glossary.ipynb#effective-keys).
+
+# %% trace
+from attnlab import attention_entropy, scaled_dot_product_attention, trace_attention
+
+trace = trace_attention(x, x, x)  # output, weights, scores
+assert torch.equal(trace.output, scaled_dot_product_attention(x, x, x))
+trace.weights.shape, trace.scores.shape, attention_entropy(trace.weights).shape
+
 # %% sources [markdown]
 # ## Sources
 #

@@ -617,10 +617,16 @@ print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-
 # If you forget the `.T`, `copy_` raises an error here.
 # With a square matrix you would silently get a different layer.
 #
-# Self-attention has three such layers.
+# Self-attention has three such layers, and `attnlab.SelfAttention` is that.
 # In [cross-attention](glossary.ipynb#cross-attention), the queries come from one text,
 # and the keys and values from another.
 # `nn.MultiheadAttention` does both, and so it is called with three arguments.
+
+# %% one-head
+from attnlab import SelfAttention as OneHead
+
+one_head = OneHead(embed_dim=12, out_dim=2)(week[None])
+one_head.output.shape, one_head.weights.shape  # (N, L, E) and (N, H, L, S)
 
 # %% sources [markdown]
 # ## Sources

@@ -706,6 +706,14 @@ check_mended_decoding(mended_solution)
 # unlike `is_causal=True` here.
 # `attnlab.KeyValueCache` is the cache of this lesson with checks and a window.
 
+# %% own-cache
+from attnlab import KeyValueCache, MultiHeadAttention
+
+own, cache = MultiHeadAttention(embed_dim=8, num_heads=2).eval(), KeyValueCache()
+x = torch.randn(1, 5, 8)  # (N, L, E)
+steps = [own(x[:, i : i + 1], cache=cache).output for i in range(5)]
+torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5)
+
 # %% sources [markdown]
 # ## Sources
 #
