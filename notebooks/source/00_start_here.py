@@ -8,7 +8,7 @@
 # and the table holds one vector for *bat*, whatever the sentence says.
 # So how can the same word mean one thing here and another thing there?
 #
-# The answer is a step called **attention**.
+# The answer is a step called [**attention**](glossary.ipynb#attention).
 # It compares each word with the words around it,
 # and gives each word a new vector that depends on them.
 # You will follow one word of a six-word sentence through this step,
@@ -318,8 +318,9 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # Both bats have the same row in the table,
 # so their dot products with all thirteen rows are the same, and so are their weights.
 #
-# If you apply any *permutation* to the rows of `x`, that is, put them in another order,
-# the new vectors come out in that order too, and are otherwise the same.
+# If you apply any [*permutation*](glossary.ipynb#permutation-equivariance) to the rows of `x`,
+# that is, put them in another order, the new vectors come out in that order too,
+# and are otherwise the same.
 # A model has to be given the positions in some other way; lesson 11 shows how.
 
 # %% the-answer [markdown] answers="00/two-bats-in-one-sentence"

@@ -633,7 +633,8 @@ check_three_logs(three_logs_solution)
 # ### 4 · Implement ★★★ (10 minutes): a limiter
 #
 # The division does not limit the scores, but some models do.
-# They first rescale each query and each key so that its **root mean square** is 1.
+# They first rescale each query and each key so that its
+# [**root mean square**](glossary.ipynb#root-mean-square) is 1.
 # (This is the square root of the mean of its squared features.
 # We leave out the learned factors that such models multiply by afterwards.)
 # Then they divide the dot products by $\sqrt{d_k}$.

@@ -5,7 +5,7 @@
 # The coin is fair, so nobody can expect to be right more than half of the time.
 # Yet this model is right 92% of the time.
 # Find out how.
-# The trail leads to the **mask**, a table that says who may look at whom.
+# The trail leads to the [**mask**](glossary.ipynb#mask), a table that says who may look at whom.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb),
 # and the ideas of a training loss and a gradient.
@@ -554,8 +554,8 @@ check_causal_test(causal_test_solution)
 # - In a row without any allowed key, all weights are 0.
 # - If the allowed scores are finite, every other row sums to 1, up to rounding,
 #   and the gradient is correct and finite.
-# - A NaN in an **allowed** score stays visible, because it is a sign of a bug that has to be found.
-# - The content of a **blocked** score does not matter.
+# - A NaN in an *allowed* score stays visible, because it is a sign of a bug that has to be found.
+# - The content of a *blocked* score does not matter.
 #
 # The explorer can draw what your function computes: `MaskExplorer(function=safe_softmax)`.
 #

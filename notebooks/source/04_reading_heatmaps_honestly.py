@@ -185,8 +185,8 @@ live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random quer
 # %% what-would-be-evidence [markdown] below="We trained eight translators"
 # ## What would be evidence?
 #
-# A pattern is evidence if you name it **before** you look, find it in **many inputs**,
-# and find it more often than in a **baseline**.
+# A pattern is evidence if you name it *before* you look, find it in *many inputs*,
+# and find it more often than in a [**baseline**](glossary.ipynb#baseline).
 # For the translator we can say in advance where each step should look:
 # at the English word that the French word translates, its *partner*.
 #
@@ -537,7 +537,7 @@ check_lonely_weights(lonely_weights_solution)
 # ### 2 · Modify ★★ (8 minutes)
 #
 # With only two a’s (that is, with the tokens a, b, a), token b keeps a weight of 0.576.
-# Multiply **all features of all tokens** by one positive number.
+# Multiply *all features of all tokens* by one positive number.
 # What is the smallest number for which b gives itself a weight of at least 0.99?
 # Round up to two decimal places.
 #

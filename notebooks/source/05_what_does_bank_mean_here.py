@@ -430,7 +430,8 @@ two_banks = load_table("two_banks.csv")
 two_banks
 
 # %% cosine-told [markdown]
-# We compare the two banks by the **cosine** of the angle between their vectors.
+# We compare the two banks by the [**cosine**](glossary.ipynb#cosine) of the angle between their
+# vectors.
 # It is 1 if they point in the same direction, and 0 if they are at right angles.
 
 # %% typed-cosine

@@ -175,9 +175,9 @@ for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)
 # and we cut this row into three pieces of two.
 #
 # Subtracting the same number from every score changes no weight (lesson 1).
-# So the softmax first subtracts the maximum of the row, which we call the **top**,
+# So the softmax first subtracts the maximum of the row, which we call the *top*,
 # and no exponential can overflow.
-# Finally, it divides the exponentials by their sum, the **total**.
+# Finally, it divides the exponentials by their sum, the *total*.
 #
 # Both numbers depend on the whole row, so it seems that we have to go through the pieces twice.
 # One pass would be better: then each score could be forgotten at once.

@@ -90,7 +90,7 @@ RealHeadsExplorer(ask=False)
 #
 # One sentence proves little, so we turn to 46.
 # Each sentence contains one of 21 ambiguous words.
-# The words that show its meaning were marked by one person as **clues**.
+# The words that show its meaning were marked by one person as *clues*.
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
@@ -197,7 +197,7 @@ show_figure(ax, "10.3")
 # *river*.
 # As a second control, the first 5,000 words of the vocabulary with at least three letters,
 # except the ambiguous ones, ask in the place of the ambiguous word.
-# We call them **askers**.
+# We call them *askers*.
 # How many askers are ahead of the ambiguous word, that is, give the clues more than it does?
 # We list all cases in which fewer than ten are ahead and the clues get at least one uniform share.
 # Then we count once more, twenty times, with another ambiguous word in the place of ours.
@@ -368,7 +368,7 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
 #
 # The markers stay where they are, so we leave them out:
 # we divide each row by what its words get together.
-# Then we measure the **attention that moves**: half the sum of the absolute changes in a row,
+# Then we measure the *attention that moves*: half the sum of the absolute changes in a row,
 # because what one word loses, another gains.
 # It is 1 if the new row has nothing in common with the old one.
 

@@ -62,7 +62,8 @@ print("twice:", torch.allclose(twice[:5], attend(bites), atol=1e-5))
 # and a sum does not depend on the order of its terms.
 # Attention does not even count: if the sentence stands there twice, each weight is halved,
 # each value is added twice, and the output is the same.
-# So attention treats a sentence as a **bag of words**, of which it sees only the proportions.
+# So attention treats a sentence as a [**bag of words**](glossary.ipynb#bag-of-words),
+# of which it sees only the proportions.
 #
 # ## What a causal mask gives away
 #
@@ -131,8 +132,8 @@ show_figure(ax, "11.2")
 # ### Turn the queries and keys
 #
 # Positions that are added pass through $W_Q$ and $W_K$ together with the words,
-# and their part in a score need not depend on the **offset** $m - n$ alone,
-# which says how far apart the two tokens are.
+# and their part in a score need not depend on the [**offset**](glossary.ipynb#offset) $m - n$
+# alone, which says how far apart the two tokens are.
 # So let us bring the positions in *after* these matrices, and turn the queries and keys themselves.
 # If two hands of one clock have turned for $m$ and $n$ steps,
 # the angle between them depends only on $m - n$.

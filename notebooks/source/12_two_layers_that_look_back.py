@@ -72,7 +72,7 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
 #
 # What is new is how the layers are connected.
 # A layer does not replace the vectors.
-# It reads them, and its output is **added** to them.
+# It reads them, and its output is *added* to them.
 # So each token has one vector that runs from the embedding to the guess and collects what the
 # layers find.
 # It is called the [**residual stream**](glossary.ipynb#residual-stream).

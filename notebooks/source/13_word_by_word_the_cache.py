@@ -62,7 +62,8 @@ def whole_pass(tokens, masks=(causal, causal)):  # (N, L) -> (N, L, 27)
 
 
 # %% prompt [markdown]
-# To let the model write, we give it the beginning of a text, the **prompt**.
+# To let the model write, we give it the beginning of a text,
+# the [**prompt**](glossary.ipynb#prompt).
 # We run the model, append the letter with the largest logit in the last row,
 # and run it again on the longer text.
 # Writing one letter is a *step*.
@@ -201,7 +202,7 @@ to_text(write_with_cache(prompt, 23)[0])
 # %% phases [markdown] above="That makes 31 rows" below="In the explorer, the"
 # The text is the same.
 # Reading the prompt is called [**prefill**](glossary.ipynb#prefill),
-# and writing token by token is called **decoding**.
+# and writing token by token is called [**decoding**](glossary.ipynb#decoding).
 # The prefill computes 9 rows and gives us the first new letter.
 # Each of the other 22 letters takes one more row.
 # That makes 31 rows in place of 460.

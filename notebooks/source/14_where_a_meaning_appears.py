@@ -73,7 +73,8 @@ vectors.shape  # (N, 7, E)
 #
 # We take the mean of the vectors from their river sentences,
 # and the mean of those from their money sentences.
-# The **lean** of a vector is its cosine with the river mean minus its cosine with the money mean.
+# The [**lean**](glossary.ipynb#lean) of a vector is its cosine with the river mean minus its cosine
+# with the money mean.
 # Above 0, it is nearer to the river mean.
 # We say that “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
 

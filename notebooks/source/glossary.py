@@ -67,6 +67,19 @@
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
+# ### bag of words
+#
+# Words without their order: what attention sees of a text if nothing tells it the
+# [positions](#position).
+# [Lesson 11](11_order.ipynb)
+#
+# ### baseline
+#
+# What a measure gives without the thing that is claimed, for example with random weights.
+# A result counts by how far it lies above its baseline.
+# If one ingredient is taken away on purpose, the comparison is called a [control](#control).
+# [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+#
 # ### batch
 #
 # Several sentences that are processed at once, stacked along an extra first dimension.
@@ -137,6 +150,12 @@
 # [Lesson 4](04_reading_heatmaps_honestly.ipynb)
 
 # %% [markdown]
+# ### decoding
+#
+# Writing a text token by token: each step reads the token that was written last.
+# Reading the [prompt](#prompt) before it is called [prefill](#prefill).
+# [Lesson 13](13_word_by_word_the_cache.ipynb)
+#
 # ### dot product
 #
 # The sum that results when two vectors are multiplied entry by entry and the products are added up.
@@ -287,6 +306,13 @@
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
 # %% [markdown]
+# ### lean
+#
+# The [cosine](#cosine) of a vector with one mean minus its cosine with another:
+# it is positive if the vector lies nearer to the first.
+# The word belongs to this series.
+# [Lesson 14](14_where_a_meaning_appears.ipynb)
+#
 # ### mask
 #
 # A table that says which token may attend to which.
@@ -321,6 +347,11 @@
 # [Lesson 0](00_start_here.ipynb)
 
 # %% [markdown]
+# ### offset
+#
+# The difference between the [positions](#position) of a query and a key.
+# [Lesson 11](11_order.ipynb)
+#
 # ### online softmax
 #
 # The softmax of a row computed piece by piece.
@@ -363,7 +394,7 @@
 #
 # If the inputs are shuffled, the outputs are shuffled in the same way but do not otherwise change.
 # Attention without a mask and without [positions](#position) has this property.
-# [Lesson 11](11_order.ipynb)
+# [Lesson 0](00_start_here.ipynb)
 #
 # ### position
 #
@@ -405,6 +436,11 @@
 # [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
 
 # %% [markdown]
+# ### prompt
+#
+# The beginning of a text that a model is given to continue.
+# [Lesson 13](13_word_by_word_the_cache.ipynb)
+#
 # ### query
 #
 # The vector with which a token asks: it is compared with all [keys](#key).
@@ -429,6 +465,12 @@
 # The vector of a token on its way through a model with
 # [residual connections](#residual-connection): each layer reads it and adds to it.
 # [Lesson 12](12_two_layers_that_look_back.ipynb)
+#
+# ### root mean square
+#
+# The square root of the mean of the squared numbers of a vector.
+# Unlike the [standard deviation](#standard-deviation), it subtracts no mean.
+# [Lesson 2](02_why_divide_by_the_square_root_of_d_k.ipynb)
 #
 # ### RoPE
 #
