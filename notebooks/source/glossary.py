@@ -567,8 +567,8 @@
 # ### uniform attention
 #
 # Attention that prefers no key: every allowed key gets the same weight,
-# which is one divided by the number of allowed keys.
-# [Lesson 5](05_what_does_bank_mean_here.ipynb)
+# a [uniform share](#uniform-share), which is one divided by the number of allowed keys.
+# [Lesson 10](10_one_real_attention_layer.ipynb)
 #
 # ### uniform share
 #
