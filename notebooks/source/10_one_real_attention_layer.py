@@ -639,9 +639,6 @@ check_own_word(my_word_solution)
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters.
 # Pass `average_attn_weights=False` if you want the heads one by one.
 # By default you get the mean over the heads, which hides what each of them does.
-# In Hugging Face Transformers, load a model with `attn_implementation="eager"` and call it with
-# `output_attentions=True`.
-# You get one tensor (N, H, L, L) for each layer.
 
 # %% torch-weights
 theirs = layer.attention.to_torch().eval()
@@ -650,6 +647,35 @@ mean = theirs(x, x, x)[1]  # (N, L, S)
 by_head = theirs(x, x, x, average_attn_weights=False)[1]  # (N, H, L, S)
 assert torch.allclose(by_head[0], sat.weights, atol=1e-5)
 print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f}")
+
+# %% own-model-told [markdown]
+# ### Your own model
+#
+# The models of Hugging Face Transformers return their weights if they are loaded with
+# `attn_implementation="eager"` and called with `output_attentions=True`: one tensor (N, H, L,
+# L) for each layer.
+# `HeadView` shows them.
+
+# %% own-model
+from importlib.util import find_spec
+
+from attnlab.explorers import HeadView
+
+
+def view_model(name, text):  # a name, or a folder with a model and its tokenizer
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    model = AutoModel.from_pretrained(name, attn_implementation="eager").eval()
+    inputs = tokenizer(text, return_tensors="pt")
+    attentions = model(**inputs, output_attentions=True).attentions
+    return HeadView(attentions, tokenizer.convert_ids_to_tokens(inputs.input_ids[0]))
+
+
+if find_spec("transformers"):
+    print('Try view_model("bert-base-uncased", "The cat sat on the mat.").')
+else:
+    print("This needs the package: %pip install transformers")
 
 # %% sources [markdown]
 # ## Sources
