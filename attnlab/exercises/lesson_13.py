@@ -64,10 +64,12 @@ FROM_0 = "positions that start at 0 in every call"
 LOW = "positions that are one too low where a single token is read"
 SCALE = 0.01  # of the logits, so that a test that forgives much does not find the bugs
 HINTS = {
-    "no bug": "Call `start()` once, and allow for rounding: `torch.allclose(..., atol=1e-4)`.",
+    "no bug": "Call `start()` once, compare with one whole pass over all tokens, and allow for "
+    "rounding: `torch.allclose(..., atol=1e-4)`.",
     CORNER: "The first call is correct in spite of this bug. Let the cache read the tokens in "
     "several pieces, and allow only for rounding: `atol=1e-4`.",
-    FROM_0: "Compare all logits, and not which of them is the largest.",
+    FROM_0: "Compare all logits, not only the largest ones, and allow for rounding alone: these "
+    "logits are small, so use `atol=1e-4`.",
     LOW: "This bug shows only if a later call reads a single token. Make such a call, too.",
     OPEN: "This bug shows only if a later call reads several tokens at once. Make such a call, and "
     "compare the logits of all its tokens.",

@@ -81,6 +81,17 @@ for i in range(8):
 
 from attnlab.models.translator import ENGLISH, FRENCH, START
 
+# another gender in the place of the first noun: the first article follows it, in all eight
+nouns = {gender: [n for n in NOUNS if NOUNS[n][1] == gender] for gender in (False, True)}
+for translator in translators:
+    for english, french, _ in sentences:
+        words = english.split()
+        at = next(i for i, word in enumerate(words) if word in NOUNS)
+        words[at] = nouns[not NOUNS[words[at]][1]][0]
+        new = translator.translate(" ".join(words)).french[0]
+        feminine = new in ("la", "une")
+        assert feminine == NOUNS[words[at]][1] and new != french.split()[0]
+
 
 @torch.no_grad()
 def articles_without_value(translator):  # with the weights as they are, the value of the noun is 0

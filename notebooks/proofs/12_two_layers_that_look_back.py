@@ -196,10 +196,11 @@ both[11:] += back[23]
 assert both.min() > 0.8 and both.mean() > 0.95
 
 # %% after: see-other-loops
-assert shares[0][0] < 0.04 and shares[1][0] < 0.04
-assert shares[2][0] > 0.98 and shares[3][0] < 0.1 and min(row[1] for row in shares) > 0.98
+of_one = [row[0] for row in shares]
+assert max(of_one[0], of_one[2]) < 0.04 and of_one[3] > 0.98 and of_one[4] < 0.1
+assert 0.7 < of_one[1] < 0.9 and min(row[1] for row in shares) > 0.97
 
-# %% after: counting-read  numbers: 23, 11, 12
+# %% after: counting-read  numbers: 23, 11, 12, 6
 
 # %% after: what-a-second-layer-adds  numbers: 2022
 

@@ -83,7 +83,8 @@ show_figure(ax, "4.2")
 #
 # To read a cell, name its query and its key: “when it wrote *chat*,
 # the translator gave 0.98 of its attention to *cat*”.
-# (The darkest cells of *chat* and *noir* leave the diagonal: French puts *noir* after its noun.)
+# (The darkest cells of *chat* and *noir* leave the diagonal: French puts *noir* after its noun.
+# *le* looks at *cat* as well, and we come back to it.)
 #
 # ## What does a colour say?
 #
@@ -226,7 +227,8 @@ pd.DataFrame(hits).groupby(kinds_of_words(sentences)).mean().T.round(2)
 # in all eight translators.
 # The same position is right in only 51% of these rows, and the untrained translator in 19%.
 # So this is evidence.
-# For articles no number here is evidence, since their position is always the same.
+# For articles a high number is no evidence: their partner always has the same position as they do,
+# so that baseline is always right.
 # But we saw something in them, after looking.
 # A French article agrees with its noun: *le chat* (cat) but *la vache* (cow).
 # Five translators attend most to the partner of *la* and *une*,
@@ -264,15 +266,16 @@ pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="r
 # Without its noun, every article becomes feminine in five translators and masculine in three.
 # So each translator writes the article of one gender unless it finds a noun of the other.
 # *Which* gender that is was decided by the random numbers of the start.
-# Another model that works just as well may do it in the opposite way.
 #
 # And a pale cell does not prove that the word in its column plays no part.
 # When the five write the first article of a sentence,
-# a feminine noun gets at most 0.21 of the weight, and a masculine one at least 0.47:
-# the pale cell is how they notice that nothing has to be changed.
+# a feminine noun gets at most 0.21 of the weight, and a masculine one at least 0.47.
+# Hide a feminine noun, and nothing changes.
+# But put a masculine noun in its place, and the first article changes, in all sentences:
+# the word plays its part through its key, which keeps the weight small.
 #
 # (The training never hid a cell, so the translators are on unknown ground here.
-# If we keep the weights and set the value of the noun to 0, the articles are the same.)
+# )
 
 # %% values [markdown] below="In head 6 of"
 # ## What a weight multiplies
@@ -303,7 +306,7 @@ display(show_figure(ax, "4.4"), lengths)
 # In how many of them does the output move furthest if we take `[CLS]` away,
 # rather than another key?
 #
-# We take it away in two ways.
+# We take it away in two ways (Figure 4.5 adds a third).
 # *Zeroing* sets its value to 0, so the output moves by the length of its term.
 # *Hiding* masks it, so that the other keys share its weight $w$ as well:
 # the output $o$ becomes $(o - wv)/(1 - w)$,
@@ -335,8 +338,8 @@ bias = layer.attention.v_proj.bias[6 * 32 : 7 * 32]
 generator = torch.Generator().manual_seed(0)
 heads = {
     "as stored": stored,
-    "values measured from the bias": [(w, v - bias) for w, v in stored],
-    "values measured from their mean": [(w, v - mean) for w, v in stored],
+    "values minus the bias": [(w, v - bias) for w, v in stored],
+    "values minus their mean": [(w, v - mean) for w, v in stored],
     "values shuffled among the keys": [
         (w, v[torch.randperm(len(v), generator=generator)]) for w, v in stored
     ],
@@ -350,7 +353,7 @@ from attnlab.palette import BLUE, ORANGE
 _, axes = plt.subplots(1, 3, figsize=(9.6, 3.1), layout="constrained")
 panels = {
     "value set to 0": ("as stored", zeroing),
-    "set to the mean value": ("values measured from their mean", zeroing),
+    "set to the mean value": ("values minus their mean", zeroing),
     "key hidden": ("as stored", hiding),
 }
 for ax, (title, (kind, way)) in zip(axes, panels.items(), strict=True):
@@ -362,7 +365,7 @@ for ax, (title, (kind, way)) in zip(axes, panels.items(), strict=True):
             points += [torch.stack([w[rows, k], way(w, v)[rows, k]]) for k in keys]
         across, up = torch.cat(points, dim=1)
         ax.scatter(across, up, s=7, color=colour, alpha=0.5, linewidth=0, label=name)
-    ax.set(title=title, xlabel="weight", xlim=(0, 0.8), ylim=(0, 1))
+    ax.set(title=title, xlabel="weight", xlim=(0, 0.8), ylim=(0, 1.6))
 axes[0].set_ylabel("the output moves by")
 axes[0].legend(loc="upper right", markerscale=2.5)
 show_figure(axes[0], "4.5")
@@ -373,7 +376,7 @@ show_figure(axes[0], "4.5")
 # and nothing changes, since the weights of a row sum to 1.
 # So “its value is short” is a statement about where we put the 0.
 # Hiding does not depend on it, and finds `[CLS]` in 141 rows.
-# But with the values shuffled it would be about 210: for the weight that it takes,
+# But with the values shuffled it is 205: for the weight that it takes,
 # `[CLS]` moves the output *less* than another value would.
 # How much a dark cell matters depends on what takes its place.
 
@@ -394,18 +397,18 @@ maps = {"trained, head 3": trained[3], "noise": noise, "trained, head 2": traine
 labels = [f"{name}: “the” at {row}" for name in maps for row in (1, 5)]
 Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
-# %% reveal-read [markdown] above="One map of one"
+# %% reveal-read [markdown] above="So neither this map"
 # One reason for a guess can be checked.
 # In the trained map, that of head 3, the two rows of *the* are nearly the same: column by column,
-# they differ by at most 0.05.
-# In the noise they have nothing in common.
+# they differ by at most 0.06.
+# In the noise they differ by up to 0.45.
 # But we found this reason only after looking, and in head 2 of the same layer it fails:
-# there the two rows share no cell.
-# (They do share a rule, and the table shows it: which?)
+# there the two rows share no cell, since each looks at the token before.
+# And it only tells a map that was made from words from labels that were put on afterwards:
+# with random matrices, too, equal words get similar rows.
 #
-# So neither the map nor a dark cell in it proves that a model was trained,
+# So neither this map nor a dark cell in it proves that a model was trained,
 # or that it “connects” two words.
-# One map of one sentence shows where each row put its weight, and proves nothing more.
 
 # %% further [markdown]
 # ## Further
@@ -482,8 +485,8 @@ Table(["the same word elsewhere", "a different word"], columns, means)
 # - A pattern is evidence if it was named before anyone looked, holds for many inputs,
 #   and beats a baseline.
 #   Even then, it is the pattern of one model: another one may do the same work in the opposite way.
-# - A dark cell may add little to the output,
-#   and the word in the column of a pale cell may still decide the result.
+# - Taking a dark cell away may move the output less than taking away a paler one,
+#   and another word in the column of a pale cell may change the result.
 #   Change the word, take the cell away in more than one way, and say what takes its place.
 
 # %% exercises [markdown]
@@ -650,8 +653,7 @@ check_darkest_range(darkest_range_solution)
 # In which rows, and on which scale?
 # Was the head chosen before or after all the heads had been examined?
 # Does the same pattern appear in other sentences, and does it appear in an untrained model?
-# Is the value of the full stop long, or close to 0?
-# Does the output change if the full stop is hidden?
+# If the full stop is hidden, does the output move further than if another word is hidden?
 # And in which layer is this?
 # After the first one, the position of the full stop also holds something of the other words.
 # </details>

@@ -114,7 +114,9 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 
 # %% frozen [markdown] above="With a causal mask" answers="13/one-mask"
 # With a causal mask in both layers, none of the 20 old rows changes.
-# If either mask is missing, all 20 change, so every layer needs its own.
+# If either mask is missing, all 20 change.
+# (The keys and values alone are made from what the layers below return:
+# they would need the mask in every layer but the last.)
 # In each layer, a causal mask keeps a token from seeing later ones.
 # What the token does see was computed, in the layer before, under the same mask.
 # Everything else in the model handles each token by itself.
@@ -214,6 +216,12 @@ to_text(write_with_cache(prompt, 23)[0])
 # %% explorer
 CacheExplorer()
 
+# %% explorer-read [markdown]
+# <details><summary>An answer</summary>
+#
+# Step 7 reads 15 keys: nine from step 1, and one from each of the steps 2 to 7.
+# </details>
+
 # %% bugs [markdown] below="Here are four mistakes"
 # ## Four bugs that raise no error
 #
@@ -267,7 +275,8 @@ for bug in bugs:
     print(f"{bug:13} {to_text(ours[0])}  others that change: {changed:.0%}")
 
 # %% texts-read [markdown] above="A text that looks" answers="13/letter-by-letter"
-# If the positions are one too low, about half of the texts change; if they start at 0, hardly any.
+# If the positions are one too low, about half of these texts change; if they start at 0,
+# hardly any.
 # So a larger error can do less harm.
 # Without a mask, no text changes: a single new letter may see everything,
 # so there is nothing to block.
@@ -351,12 +360,12 @@ show_figure(ax, "13.1")
 # In the small stack, a whole pass takes three to four times as long as a step at 32 tokens,
 # and about 100 times as long at 2,048 tokens.
 # But the step of the small stack gets slower, too: at 2,048 tokens,
-# it takes more than three times as long as at 32.
-# The step of the large stack slows down much less: at 1,024 tokens,
-# it takes about a fifth longer than at 32.
+# it took 5.4 times as long as at 32.
+# The step of the large stack slows down much less: there it took 1.4 times as long.
 #
-# At each step, a program fetches nearly all parameters and the whole cache from memory,
-# and for a single text this takes most of the time (lesson 8; Pope et al., 2022).
+# At each step, a program fetches nearly all parameters and the whole cache from memory.
+# In a large model, for a single text, this takes most of the time (lesson 8; Pope et al., 2022).
+# (A step of our small stack mostly starts operations while the text is short.)
 # The parameters are the same for every word, and the cache grows.
 # Each layer keeps a key and a value for each *kv head*.
 # Often there is one for each query head; with [grouped heads](glossary.ipynb#grouped-heads),
@@ -374,7 +383,7 @@ models = pd.DataFrame(
         "kv heads": [4, 16, 32, 8],
         "head_dim": [64, 64, 128, 128],
         "bytes per number": [4, 4, 2, 2],
-        "tokens": [2048, 1024, 4096, 131072],
+        "tokens": [2048, 2048, 4096, 131072],
         "MiB of parameters": [4, 384, 12852, 15316],
     },
     index=["small stack", "large stack", "Llama 2 7B", "Llama 3.1 8B"],
@@ -385,9 +394,9 @@ models["MiB of cache"] = per_token * models["tokens"] // 2**20
 models
 
 # %% bytes-read [markdown] above="In the large stack"
-# In the large stack and in Llama 2 7B, the cache is about a sixth of the parameters.
+# In the large stack, the cache is at the end a third of the parameters, and in Llama 2 7B a sixth.
 # So the last steps fetch little more than the first.
-# In the small stack, it is four times as large, so the steps get slower.
+# In the small stack, it is four times as large.
 # In Llama 3.1 8B, which reads 131,072 tokens, a full cache is larger than the parameters,
 # so the last step fetches about twice as much as the first.
 
@@ -444,7 +453,7 @@ print(alone, continue_batch(pair) == alone)
 #
 # A query of the padding may attend to nothing at all.
 # Our version of PyTorch returns zeros for it, but a softmax of your own would return NaN
-# (lesson 3), and NaN in a key or value reaches real tokens in the next layer.
+# (lesson 3), and NaN in a value reaches real tokens in the next layer, because 0 times NaN is NaN.
 
 # %% window-text [markdown]
 # ### Which tokens can go?
@@ -737,7 +746,7 @@ torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5
 # %% next [markdown]
 # ## Next
 #
-# [14 · Where a meaning appears](14_where_a_meaning_appears.ipynb)
+# Lesson 14, [Where a meaning appears](14_where_a_meaning_appears.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
