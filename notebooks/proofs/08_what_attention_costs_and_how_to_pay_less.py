@@ -157,7 +157,7 @@ assert (seconds.loc[["by_rows", "tiled"], 4096] < 0.9 * seconds.loc["plain", 409
 longer = (seconds[16_384] / seconds[4096])[["tiled", fused.name]]
 assert longer.between(14, 18).all(), longer
 
-# %% after: the-answer  numbers: 16, 4096, 16384
+# %% after: the-answer  numbers: 16, 4096, 16384, 31, 32
 
 # %% after: see-flops
 from attnlab import MultiHeadAttention

@@ -68,7 +68,10 @@ assert torch.allclose(own[five], torch.tensor([1.61, 1.46, 0.50, 1.50, 0.54]), a
 assert torch.allclose(of_others[five], torch.tensor([0.74, 0.77, 0.29, 0.81, 0.81]), atol=0.006)
 assert abs(own[3] - 2.1) < 0.05
 
-# %% after: two-reasons  numbers: 46, 552, 5,000
+# %% after: two-reasons  numbers: 46, 552, 5,000, 25
+ahead_in = (from_word[:, :, 0] > from_others.mean(dim=-1)).sum(dim=0)  # of 46 sentences
+assert ahead_in[10] == 25 and (ahead_in[[1, 4, 8]] > 25).all() and ahead_in[7] < 15
+assert own[7] < of_others[7]
 
 # %% after: luck
 listed = few_ahead(from_word)
@@ -82,7 +85,15 @@ assert [common[i] for i in ahead_of_bank] == "south deep headed bodies salt boat
 for factor in (1 - 1e-6, 1 + 1e-6):  # no case hangs on rounding
     assert few_ahead(factor * from_word).equal(listed)
 
-# %% after: what-arrives  numbers: 552
+# %% after: what-arrives  numbers: 552, 100
+
+
+def cases(shares_):
+    return (((from_common > shares_).sum(dim=-1) < 100) & (shares_[:, :, 0] >= 1)).sum().item()
+
+
+by_others = [cases(from_others[:, :, [k]]) for k in range(20)]
+assert cases(from_word) - 4 < max(by_others) <= cases(from_word)
 
 # %% after: what-reaches-the-output  numbers: 32, 384, 0
 

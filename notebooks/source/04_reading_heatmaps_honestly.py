@@ -274,8 +274,7 @@ pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="r
 # But put a masculine noun in its place, and the first article changes, in all sentences:
 # the word plays its part through its key, which keeps the weight small.
 #
-# (The training never hid a cell, so the translators are on unknown ground here.
-# )
+# (The training never hid a cell, so the translators are on unknown ground here.)
 
 # %% values [markdown] below="In head 6 of"
 # ## What a weight multiplies

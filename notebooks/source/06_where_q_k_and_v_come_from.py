@@ -235,7 +235,7 @@ print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
 # %% which-matrices [markdown] above="After 300 steps, every"
-# A guess is correct in a fifth of the cases.
+# A random guess is right in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
 # ## Which matrices does the task need?
@@ -394,7 +394,8 @@ live(
 # $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
 # The third matrix chooses what is handed over.
 # Our task could do without it, because we knew which features hold the number.
-# (In Reformer, a language model, one matrix makes queries and keys, and it does no worse for it.)
+# (In Reformer, a language model, one matrix makes queries and keys,
+# and its authors found it no worse.)
 
 # %% further [markdown]
 # ## Further
@@ -539,7 +540,7 @@ check_linear_from(linear_from_solution)
 # Write a function that returns True if the two layers have the same attention scores for *all*
 # tokens, and False otherwise.
 # Each layer divides its scores by the root of its own $d_k$.
-# Ignore differences below 0.001 between the scores of tokens that hold a single 1.
+# Treat two scores as equal if they differ by less than 0.001, for tokens that hold a single 1.
 #
 # <details><summary>Hint</summary>
 #
@@ -584,10 +585,12 @@ check_same_scores(same_scores_solution)
 # The table of scores is then transposed: what `Mon` had for `Tue`, `Tue` now has for `Mon`.
 # In the layer made by hand, the next day has the largest score in each row,
 # and the day before has the largest score in each column, so all seven days are right.
-# Of the trained layers, `two` gets six days right and `another` all seven.
+# Of the trained layers, `another` looks at the right day seven times and `two` six times.
+# (There, Tue looks at Thu, and in this week its answer is right only because Thu and Mon hold the
+# same number.)
 # The loss compared the scores of each *row*.
 # It never compared the scores of a column, which belong to seven different queries,
-# so only chance made the day before the winner there.
+# so nothing forces the day before to win there, although it usually does.
 # </details>
 
 # %% exchange tags=["solution"]
@@ -638,7 +641,7 @@ one_head.output.shape, one_head.weights.shape  # (N, L, E) and (N, H, L, S)
 #   chapter 3: the two classes, with `nn.Parameter` and with `nn.Linear`.
 # - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020:
 #   a language model in which one matrix makes queries and keys (the keys are scaled to length 1),
-#   and which does no worse for it.
+#   and which its authors found no worse; a reproduction could not confirm this.
 #   Our argument is about one layer and days in a circle.
 # - Elhage et al.,
 #   [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html),

@@ -142,7 +142,7 @@ show_figure(diagram("memory_traffic"), "8.1")
 # FlashAttention moved 4.4 GB and took 7.3 ms.
 #
 # How much of this can you find in Figure 8.1?
-# Count the arrows on the left that carry a table.
+# Count the arrows in the upper drawing that carry a table.
 
 # %% arrows
 weights = 64 * 16 * 1024**2  # texts, heads, queries times keys
@@ -152,16 +152,17 @@ for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)
     print(f"{name:14} {moved / table:4.1f} tables, {moved / 1.5:4.1f} of {took} ms")
 
 # %% one-row [markdown] above="Every block of queries" below="But how can you"
-# On the left, four arrows carry a table: up and down with the scores, up and down with the weights.
+# In the upper drawing, four arrows carry a table: up and down with the scores,
+# up and down with the weights.
 # Forward and backward together, the standard implementation moved as much as 19 tables.
 # Even at the full speed of the memory, this alone would take two thirds of the 41.7 ms.
-# Whatever FlashAttention moved comes to the size of two.
+# All that FlashAttention moved adds up to two tables.
 #
 # But fast memory is small.
 # That GPU has many processors with 192 KiB each, and in float32,
 # in which a kernel keeps its scores, a single row of 16,384 scores takes 64 KiB.
 # Three such rows would fill it, with no room left for keys and values.
-# Every block of queries reads all keys and values again: with three queries in a block,
+# Every block of queries reads all keys and values again: even with three queries in a block,
 # 5,462 times.
 # So a block must hold many queries, and for many queries whole rows do not fit.
 # We have to cut the rows themselves into pieces.
@@ -323,6 +324,8 @@ costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
 # On our machine, with 4,096 tokens, both loops took less time than `plain`.
 # The fused kernel, which is one compiled program, was faster than all three.
 # But 16,384 tokens took `tiled` and the fused kernel about 16 times as long as 4,096.
+# (`by_rows` took 31 times as long: each of its blocks then fills 32 MiB,
+# which the system hands out anew each time.)
 #
 # ## So where does the memory go, and is it necessary?
 #
@@ -331,8 +334,9 @@ costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
 # For our 16,384 tokens, `plain` would hold 16 GiB.
 # Your function held 40 MiB in addition to its inputs, of which the output takes up 32,
 # and its result is the same up to rounding.
-# What remains is the work, which grows with the square of the length,
-# unless a mask blocks so much that whole tiles can be skipped (exercise 2).
+# What remains is the work, which grows with the square of the length.
+# A causal mask saves nearly half of it;
+# only a window of fixed width keeps it from growing with the square (exercise 2).
 
 # %% further [markdown]
 # ## Further
@@ -409,9 +413,10 @@ names = [function.__name__ for function in functions]
 Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both))
 
 # %% further-recompute [markdown] answers="08/forward-and-backward"
-# With `tiled`, training takes nearly as much as with `plain`,
-# because autograd keeps the scores and exponentials of every tile,
-# and all tiles together are two whole tables again.
+# Here `tiled` takes four fifths of what `plain` takes:
+# autograd keeps the scores and exponentials of every tile, which are two whole tables again,
+# and the output so far of every piece.
+# (With several hundred features a head, these are more than both tables.)
 # With `by_rows` it takes half as much: autograd keeps the weights of all blocks,
 # which are one table, and the backward pass needs no other table.
 #
@@ -440,7 +445,7 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 #   A fused kernel never stores the table.
 #   On a GPU it is fast because it moves far fewer bytes.
 # - Tiles that a mask blocks completely can be skipped.
-#   Under a causal mask, these are nearly half of all tiles.
+#   Under a causal mask, these are up to nearly half of all tiles.
 #   Under a causal window, only a band of tiles remains.
 
 # %% exercises [markdown]
@@ -690,7 +695,7 @@ check_joined_pieces(joined_solution)
 #   The bytes and times on a GPU are those of its figure 2,
 #   and the size of the fast memory and the bandwidth are those of its section 2.1.
 #   The layer is that of GPT-2 medium.
-# - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `add_piece`,
+# - Dao, [FlashAttention-2](https://arxiv.org/abs/2307.08691), 2023: as in `tiled`,
 #   it divides the output once, at the end, and as in Figure 8.1,
 #   its outer loop goes through the queries.
 
@@ -721,7 +726,7 @@ check_joined_pieces(joined_solution)
 # *“Why does `by_rows` take 32 times as long for 16,384 tokens as for 4,096?”:*
 # each of its blocks then takes 32 MiB,
 # and for such blocks the system hands out new memory each time.
-# With `size=32`, it took 10 seconds.
+# With `size=32`, it took 10 seconds (in a fresh kernel).
 # *“What about a million tokens?”:* have them compute the bytes of one table.
 # *“Why not one row at a time?”:* ask how often the keys and values would be read.
 # </details>

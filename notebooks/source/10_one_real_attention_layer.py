@@ -130,7 +130,7 @@ show_figure(ax, "10.2")
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5 there were four heads in which the word that asks decided what was selected.
+# In lesson 5 there were four heads in which it mattered most which word asks.
 # But all sentences were about “bank”.
 # Does this hold for other ambiguous words, and in which heads?
 # In each sentence, we measure how many [**uniform shares**](glossary.ipynb#uniform-share) the
@@ -185,7 +185,10 @@ ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.3")
 
 # %% two-reasons [markdown] above="In heads 1, 4" below="How many askers are"
-# In heads 1, 4, 8 and 10, ambiguous words give their clues about twice as much as the others do.
+# In heads 1, 4, 8 and 10, ambiguous words give their clues on average about twice as much as the
+# others do.
+# (A few sentences carry this mean: in head 10 the word is ahead in only 25 of the 46.
+# In head 7 it is the other way round.)
 # These are the four heads of lesson 5, and we call them the *clue finders*.
 # The clues get most in head 3, about two uniform shares,
 # but they get as much from the other ambiguous words.
@@ -200,7 +203,8 @@ show_figure(ax, "10.3")
 # We call them *askers*.
 # How many askers are ahead of the ambiguous word, that is, give the clues more than it does?
 # We list all cases in which fewer than ten are ahead and the clues get at least one uniform share.
-# Then we count once more, twenty times, with another ambiguous word in the place of ours.
+# As a control, we repeat the count twenty times,
+# each time with another ambiguous word in the place of our own.
 
 # %% luck
 common = [word for word in layer.common_words(5000) if word not in ambiguous]
@@ -224,7 +228,8 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 # These are 14 of the 552 cases, 12 of them in the clue finders.
 # With another ambiguous word there are 0 to 5, so luck may explain one or two of the 14,
 # but not all.
-# (They are not independent: four of them are about *bank*.)
+# (They are not independent: four of them are about *bank*.
+# And the strict limit matters: with one of 100, another word reaches nearly as many cases as ours.)
 #
 # The arc from *bank* to *river* in head 4 is among them.
 # Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
@@ -269,7 +274,7 @@ Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
 # %% sink [markdown] above="In heads 6 to"
 # In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
-# We call them the *resting heads*.
+# They spend much weight on a token that adds little, so we call them the *resting heads*.
 #
 # A token that gets a lot of weight but adds little is called an
 # [**attention sink**](glossary.ipynb#attention-sink).
@@ -347,8 +352,8 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
 # In eight of the twelve heads, most words look most at `[CLS]`,
 # which in the five *resting heads* adds little.
 # The *neighbour* looks at the token before.
-# In the four *clue finders* it matters who asks, and in head 3 the clues get much from all.
-# (Head 8 is a clue finder that rests.)
+# In the four *clue finders* it matters most who asks, and in head 3 the clues get much from all.
+# (Head 8 belongs to two of these groups, and head 5 to none.)
 #
 # All this is one layer of one model.
 # A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
@@ -524,7 +529,7 @@ check_sink_share(sink_share_solution)
 # `careless` should return the output
 # (L, 384) for a sentence as if the 32 features of one head were 0.
 # So nothing is left of what the head adds.
-# But `careless` removes the wrong numbers, and it also leaves something behind.
+# But `careless` removes the wrong numbers, and the layer stays changed after the call.
 # Write `careful`, which does neither.
 # Call `load_layer()` again before you try either of them,
 # because `careless` changes the layer that it gets.
@@ -589,8 +594,9 @@ check_mended_ablation(careful_solution)
 #
 # <details><summary>The chance, and words that work</summary>
 #
-# In one head, the word passes with a probability of $1/50$,
-# so at least one of twelve heads passes with a probability of $1 - 0.98^{12}$, about one in five.
+# In one head, the word passes with a probability of at most $1/50$,
+# so at least one of twelve heads passes with a probability of at most $1 - 0.98^{12}$,
+# about one in five.
 # Words such as “glass”, “tank” and “coach” work.
 # </details>
 

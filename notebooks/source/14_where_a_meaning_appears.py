@@ -98,8 +98,8 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # %% read-lean [markdown]
 # Before the first layer, “bank” has taken up nothing from its sentence.
 # There the two means are equal, as their positions are, and the lean is 0.
-# Up to layer 2, “bank” leans to the river more and more.
-# Then its lean falls, and after layer 5 “bank” lies about halfway between the two means.
+# Up to layer 2, its lean to the river grows, but the means move apart as well.
+# Then it falls, and after layer 5 “bank” lies about halfway between the two means.
 # (The means themselves lean by no more than 0.06.)
 
 # %% your-experiment-from-layer-to-layer [markdown]
@@ -110,7 +110,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # Layer 0 has run.
 # Which words does “bank” turn to in layer 5?
 # And which words turn it back?
-# Type the sentence without *sailed*, without *thief*, and without *gold*.
+# Type the sentence without *thief* or *gold*, and for comparison without *to*.
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -118,10 +118,6 @@ LayersExplorer(ask=False)
 # %% see-thief
 readings = [encoder.read(sentence) for sentence in sentences]
 of_bank = [one.tokens.index("bank") for one in readings]
-for word in ("sailed", "thief", "gold"):
-    shorter = sentences[thief].replace(word, "")
-    at_the_end = lean(vectors_of(encoder, "bank", [shorter]), known_vectors)[0, -1]
-    print(f"without {word}: {at_the_end:.3f}")
 tokens, weights = readings[thief].tokens, readings[thief].weights  # (6, H, L, L)
 rows = weights[[0, 5], :, of_bank[thief]].mean(dim=1)  # mean of the heads: (2, L)
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
@@ -134,7 +130,36 @@ show_figure(ax, "14.1")
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
 # and “sailed” only 0.05.
-# Without “thief” or without “gold”, it ends on the side of the river.
+#
+# We hide one token at a time, from “bank” alone and in layer 5 alone.
+# Where does “bank” then end?
+
+
+# %% hide-one-token
+def hide_from_bank(token):
+    def edit(layer, weights):  # weights: (N, H, L, L)
+        if layer < 5:
+            return weights
+        weights = weights.clone()
+        weights[..., of_bank[thief], token] = 0
+        return weights / weights.sum(dim=-1, keepdim=True)
+
+    return edit
+
+
+ends = [
+    lean(
+        vectors_of(encoder, "bank", [sentences[thief]], edit=hide_from_bank(n)),
+        known_vectors,
+    )
+    for n in range(len(tokens))
+]
+at_the_end = torch.stack([end[0, -1] for end in ends]).tolist()
+pd.DataFrame([at_the_end], ["lean at the end"], tokens).round(3)
+
+# %% read-hidden [markdown] above="If \u201cthief\u201d or \u201cgold\u201d"
+# If “thief” or “gold” is hidden, it ends on the side of the river.
+# With any other token hidden, it does not.
 # So the last layer does choose among the clues, and it chooses the wrong ones.
 #
 # ## Is the thief an exception?
@@ -186,6 +211,7 @@ show_figure(fig, "14.2")
 
 # %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
 # In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
+# (That takes no trained layer: the mean of the input vectors gets 50 as well.)
 # In the mixed ones, guessing would give 24 of 48, and layer 0 gives 31.
 # The later layers do not settle the rest.
 # At best there are 38, and at the end 33.
@@ -241,7 +267,7 @@ leans_with(equal_in_layer_5)[thief]
 
 # %% read-equal [markdown] above="In clear sentences, choosing" answers="14/where-choosing-helps"
 # In clear sentences, choosing helps: the trained weights are ahead after every layer.
-# In mixed ones it helps no more than it harms, so far as we can measure.
+# In mixed ones, we cannot tell whether it helps or harms.
 # With equal shares in layer 5 alone, the thief stays with the river, at 0.019.
 # (A model that was trained with equal shares might do better.)
 
@@ -349,14 +375,17 @@ pd.DataFrame.from_dict(rows, orient="index", columns=measured).round(1)
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
-# Its lean falls from layer 3 on, but the choice in the last layer decides.
-# There “bank” turns to “thief” and “gold”; if one of them is missing, it stays with the river.
+# The choice of the last layer.
+# There “bank” turns to “thief” and “gold”; if one of them is hidden from it,
+# it stays with the river.
 #
 # Which layer knows which bank is meant?
 # Where the clues agree, layer 0 does, which brings the words to “bank”,
-# and choosing among them helps.
-# Where they disagree, no layer does in more than 38 of our 48 sentences,
-# and choosing helps no more than it harms.
+# and inside this model choosing among them helps.
+# Where they disagree, our two means find it in at most 38 of our 48 sentences,
+# and we cannot tell whether choosing helps.
+# (This is a limit of our reading:
+# a probe that has seen other mixed sentences gets more than 40 from layers 2 and 3.)
 #
 # Does anything use it?
 # With a “bank” of the other meaning,
@@ -481,8 +510,7 @@ check_careful_swap(careful_solution)
 # %% exercise-2 [markdown]
 # ### 2 · Implement ★★ (12 minutes)
 #
-# We have left “bank” out of its sentence.
-# We can also leave it in and hide it.
+# We can leave “bank” out of its sentence, or leave it in and hide it.
 # Write a function that hides one token: no *other* token may attend to it any more,
 # and their other weights keep their proportions.
 # The hidden token keeps its whole row.
@@ -521,7 +549,8 @@ check_hidden_token(hide_token_solution)
 
 
 # %% tags=["solution"]
-# They agree: if one score is left out, a softmax keeps the proportions of the other weights.
+# As if “bank” were left out and the others kept their positions:
+# if one score is left out, a softmax keeps the proportions of the other weights.
 def hide_bank(layer, weights):
     return hide_token_solution(weights, of_bank[thief])
 
@@ -593,8 +622,9 @@ check_fooling_sentence(fooling_sentence_solution)
 # If the function returns something, the model continues with that as the output.
 # This is how a vector is put in.
 #
-# You can change attention weights only if they pass through a module that has a hook,
-# as in TransformerLens, or if the model calls a function of yours, as our encoder calls `edit`.
+# A mask can hide tokens or shift scores.
+# To set weights freely, they must pass through a module that has a hook, as in TransformerLens,
+# or the model must call a function of yours, as our encoder calls `edit`.
 # In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the vectors before
 # the first layer and after every layer, like our seven.
 
@@ -636,7 +666,7 @@ check_fooling_sentence(fooling_sentence_solution)
 #   2021, on the residual stream and on what heads do together.
 # - Meng et al.,
 #   [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022,
-#   which, like this lesson, changes vectors inside a model, but watches its output.
+#   which, like this lesson, changes vectors inside a model and watches its output.
 #
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
