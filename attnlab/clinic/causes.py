@@ -78,7 +78,8 @@ _FIXES = {  # of one or several causes, by lessons
         "batch-mixing": (
             "leave the batch alone: keep its size in every view and reshape, and move, multiply "
             "and normalise only the dimensions behind it."
-        )
+        ),
+        "no-effect": "use it where its name says, or take it out.",
     },
     "07_multi_head_reshaping_without_scrambling": {
         "head-mixing": (
@@ -110,6 +111,27 @@ CAUSES = {
     for lesson, fixes in _FIXES.items()
     for names, fix in fixes.items()
     for name in names.split()
+}
+
+# Which lines under "Checked and found to hold" are not true where one of these was found.
+_UNDONE = {
+    "causal-leak causal-off-by-one causal-flipped causal-missing": "causal",
+    "mask-leak mask-ignored mask-inverted mask-finite": "blocked-keys both-masks",
+    "split-without-transpose merge-without-transpose head-mixing position-mixing": "heads",
+    "softmax-axis not-normalised nan": "sums",
+    "scores-not-dot-products": "products scale",
+    "key-value-swapped wrong-source": "sides groups heads",
+    "batch-mixing": "apart",
+    "detached nan": "gradients",
+    "modifies-input": "arguments",
+    "weights-differ": "weights",
+    "positions": "positions",
+    "remembers": "apart blocked-keys cache",
+    "cache": "cache",
+}
+UNDOES = {
+    name: {key for words, keys in _UNDONE.items() if name in words.split() for key in keys.split()}
+    for name in CAUSES
 }
 
 # What each of these explains, if it was found as well; "*" for everything.

@@ -137,7 +137,7 @@ def diagnose(
             torch.default_generator.manual_seed(0)
             words, probe = KINDS[kind or kind_of(target)]
             _examine(probe, target, options, results)
-    said = (results.arranged(), tuple(results.notes), tuple(results.properties))
+    said = (results.arranged(), tuple(results.notes), results.standing())
     return Report(name_of(target), words, *said, results.gap, results.sizes, results.untried)
 
 

@@ -16,6 +16,7 @@ from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes import (
     behaviour,
     causality,
+    idle,
     layers,
     masks,
     positions,
@@ -96,8 +97,6 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         yield from _told(group, seen)
     if followed:
         yield from layers.heads_told(call, cores)
-        if not seen.findings:
-            yield held("heads", "heads are cut from the features of each token and joined again")
     yield from _at_large_scores(watch, recipes, seen, rough=rough)
     if (followed or call.plan.inside) and not seen.findings:
         yield from positions.rotations(watch)
@@ -111,11 +110,13 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         yield behaviour.not_finite(call)
     if not seen.findings:
         yield from weights.returned(cores)
+    if followed and call.signature.alone:
+        meant = not seen.findings and (meant_causal(call.signature) or causal_in(recipes))
+        if meant or seen.holds("causal"):
+            yield from causality.last_token_leaks(call, meant=meant)
+    yield from idle.idle_arguments(call)
     watch = yield from _masks(watch, recipes, seen, rough=rough)
     call = watch.call
-    if followed and not seen.findings and call.signature.alone:
-        if meant_causal(call.signature) or causal_in(recipes):
-            yield from causality.last_token_leaks(call)
     if not seen.findings:
         yield from positions.cached(call)
     if not seen.findings and not followed and recipe is not None:

@@ -52,6 +52,14 @@ ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items()
 CAUSAL_NAME = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
 
 
+_OF_SIDES = "q|k|v|o|query|queries|keys?|values?|out|output"
+PROJECTION = re.compile(  # the name of a matrix that every attention has a use for
+    rf"(^|[._])(w|to|fc|in|lin|linear|proj)?_?({_OF_SIDES})s?(_?(proj(ection)?|lin(ear)?|net|w))?(\.|$)",
+    re.IGNORECASE,
+)
+ROTARY_NAME = re.compile(r"rotary|rope(?![a-z])", re.IGNORECASE)
+
+
 class Argument(NamedTuple):
     """One argument of a callable, as the callable spells it, and what its name tells.
 

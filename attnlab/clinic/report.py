@@ -12,7 +12,7 @@ from attnlab.clinic.evidence import Evidence
 
 CONVENTIONS = (  # which some mean so, as they do any scale
     "not-normalised scores-not-dot-products wrong-source mask-finite detached square-only "
-    "weights-differ"
+    "weights-differ no-effect"
 ).split()
 CSS = (
     "<style>\n.attnlab-report { "

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic.call import Call
+from attnlab.clinic.probes.idle import idle_parameters
 from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, close
 from attnlab.clinic.signature import PARTS
@@ -220,21 +221,46 @@ def gradients(call: Call) -> Iterator[Fact]:
             yield wrong("detached", f"The way back raises {made.trouble}.")
             return
         grads = dict(zip(everything, made.value, strict=True))
+    if any(grad is not None and not grad.isfinite().all() for grad in grads.values()):
+        yield wrong("nan", "The output is finite, but a gradient is NaN or infinite.")
+        return
     idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
     cut = [name for name in idle[:6] if _moves(call, everything[name], leaves, output)]
-    for name in idle:
-        if name in named and name not in cut and grads[name] is None:
-            yield note("unused-parameter", f"The parameter {name} is never used.")
+    yield from idle_parameters({n: named[n] for n in idle if n in named and n not in cut})
     if cut:
         yield wrong(
             "detached",
             f"No gradient reaches {' and '.join(names.get(name, name) for name in cut[:3])}: the "
             "output is cut off from what it was made of, and nothing can be learned through it.",
         )
+    elif not _slopes(call, everything, grads, leaves, weights):
+        yield wrong(
+            "detached",
+            "The gradient is not the slope of the output: a part of it is cut off on the way back.",
+        )
     else:
         whom = " and ".join(names.get(side, side) for side in leaves)
         more = " and every parameter" if named and not set(idle) & set(named) else ""
         yield held("gradients", f"gradients reach {whom}{more}")
+
+
+@torch.no_grad()
+def _slopes(call: Call, everything: dict, grads: dict, leaves: dict, weights: Tensor) -> bool:
+    """Return whether the gradients tell how the output moves if all that they reach moves a bit."""
+    kept = {name: part.detach().clone() for name, part in everything.items()}
+    steps = {name: 1e-3 * _drawn(part.shape, 6).to(part) for name, part in kept.items()}
+    ends = []
+    for sign in (1, -1):
+        for name, part in everything.items():
+            part.copy_(kept[name] + sign * steps[name])
+        plain = {side: leaf.detach() for side, leaf in leaves.items()}
+        output = call(_with_leaves(call.inputs() | plain, plain, call)).output
+        ends.append(torch.nan if output is None else float((output * weights).sum().real))
+    for name, part in everything.items():
+        part.copy_(kept[name])
+    told = sum(float((grad * steps[n]).sum().real) for n, grad in grads.items() if grad is not None)
+    moved = (ends[0] - ends[1]) / 2
+    return not abs(moved - told) > 0.05 * max(abs(moved), abs(told), 1e-4)
 
 
 def _drawn(shape: tuple[int, ...], seed: int) -> Tensor:

@@ -20,7 +20,7 @@ from attnlab.clinic.probes.attempts import (
     with_mask,
 )
 from attnlab.clinic.probes.strain import strained
-from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
+from attnlab.clinic.results import Fact, ask, held, lost, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, Way
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.words import slips_told
@@ -191,6 +191,7 @@ def _second(attempts: Attempts) -> Iterator[Fact]:
         causal = watch.call.signature.options.causal
         words += "later keys that it allows."
         yield ask("causal-leak", words) if causal else note("causal", words)
+        yield lost("causal")
 
 
 def _empty_row(attempts: Attempts) -> Iterator[Fact]:
@@ -233,10 +234,10 @@ def both_masks(
         yield held("both-masks", f"{first} and {second} work together")
         return
     size = size_of(sample)
-    for kept, lost, allowed in (
+    for kept, left, allowed in (
         (first, second, pattern(form, *size)),
         (second, first, pattern(beside, *size, seed=4)),
     ):
         if recipe.gives(sample._replace(allowed=allowed.expand_as(cores[0].weights))):
-            sentence = f"Together with {kept}, {lost} is lost: keys that it blocks are seen again."
+            sentence = f"Together with {kept}, {left} is lost: keys that it blocks are seen again."
             yield wrong("mask-ignored", sentence)

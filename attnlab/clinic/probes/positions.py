@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from attnlab.clinic.call import Call, Reply, flat
+from attnlab.clinic.factors import turned
+from attnlab.clinic.names import ROTARY_NAME
 from attnlab.clinic.observe import Observer
 from attnlab.clinic.probes.layers import table
 from attnlab.clinic.results import Fact, ask, held, note, tried, wrong
@@ -16,7 +18,7 @@ from attnlab.clinic.signature import PARTS
 
 def rotations(watch: Observer) -> Iterator[Fact]:
     """Give the same token at every place: rotated scores depend on the distance alone."""
-    call = watch.call
+    call, moves = watch.call, False
     tokens = call.signature.alone or call.plan.inside
     if call.plan.ndim < 3 or not tokens or call.signature.large:
         return
@@ -32,6 +34,7 @@ def rotations(watch: Observer) -> Iterator[Fact]:
         turns = [_places(*parts) for parts in zip(first[:3], second[:3], third[:3], strict=True)]
         if not any(turns):
             continue
+        moves = True
         scores = first.products
         shifted = alike(scores[..., 1:, 1:], scores[..., :-1, :-1])
         names = ("queries", "keys", "values")
@@ -48,6 +51,23 @@ def rotations(watch: Observer) -> Iterator[Fact]:
             sentence = sentence.replace("turn", "change", 1)
             yield ask("positions", sentence, "Rotate pairs of features.")
         return
+    if not moves:
+        yield from _unmoved(watch)
+
+
+def _unmoved(watch: Observer) -> Iterator[Fact]:
+    """Yield that positions change nothing, though a name speaks of rotary positions."""
+    call, parts = watch.call, watch.call.signature.module
+    names = [type(part).__name__ for part in (parts.modules() if parts is not None else ())]
+    given = any(arg.role == "position" for arg in call.signature.arguments)
+    if given or not any(map(ROTARY_NAME.search, (*names, call.signature.name))):
+        return
+    words = "Its name speaks of rotary positions, but positions change nothing"
+    if any(turned(core.sample.query, core.projected) for core in watch()):
+        words += ": every token is turned by the same angles, which cancel between query and key."
+        yield wrong("positions", words, advice="turn by the place of the token, not of the head.")
+    else:
+        yield ask("positions", f"{words}: queries and keys are not turned.")
 
 
 def _places(first: Tensor, second: Tensor, third: Tensor) -> bool:
