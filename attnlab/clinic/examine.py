@@ -9,7 +9,14 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
 from attnlab.clinic.call import Call, find_call
-from attnlab.clinic.explanation import Explained, as_chosen, causal_in, explained, meant_causal
+from attnlab.clinic.explanation import (
+    Explained,
+    as_chosen,
+    causal_in,
+    explained,
+    maybe_causal,
+    meant_causal,
+)
 from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, RIGHT_SCALE
 from attnlab.clinic.no_call import not_called
 from attnlab.clinic.observe import Core, Observer
@@ -20,6 +27,7 @@ from attnlab.clinic.probes import (
     layers,
     masks,
     positions,
+    sides,
     strain,
     unnamed,
     weights,
@@ -93,8 +101,10 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
     call = watch.call
     if followed:
         yield from _told_apart(watch, cores, recipes, seen)
-    for group in groups:
-        yield from _told(group, seen)
+    crossing = sides.crossed(watch, cores) if followed and not call.signature.alone else []
+    for place, group in enumerate(groups):
+        free = place in crossing and len(crossing) < len(groups)
+        yield from _told(group, seen, meant=meant_causal(call.signature) and not free)
     if followed:
         yield from layers.heads_told(call, cores)
     yield from _at_large_scores(watch, recipes, seen, rough=rough)
@@ -148,16 +158,15 @@ def _told_apart(
     """Yield whether sequences stay apart, and what plays query, key and value in a layer."""
     if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in recipes):
         yield from behaviour.mixed(watch.call)
-    yield from layers.unused_sides(watch.call, cores)
+    yield from sides.unused_sides(watch.call, cores)
     several = len(set(watch.call.signature.sides.values())) > 1
     if several and not watch.call.signature.large and not seen.findings:
-        yield from layers.exchanged_sides(watch)
+        yield from sides.exchanged_sides(watch)
 
 
-def _told(group: Explained, seen: Results) -> Iterator[Fact]:
-    """Yield what a recipe says of one attention."""
+def _told(group: Explained, seen: Results, *, meant: bool) -> Iterator[Fact]:
+    """Yield what a recipe says of one attention, which may be ``meant`` to be causal."""
     watch, cores, recipe = group.watch, group.cores, group.recipe
-    meant = meant_causal(watch.call.signature)
     if recipe is None:
         if not seen.findings:
             yield from unnamed.unexplained(watch, cores[0], meant=meant)
@@ -173,6 +182,9 @@ def _told(group: Explained, seen: Results) -> Iterator[Fact]:
         yield from unnamed.pattern_told(recipe, samples[0], meant=meant)
     elif meant and recipe.order is DENSE:
         yield unnamed.not_causal(samples[0])
+    elif recipe.order is DENSE and maybe_causal(watch.call.signature):
+        words = "Its name speaks of a decoder, and its queries see later keys."
+        yield ask("causal-missing", words, "With causal=True it is a finding.")
     elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
         yield held("causal", "no query sees a later key (causal)")
     yield from _right_steps(recipe, cores[0])
@@ -211,7 +223,7 @@ def _masks(
     signature, clean = watch.call.signature, []
     if any(not finding.name.startswith("scale") for finding in seen.findings):
         return watch
-    examined = seen.gap is None
+    examined = seen.gap is None or seen.gap.name.startswith("scale-constant")
     for mask in signature.masks if examined else ():
         yield tried(mask.name)
         attempts = attempted(watch, mask, recipes)
@@ -220,7 +232,7 @@ def _masks(
             clean.append(attempts)
             if not seen.findings:
                 yield from weights.returned([attempts.clean.core])
-        yield from masks.mask_told(attempts, recipes, rough=rough)
+        yield from masks.mask_told(attempts, rough=rough)
     if len(clean) == 2 and not signature.large:
         yield from masks.both_masks(watch, recipes[0], tuple(clean))
     adding = signature.options.mask in ("blocked", "additive") and not signature.masks

@@ -17,6 +17,7 @@ from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.plan import heads_of
 from attnlab.clinic.sample import SURE, Sample, Way
 from attnlab.clinic.search import Recipe, explain
+from attnlab.clinic.signature import meaning_of
 
 
 class Attempt(NamedTuple):
@@ -44,9 +45,18 @@ class Attempts(NamedTuple):
     trouble: str
 
     @property
-    def clean(self) -> Attempt | None:
-        """The first that is right."""
+    def right(self) -> Attempt | None:
+        """The first that is right, whatever is said of the mask."""
         return next((attempt for attempt in self.made if not attempt.slips), None)
+
+    @property
+    def clean(self) -> Attempt | None:
+        """The first that is right, if its reading is what is said, or the usual one."""
+        said = self.watch.call.signature.said(self.mask)[0]
+        usual = (said, "allowed") if said in (None, "additive") else (said,)
+        right = self.right
+        agreed = right and (self.mask.role == "lengths" or meaning_of(right.form.kind) in usual)
+        return right if agreed else None
 
 
 def attempted(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> Attempts:
