@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
+import torch
+
 from attnlab.clinic.call import Call, find_call
 from attnlab.clinic.explanation import (
     Explained,
@@ -48,6 +50,7 @@ from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import Options, read
 from attnlab.clinic.words import slips_told
 
+DTYPES = ("float32", "float16", "bfloat16")
 BY_ITSELF = "Examine its attention function by itself."
 
 
@@ -60,9 +63,9 @@ def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]
     watch, rough = Observer(search.call), False
     if (yield from behaviour.steady(watch.call)):
         watch, rough = yield from _attention(watch, seen)
-    yield Fact(SHAPES, watch.call.shapes)
     if not seen.has("random"):
         yield from _behaviour(watch.call, seen, rough=rough)
+    yield Fact(SHAPES, _how_called(watch.call, seen))
     yield Fact(UNTRIED, _untried(watch.call, seen))
     if "Ev" in watch.call.plan.demand and not seen.findings:
         yield ask("square-only", "It works only where value is as wide as query.")
@@ -71,6 +74,15 @@ def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]
             "That no query sees a later key could not be checked.",
             remedy=f"{BY_ITSELF[:-1]}, or pass call=.",
         )
+
+
+def _how_called(call: Call, seen: Results) -> str:
+    """Return the shapes, the dtypes and the mode of its calls."""
+    dtypes = [str(call.plan.dtype).removeprefix("torch.")]
+    dtypes += [name for name in DTYPES if name in seen.tried and name not in dtypes]
+    mode = ", in eval mode" if call.signature.module is not None else ""
+    sizes = ", with ordinary and large scores" if "float32" in seen.tried else ""
+    return f"{call.shapes}, in {' and '.join(dtypes)}{mode}{sizes}"
 
 
 def _untried(call: Call, seen: Results) -> tuple[str, ...]:
@@ -116,7 +128,8 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         yield from layers.fewer_key_heads(call, recipe)
         if not seen.has("batch-mixing", "head-mixing"):
             yield held("apart", "a sequence gives the same result alone as in a batch")
-    if any(not core.sample.output.isfinite().all() for core in cores) and not seen.findings:
+    fit = [core.sample.output for core in cores if core.sample.sizes.L <= core.sample.sizes.S]
+    if not all(output.isfinite().all() for output in fit) and not seen.findings:
         yield behaviour.not_finite(call)
     if not seen.findings:
         yield from weights.returned(cores)
@@ -128,7 +141,7 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
     watch = yield from _masks(watch, recipes, seen, rough=rough)
     call = watch.call
     if not seen.findings:
-        yield from positions.cached(call)
+        yield from (positions.cached if followed else positions.cached_function)(call)
     if not seen.findings and not followed and recipe is not None:
         yield from causality.aligned(call, recipe, cores[0].sample.sizes)
     if not all(core.known for core in cores):
@@ -211,6 +224,8 @@ def _at_large_scores(
         return
     if not (seen.findings or seen.gap or None in recipes):
         yield from strain.limited(watch, recipes, rough=rough)
+    if not (seen.findings or None in recipes) and watch.call.plan.dtype == torch.float64:
+        yield from strain.in_single_precision(watch, recipes)
     for place, recipe in enumerate(recipes):
         if not seen.findings and recipe is not None and recipe.order is not DENSE and not rough:
             yield from strain.strained(watch, recipe, place, "later keys")
@@ -261,6 +276,8 @@ def _behaviour(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
         )
     elif output.isfinite().all():
         yield from _between_calls(call, seen, rough=rough)
+        yield from behaviour.in_own_half(call)
+    yield from behaviour.settings_stay(call)
     if not seen.has("modifies-input") and (fact := behaviour.arguments_stay(call)):
         yield fact
     yield from behaviour.too_slow(call)

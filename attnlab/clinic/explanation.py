@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from attnlab.clinic import hints
 from attnlab.clinic.call import Call
-from attnlab.clinic.family import CAUSAL, DENSE, ENDS, STEPS
+from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, STEPS
 from attnlab.clinic.measure import measured_recipe, measured_weights
 from attnlab.clinic.names import CAUSAL_NAME, PERHAPS_CAUSAL, numbers_of
 from attnlab.clinic.observe import Core, Observer
@@ -48,8 +48,10 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
         turned = _anew(watch, _any, inside=True, demand={**plan.demand, "L": "S"})
         plain = turned or plain
         recipe = plain.recipe
-    if signature.followed or (recipe is not None and not recipe.slips) or plan.swap:
+    if signature.followed or plan.swap:
         return plain
+    if recipe is not None and not recipe.slips and recipe.order in ORDERS:
+        return (None if plain.rough else _otherwise_square(plain)) or plain
     for (ndim, swap), (name, layout, says) in LAYOUTS.items():
         swapped = _anew(watch, _without_slips, swap=swap) if ndim == plan.ndim else None
         if swapped:
@@ -73,6 +75,18 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
                 fact = note("square", sentence)
             return square._replace(facts=(fact,))
     return plain
+
+
+def _otherwise_square(plain: Explained) -> Explained | None:
+    """Return what explains it with as many keys as queries, if that is something else."""
+    watch = plain.watch.at(demand={**plain.watch.call.plan.demand, "L": "S"})
+    cores = watch()
+    samples = [core.sample for core in cores]
+    if not cores or all(map(plain.recipe.gives, samples)):
+        return None
+    words = "With as many keys as queries it does something else than with more keys."
+    recipe = explain(samples, steps=OPEN)
+    return Explained(watch, cores, recipe, facts=(note("square", words),))
 
 
 def _any(recipe: Recipe) -> bool:

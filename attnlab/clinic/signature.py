@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -33,6 +34,7 @@ class Options:
     call: Callable | None = None
     self_attention: bool = False
     time_limit: float = 1.0
+    half: torch.dtype | None = None  # the dtype of a layer of half precision
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from attnlab.clinic.call import Call
+from attnlab.clinic.names import role_of
+from attnlab.clinic.plan import SIZES
 from attnlab.clinic.probes.idle import idle_parameters
-from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
+from attnlab.clinic.results import Fact, ask, held, note, tried, unexamined, wrong
 from attnlab.clinic.sample import SURE, close
 from attnlab.clinic.signature import PARTS
 from attnlab.sandbox import call as call_safely
+
+SETTINGS = ("dropout", "scale", "causal", "heads", "width")
 
 # --- before anything else -------------------------------------------------------------------------
 
@@ -81,7 +86,8 @@ def mixed(call: Call) -> list[Fact]:
     followed, options = call.signature.followed, call.signature.options
     ndim = min(call.plan.ndim, 3) if followed else call.plan.ndim
     for dim, (name, what) in enumerate(names[: ndim - 2]):
-        moved = _moved_by_others(call, dim)
+        counts = (None, 3, 5) if dim == 0 and not call.signature.large else (None,)
+        moved = max(_moved_by_others(call, dim, N=N) for N in counts)
         if moved < SURE:
             continue
         if followed and not call.plan.swap:
@@ -109,14 +115,15 @@ def mixed(call: Call) -> list[Fact]:
     return []
 
 
-def _moved_by_others(call: Call, dim: int, unknown: float = 0.0) -> float:
-    """Return how much the first or last slice of the output moves when all the others are new."""
-    parts, moved = call.inputs(), 0.0
+def _moved_by_others(call: Call, dim: int, unknown: float = 0.0, *, N: int | None = None) -> float:
+    """Return how much a slice of the output moves when all the others are new."""
+    sizes = replace(SIZES[0], N=N or SIZES[0].N)
+    parts, moved = call.inputs(sizes, N=N), 0.0
     output = call(parts).output
     if output is None or output.shape[dim] != parts["query"].shape[dim] or output.shape[dim] < 2:
         return unknown
-    for own in (0, -1):
-        fresh = call.inputs(seed=5)
+    for own in range(output.shape[dim]):
+        fresh = call.inputs(sizes, seed=5, N=N)
         for side, part in parts.items():
             fresh[side].select(dim, own).copy_(part.select(dim, own))
         beside_new = call(fresh).output
@@ -137,6 +144,37 @@ def arguments_stay(call: Call) -> Fact | None:
     if call.caller.changed:
         return _changed_in_place(call)
     return None if call.caller.slow else held("arguments", "the arguments are not changed")
+
+
+def settings_stay(call: Call) -> Iterator[Fact]:
+    """Compare the settings of a layer before its first call with those behind its last."""
+    if call.module is None or call.module is call.origin:
+        return
+    for before, after in zip(call.origin.modules(), call.module.modules(), strict=False):
+        for name, value in vars(before).items():
+            new = vars(after).get(name, value)
+            if type(value) not in (bool, int, float, str) or new == value:
+                continue
+            sentence = f"A call changes the layer itself: {name} was {value} and is {new}."
+            if role_of(name) in SETTINGS or name == "training":
+                advice = "read settings in forward, and assign them in __init__ only."
+                yield wrong("remembers", sentence, advice=advice)
+            elif isinstance(value, int) and not isinstance(value, bool):
+                yield note("counts", sentence)
+            else:
+                yield ask("remembers", sentence)
+
+
+def in_own_half(call: Call) -> Iterator[Fact]:
+    """Call a layer of half precision as it is: it may raise only there."""
+    half = call.signature.options.half
+    if half is not None:
+        fresh = call.fresh(dtype=half)
+        outcome = fresh(fresh.inputs()).outcome
+        name = str(half).removeprefix("torch.")
+        yield tried(name)
+        if outcome.error is not None and "not implemented for" not in outcome.message:
+            yield wrong("raises", f"In {name}, its own dtype, a call raises {outcome.trouble}.")
 
 
 def too_slow(call: Call) -> Iterator[Fact]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import torch
 
-from attnlab.clinic.family import DENSE
+from attnlab.clinic.family import CAUSAL, DENSE
 from attnlab.clinic.forms import pattern, single
 from attnlab.clinic.names import Argument
-from attnlab.clinic.observe import Core, Observer
+from attnlab.clinic.observe import Core, Observer, recorded
 from attnlab.clinic.probes.attempts import (
     Attempt,
     Attempts,
@@ -47,7 +47,18 @@ def mask_told(attempts: Attempts, *, rough: bool) -> Iterator[Fact]:
     """Yield what became of one mask."""
     mask, watch, clean = attempts.mask, attempts.watch, attempts.clean
     signature = watch.call.signature
+    trouble = attempts.trouble
     if clean is not None:
+        masks = {mask.name: clean.given}
+        trouble = recorded(watch.call, watch.call.inputs(N=3), masks=masks)[0].outcome.trouble
+    if "is_causal" in trouble:
+        sentence = f"With {mask.name} torch's plain kernel raises {trouble}."
+        yield wrong("raises", sentence, advice="combine both into one mask: mask & causal.")
+    elif clean is not None:
+        if clean.base.order is DENSE and clean.recipe.order is CAUSAL:
+            sentence = f"With {mask.name} no query sees a later key, and without it queries do."
+            advice = "block later keys whether a mask is given or not."
+            yield wrong("causal-missing", sentence, advice=advice)
         yield from _padding(attempts)
         yield from _second(attempts)
         yield from _right(attempts)
@@ -61,9 +72,8 @@ def mask_told(attempts: Attempts, *, rough: bool) -> Iterator[Fact]:
     else:
         meaning, _ = signature.said(mask)
         meant = f", in which {MEANINGS[meaning]}," if meaning else ""
-        trouble = attempts.trouble or "no output comes back"
         yield unexamined(
-            f"No mask that was tried as {mask.name}{meant} works: {trouble}.",
+            f"No mask that was tried as {mask.name}{meant} works: {trouble or 'no output'}.",
             remedy="Pass mask= to say what it holds, or call= with an adapter.",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from attnlab.clinic.call import Call, Reply, flat
 from attnlab.clinic.factors import turned
 from attnlab.clinic.names import ROTARY_NAME
 from attnlab.clinic.observe import Observer
+from attnlab.clinic.plan import SIZES
 from attnlab.clinic.probes.layers import table
 from attnlab.clinic.results import Fact, ask, held, note, tried, wrong
 from attnlab.clinic.sample import Sample, alike
@@ -128,6 +130,30 @@ def cached(call: Call) -> Iterator[Fact]:
             return
     yield held("cache", f"a step with {name} equals the same row of the whole pass")
     yield from map(tried, (name, *flags))
+
+
+def cached_function(call: Call) -> Iterator[Fact]:
+    """Give a function its last query, key and value, and what came before as its cache."""
+    taken = [arg for arg in call.signature.arguments if arg.role == "cache"]
+    caches = [arg.name for arg in taken if not isinstance(arg.default, bool)]
+    parts = call.inputs(replace(SIZES[0], S=SIZES[0].L))
+    last = {side: part[..., -1:, :] for side, part in parts.items()}
+    whole, pair = call(parts).output, tuple(parts[side][..., :-1, :] for side in PARTS[1:])
+    if len(caches) not in (1, 2) or whole is None:
+        return
+    given = dict(zip(caches, pair if len(caches) == 2 else (pair,), strict=True))
+    step = call(last, **given).output
+    if step is None:
+        return
+    yield from map(tried, caches)
+    if alike(step, whole[..., -1:, :]):
+        yield held("cache", f"a step with {caches[0]} equals the same row of the whole pass")
+    else:
+        apart = (step - whole[..., -1:, :]).abs().max()
+        words = (
+            f"A step with {' and '.join(caches)} differs by up to {apart:.2g} from the same row "
+        )
+        yield wrong("cache", f"{words}of the whole pass.")
 
 
 def _cache_of(reply: Reply, length: int) -> object:
