@@ -25,7 +25,7 @@ from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes import (
     behaviour,
     causality,
-    idle,
+    gradients,
     layers,
     masks,
     positions,
@@ -137,7 +137,7 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         meant = not seen.findings and (meant_causal(call.signature) or causal_in(recipes))
         if meant or seen.holds("causal"):
             yield from causality.last_token_leaks(call, meant=meant)
-    yield from idle.idle_arguments(call)
+    yield from gradients.idle_arguments(call)
     watch = yield from _masks(watch, recipes, seen, rough=rough)
     call = watch.call
     if not seen.findings:
@@ -224,8 +224,8 @@ def _at_large_scores(
         return
     if not (seen.findings or seen.gap or None in recipes):
         yield from strain.limited(watch, recipes, rough=rough)
-    if not (seen.findings or None in recipes) and watch.call.plan.dtype == torch.float64:
-        yield from strain.in_single_precision(watch, recipes)
+        if watch.call.plan.dtype == torch.float64:
+            yield from strain.in_single_precision(watch, recipes)
     for place, recipe in enumerate(recipes):
         if not seen.findings and recipe is not None and recipe.order is not DENSE and not rough:
             yield from strain.strained(watch, recipe, place, "later keys")
@@ -292,4 +292,4 @@ def _between_calls(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
     if not remembered and not seen.findings and not seen.gap:
         yield from behaviour.alone_or_together(call)
     if not rough and not call.caller.out_of_time and not seen.has("modifies-input"):
-        yield from behaviour.gradients(call)
+        yield from gradients.reached(call)

@@ -181,13 +181,13 @@ MASKINGS = (
         "{taken} of a query's weight.",
         _filled(_turned),
     ),
-    Way(
-        "mask-leak",
-        "{The_mask} is repeated in the wrong order: heads get the masks of other sequences, so "
-        "that {keys} take {taken} of a query's weight.",
-        _filled(_repeated),
-        "repeat every mask for all heads of its sequence: mask.repeat_interleave(H, dim=0).",
-    ),
+)
+REPEATED = Way(
+    "mask-leak",
+    "{The_mask} is repeated in the wrong order: heads get the masks of other sequences, so "
+    "that {keys} take {taken} of a query's weight.",
+    _filled(_repeated),
+    "repeat every mask for all heads of its sequence: mask.repeat_interleave(H, dim=0).",
 )
 
 

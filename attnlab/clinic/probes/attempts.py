@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnlab.clinic.family import BLOCK, CAUSAL, DENSE
+from attnlab.clinic.family import BLOCK, CAUSAL, DENSE, REPEATED
 from attnlab.clinic.forms import Form, pattern
 from attnlab.clinic.measure import measured_masking
 from attnlab.clinic.names import Argument
@@ -172,6 +172,8 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
         known = replace(recipe, order=order, masking=BLOCK)
         if known.gives(sample._replace(allowed=sample.awake)):
             return known  # what padded tokens get as queries is of no use
+    if (repeated := replace(recipe, masking=REPEATED)).gives(sample):
+        return repeated
     scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
     allowed = sample.allowed.expand_as(weights)
     if order is not None and order.dtype != torch.bool:

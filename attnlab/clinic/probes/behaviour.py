@@ -1,4 +1,4 @@
-"""How a target behaves, apart from what it computes: steady, apart, differentiable, portable."""
+"""How a target behaves, apart from what it computes: steady, apart, settings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import math
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from attnlab.clinic.call import Call
 from attnlab.clinic.names import role_of
 from attnlab.clinic.plan import SIZES
-from attnlab.clinic.probes.idle import idle_parameters
 from attnlab.clinic.results import Fact, ask, held, note, tried, unexamined, wrong
 from attnlab.clinic.sample import SURE, close
-from attnlab.clinic.signature import PARTS
-from attnlab.sandbox import call as call_safely
 
 SETTINGS = ("dropout", "scale", "causal", "heads", "width")
 
@@ -223,103 +217,3 @@ def alone_or_together(call: Call) -> list[Fact]:
     if reply.output is not None and not close(reply.output, output[:1], SURE):
         return [wrong("batch-mixing", "A sequence gives another result alone than in a batch.")]
     return []
-
-
-# --- gradients ------------------------------------------------------------------------------------
-
-
-def gradients(call: Call) -> Iterator[Fact]:
-    """Yield whether a gradient reaches every input and parameter that moves the output."""
-    call, signature = call.fresh(), call.signature
-    output, names = call(call.inputs()).output, {s: name for name, s in signature.sides.items()}
-    if torch.float32 in (call.plan.dtype, output.dtype):
-        return
-    parts = call.inputs()
-    sides = names or ("query",)
-    if signature.options.call is not None and not signature.alone:
-        sides = PARTS
-    leaves = {side: parts[side].requires_grad_() for side in sides}
-    named = dict(call.module.named_parameters()) if call.module is not None else {}
-    everything = leaves | {name: part for name, part in named.items() if part.requires_grad}
-    reply = call(_with_leaves(parts, leaves, call), graph=True)
-    if reply.output is None:
-        message = reply.outcome.message
-        if "numpy" in message and signature.options.call is not None:
-            yield note("numpy", "It computes with numpy, which knows no gradients.")
-        elif any(word in message for word in ("grad", "numpy", "derivative")):
-            trouble = reply.outcome.trouble
-            raised = f"With inputs that require a gradient it raises {trouble}."
-            yield wrong("detached", raised)
-        return
-    grads, weights = dict.fromkeys(everything), _drawn(output.shape, 3)
-    if reply.output.requires_grad:
-        total, wanted = (reply.output * weights).sum(), list(everything.values())
-        made = call_safely(torch.autograd.grad, total, wanted, allow_unused=True)
-        if made.error is not None:
-            yield wrong("detached", f"The way back raises {made.trouble}.")
-            return
-        grads = dict(zip(everything, made.value, strict=True))
-    if any(grad is not None and not grad.isfinite().all() for grad in grads.values()):
-        yield wrong("nan", "The output is finite, but a gradient is NaN or infinite.")
-        return
-    idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
-    cut = [name for name in idle[:6] if _moves(call, everything[name], leaves, output)]
-    yield from idle_parameters({n: named[n] for n in idle if n in named and n not in cut})
-    if cut:
-        yield wrong(
-            "detached",
-            f"No gradient reaches {' and '.join(names.get(name, name) for name in cut[:3])}: the "
-            "output is cut off from what it was made of, and nothing can be learned through it.",
-        )
-    elif not _slopes(call, everything, grads, leaves, weights):
-        yield wrong(
-            "detached",
-            "The gradient is not the slope of the output: a part of it is cut off on the way back.",
-        )
-    else:
-        whom = " and ".join(names.get(side, side) for side in leaves)
-        more = " and every parameter" if named and not set(idle) & set(named) else ""
-        yield held("gradients", f"gradients reach {whom}{more}")
-
-
-@torch.no_grad()
-def _slopes(call: Call, everything: dict, grads: dict, leaves: dict, weights: Tensor) -> bool:
-    """Return whether the gradients tell how the output moves if all that they reach moves a bit."""
-    kept = {name: part.detach().clone() for name, part in everything.items()}
-    steps = {name: 1e-3 * _drawn(part.shape, 6).to(part) for name, part in kept.items()}
-    ends = []
-    for sign in (1, -1):
-        for name, part in everything.items():
-            part.copy_(kept[name] + sign * steps[name])
-        plain = {side: leaf.detach() for side, leaf in leaves.items()}
-        output = call(_with_leaves(call.inputs() | plain, plain, call)).output
-        ends.append(torch.nan if output is None else float((output * weights).sum().real))
-    for name, part in everything.items():
-        part.copy_(kept[name])
-    told = sum(float((grad * steps[n]).sum().real) for n, grad in grads.items() if grad is not None)
-    moved = (ends[0] - ends[1]) / 2
-    return not abs(moved - told) > 0.05 * max(abs(moved), abs(told), 1e-4)
-
-
-def _drawn(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Return random numbers of a shape."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def _with_leaves(parts: dict, leaves: dict, call: Call) -> dict:
-    """Return inputs in which the leaves stand, wherever the same tokens are meant."""
-    if call.signature.alone:
-        return dict.fromkeys(parts, leaves["query"])
-    same = {"value": leaves["key"]} if "value" not in leaves and "key" in leaves else {}
-    return parts | leaves | same
-
-
-@torch.no_grad()
-def _moves(call: Call, part: Tensor, leaves: dict, output: Tensor) -> bool:
-    """Return whether the output moves with an input or a parameter, though no gradient says so."""
-    kept = part.detach().clone()
-    part.add_(_drawn(part.shape, 5).to(part))
-    plain = {side: leaf.detach() for side, leaf in leaves.items()}
-    moved = call(_with_leaves(call.inputs() | plain, plain, call)).output
-    part.copy_(kept)
-    return moved is not None and not close(moved, output, 1e-6)

@@ -88,21 +88,23 @@ def limited(watch: Observer, recipes: list[Recipe], *, rough: bool) -> Iterator[
 
 def in_single_precision(watch: Observer, recipes: list[Recipe]) -> Iterator[Fact]:
     """Call it in float32, as most layers are, with ordinary and with large scores."""
-    single, cores = Observer(watch.call.fresh(dtype=torch.float32)), watch()
+    single = Observer(watch.call.fresh(dtype=torch.float32))
     yield tried("float32")
     wide, narrow = (one.call(one.call.inputs()).output for one in (watch, single))
     if not close(narrow, wide, 1e-2):
         yield _rounded_away(single)
         return
-    scores = [recipe.scores(core.sample) for core, recipe in zip(cores, recipes, strict=False)]
-    highest = max((float(score.abs().max()) for score in scores), default=1.0)
-    large = single.call.inputs(factor=(HIGH / max(highest, 1e-3)) ** 0.5)
+    alike = {side: part[..., :1, :].expand_as(part) for side, part in watch.call.inputs().items()}
+    pairs = zip(watch(parts=alike), recipes, strict=False)
+    scores = [float(recipe.scores(core.sample).abs().max()) for core, recipe in pairs]
+    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5)
+    large = {side: part[..., :1, :].expand_as(part) for side, part in large.items()}
     output = single.call(large).output
     if output is not None and not output.isfinite().all():
         yield wrong(
             "nan",
-            f"With scores up to about {HIGH:.0f} the output is NaN or infinite in float32, which "
-            "knows no exponential above 88.",
+            f"With scores of about {HIGH:.0f} or -{HIGH:.0f} the output is NaN or infinite in "
+            "float32, which knows no exponential of them.",
             advice="subtract the largest score of each row before exp, or use softmax.",
         )
 
