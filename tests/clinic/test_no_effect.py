@@ -126,3 +126,21 @@ def test_a_gradient_that_is_no_slope_is_named():
     for made in (layer(forward=lambda self, x: Layer.forward(self, x) + x - x.detach()),
                  lambda query: right(query, query.detach(), query)):  # fmt: skip
         assert answered(diagnose(made)) == "detached"
+
+
+class Beginning(Layer):
+    """Nothing comes through before it is trained: a projection or a gate begins with zeros."""
+
+    def __init__(self, gated):
+        super().__init__()
+        self.gate = nn.Parameter(torch.zeros(1)) if gated else 1.0
+        if not gated:
+            nn.init.zeros_(self.o.weight)
+
+    def forward(self, x):
+        return x + self.gate * super().forward(x)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_what_begins_with_zeros_is_not_accused(gated):
+    assert not diagnose(Beginning(gated)).findings

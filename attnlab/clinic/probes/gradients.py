@@ -96,7 +96,8 @@ def reached(call: Call) -> Iterator[Fact]:
         return
     idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
     cut = [name for name in idle[:6] if _moves(call, everything[name], leaves, output)]
-    yield from idle_parameters({n: named[n] for n in idle if n in named and n not in cut})
+    unused = [name for name in named if name in grads and grads[name] is None and name not in cut]
+    yield from idle_parameters({name: named[name] for name in unused})  # zero may be a beginning
     if cut:
         yield wrong(
             "detached",
