@@ -24,8 +24,9 @@ _HIDDEN = (
     r"not (be )?(attend|allow|seen|visible)"
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
+_NOT_HIDDEN = r"0|zero|false|not (mask|pad|ignor|hid|block)"
 BLOCKED = re.compile(
-    rf"\b(true|1s?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})", re.IGNORECASE
+    rf"\b(true|1s?)\b((?!\b({_NOT_HIDDEN}))[^.,;\n]){{0,40}}?({_HIDDEN})", re.IGNORECASE
 )
 
 
