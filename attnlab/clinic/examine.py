@@ -122,6 +122,8 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
     yield from _at_large_scores(watch, recipes, seen, rough=rough)
     if (followed or call.plan.inside) and not seen.findings:
         yield from positions.rotations(watch)
+    elif not seen.findings:
+        yield from positions.unmoved(watch)
     recipe = recipes[0]
     if not followed and recipe is not None and not recipe.slips:
         yield from behaviour.mixed(call)

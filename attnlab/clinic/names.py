@@ -50,7 +50,7 @@ ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items()
 # --- functions and layers that say what they are for by their own name ----------------------------
 
 CAUSAL_NAME = re.compile(
-    r"(?<!non)(?<!non_)(?<!not_)(?<!a)(causal|autoregress|no_peek)", re.IGNORECASE
+    r"(?<!non)(?<!non_)(?<!not_)(?<!\ba)(causal|autoregress|no_peek)", re.IGNORECASE
 )
 PERHAPS_CAUSAL = re.compile(r"(?<!encoder)(?<!encoder_)decoder|look_?ahead", re.IGNORECASE)
 

@@ -211,11 +211,7 @@ def _pairs(products: list[Product], moving: list) -> Iterator[tuple[int, int]]:
 
 
 def _core(
-    scores: Product,
-    average: Product,
-    projected: tuple[Tensor, ...],
-    allowed: Tensor | None,
-    N: int,
+    scores: Product, average: Product, projected: tuple[Tensor, ...], allowed: Tensor | None, N: int
 ) -> Core | None:
     """Return what two products show of one attention; None if it is of another form."""
     query, key, products = (p if p.ndim == 3 else p[None] for p in scores)

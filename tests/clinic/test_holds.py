@@ -95,6 +95,21 @@ class Masked(Layer):
         return self.o(self.join(scores.softmax(-1) @ value))
 
 
+class Memory(Cross):
+    """Cross-attention with a mask of its memory, of which a mean leaks by ``leak``."""
+
+    leak = 0.1
+
+    def forward(self, query, key, value, key_padding_mask=None):
+        """key_padding_mask is True for tokens that may be attended."""
+        query, key, value = self.parts(query, key, value)
+        scores = scored(query, key)
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(~key_padding_mask[:, None, None], -math.inf)
+        heads = scores.softmax(-1) @ value
+        return self.o(self.join(heads)) + self.leak * self.join(value).mean(1, keepdim=True)
+
+
 class TwoMasks(Layer):
     lost = ""
 
@@ -342,6 +357,7 @@ FALSE = {
             scored(q, k).softmax(-1) * mask @ v),
         lambda q, k, v, mask=None: masked(q, k, v, mask) + (
             0 if mask is None else 0.01 * v.mean(-2, keepdim=True)),
+        Memory(),
         layer(Masked, forward=lambda self, x, mask=None: Masked.forward(self, x)),
         layer(Masked, forward=lambda self, x, key_padding_mask=None: Masked.forward(
             self, x, None if key_padding_mask is None else key_padding_mask[:, None, None])

@@ -121,6 +121,11 @@ def test_a_name_alone_accuses_nobody_of_missing_positions():
     assert report.ok is None
     assert report.gap.name == "positions"
 
+    def rotary_attention(q, k, v):
+        return right(q, k, v)
+
+    assert diagnose(rotary_attention).gap.name == "positions"
+
 
 def test_a_gradient_that_is_no_slope_is_named():
     for made in (layer(forward=lambda self, x: Layer.forward(self, x) + x - x.detach()),

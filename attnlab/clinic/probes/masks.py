@@ -11,14 +11,7 @@ from attnlab.clinic.family import CAUSAL, DENSE
 from attnlab.clinic.forms import pattern, single
 from attnlab.clinic.names import Argument
 from attnlab.clinic.observe import Core, Observer, recorded
-from attnlab.clinic.probes.attempts import (
-    Attempt,
-    Attempts,
-    judged,
-    mask_sizes,
-    size_of,
-    with_mask,
-)
+from attnlab.clinic.probes.attempts import Attempt, Attempts, judged, mask_sizes, size_of, with_mask
 from attnlab.clinic.probes.strain import strained
 from attnlab.clinic.results import Fact, ask, held, lost, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, Way
@@ -143,21 +136,20 @@ def _subtracted(watch: Observer, mask: Argument, attempt: Attempt) -> tuple[Reci
 def _padding(attempts: Attempts) -> Iterator[Fact]:
     """Change the tokens that a mask blocks: the outputs of the others must not move."""
     mask, call, clean = attempts.mask, attempts.watch.call, attempts.clean
-    signature = call.signature
-    tokens = signature.alone and signature.followed and clean.form.per_key
-    if signature.options.call is not None or not tokens:
+    signature, keep = call.signature, clean.core.sample.allowed[:, 0, 0]
+    fits = signature.followed and clean.form.per_key and signature.options.call is None
+    parts, fresh = call.inputs(N=3), call.inputs(seed=8, N=3)
+    if not fits or parts["key"].shape[:2] != keep.shape:
         return
-    parts = call.inputs(N=3)
-    keep = clean.core.sample.allowed[:, 0, 0]
-    x = parts["query"]
-    moved = torch.where(keep[..., None], x, call.inputs(seed=8, N=3)["query"])
+    own = ("key", "value") if not signature.alone else tuple(parts)
+    moved = {s: torch.where(keep[..., None], parts[s], fresh[s]) for s in own}
     before, after = (
-        call(dict.fromkeys(parts, tokens), masks={mask.name: clean.given}).output
-        for tokens in (x, moved)
+        call(tokens, masks={mask.name: clean.given}).output for tokens in (parts, parts | moved)
     )
-    if before is None or after is None or before.shape[:2] != keep.shape:
+    if before is None or after is None:
         return
-    apart = (before - after).abs().amax(dim=-1)[keep].max()
+    apart = (before - after).abs().amax(dim=-1)
+    apart = apart[keep].max() if signature.alone and apart.shape == keep.shape else apart.max()
     if apart > SURE * before.abs().max():
         yield wrong(
             "mask-leak",

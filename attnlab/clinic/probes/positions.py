@@ -54,10 +54,10 @@ def rotations(watch: Observer) -> Iterator[Fact]:
             yield ask("positions", sentence, "Rotate pairs of features.")
         return
     if not moves:
-        yield from _unmoved(watch)
+        yield from unmoved(watch)
 
 
-def _unmoved(watch: Observer) -> Iterator[Fact]:
+def unmoved(watch: Observer) -> Iterator[Fact]:
     """Yield that positions change nothing, though a name speaks of rotary positions."""
     call, parts = watch.call, watch.call.signature.module
     names = [type(part).__name__ for part in (parts.modules() if parts is not None else ())]
