@@ -19,7 +19,7 @@ from attnlab.clinic.explanation import (
     maybe_causal,
     meant_causal,
 )
-from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, RIGHT_SCALE
+from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS
 from attnlab.clinic.no_call import not_called
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes import (
@@ -48,7 +48,7 @@ from attnlab.clinic.results import (
 )
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import Options, read
-from attnlab.clinic.words import slips_told
+from attnlab.clinic.words import right_told, slips_told
 
 DTYPES = ("float32", "float16", "bfloat16")
 BY_ITSELF = "Examine its attention function by itself."
@@ -126,19 +126,14 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         yield from positions.unmoved(watch)
     recipe = recipes[0]
     if not followed and recipe is not None and not recipe.slips:
-        yield from behaviour.mixed(call)
-        yield from layers.fewer_key_heads(call, recipe)
-        if not seen.has("batch-mixing", "head-mixing"):
-            yield held("apart", "a sequence gives the same result alone as in a batch")
+        yield from _kept_apart(call, recipe, seen)
     fit = [core.sample.output for core in cores if core.sample.sizes.L <= core.sample.sizes.S]
     if not all(output.isfinite().all() for output in fit) and not seen.findings:
         yield behaviour.not_finite(call)
     if not seen.findings:
         yield from weights.returned(cores)
     if followed and call.signature.alone:
-        meant = not seen.findings and (meant_causal(call.signature) or causal_in(recipes))
-        if meant or seen.holds("causal"):
-            yield from causality.last_token_leaks(call, meant=meant)
+        yield from _later_unseen(call, recipes, seen)
     yield from gradients.idle_arguments(call)
     watch = yield from _masks(watch, recipes, seen, rough=rough)
     call = watch.call
@@ -150,6 +145,21 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
         sentence = "By what query and key are multiplied could not be told."
         yield ask("scale-other", sentence, BY_ITSELF)
     return watch, rough
+
+
+def _kept_apart(call: Call, recipe: Recipe, seen: Results) -> Iterator[Fact]:
+    """Yield whether a function treats sequences and heads alone."""
+    yield from behaviour.mixed(call)
+    yield from layers.fewer_key_heads(call, recipe)
+    if not seen.has("batch-mixing", "head-mixing"):
+        yield held("apart", "a sequence gives the same result alone as in a batch")
+
+
+def _later_unseen(call: Call, recipes: list[Recipe | None], seen: Results) -> Iterator[Fact]:
+    """Yield whether the whole layer is as causal as it is meant to be, or as a part of it is."""
+    meant = not seen.findings and (meant_causal(call.signature) or causal_in(recipes))
+    if meant or seen.holds("causal"):
+        yield from causality.last_token_leaks(call, meant=meant)
 
 
 def _not_followed(call: Call, seen: Results) -> Iterator[Fact]:
@@ -202,20 +212,7 @@ def _told(group: Explained, seen: Results, *, meant: bool) -> Iterator[Fact]:
         yield ask("causal-missing", words, "With causal=True it is a finding.")
     elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
         yield held("causal", "no query sees a later key (causal)")
-    yield from _right_steps(recipe, cores[0])
-
-
-def _right_steps(recipe: Recipe, core: Core) -> Iterator[Fact]:
-    """Yield which steps are right."""
-    if recipe.softmax.cause is None:
-        yield held("sums", "without a mask, the weights of every query sum to 1")
-    if recipe.product.cause is None and recipe.sides.cause is None:
-        yield held("products", "the scores are dot products of query and key")
-    if recipe.scale is RIGHT_SCALE and core.known:
-        E = core.sample.sizes.E
-        yield held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
-    if recipe.sides.cause is None and recipe.after.cause is None:
-        yield held("average", "each row of the output is a weighted average of the rows of value")
+    yield from right_told(recipe, samples[0], known=cores[0].known)
 
 
 def _at_large_scores(

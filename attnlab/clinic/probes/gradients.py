@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnlab.clinic.call import Call
+from attnlab.clinic.call import Call, Reply
 from attnlab.clinic.names import PROJECTION
 from attnlab.clinic.results import Fact, ask, held, note, tried, wrong
 from attnlab.clinic.sample import close
@@ -75,13 +75,7 @@ def reached(call: Call) -> Iterator[Fact]:
     everything = leaves | {name: part for name, part in named.items() if part.requires_grad}
     reply = call(_with_leaves(parts, leaves, call), graph=True)
     if reply.output is None:
-        message = reply.outcome.message
-        if "numpy" in message and signature.options.call is not None:
-            yield note("numpy", "It computes with numpy, which knows no gradients.")
-        elif any(word in message for word in ("grad", "numpy", "derivative")):
-            trouble = reply.outcome.trouble
-            raised = f"With inputs that require a gradient it raises {trouble}."
-            yield wrong("detached", raised)
+        yield from _refused(reply, adapted=signature.options.call is not None)
         return
     grads, weights = dict.fromkeys(everything), _drawn(output.shape, 3)
     if reply.output.requires_grad:
@@ -96,8 +90,7 @@ def reached(call: Call) -> Iterator[Fact]:
         return
     idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
     cut = [name for name in idle[:6] if _moves(call, everything[name], leaves, output)]
-    unused = [name for name in named if name in grads and grads[name] is None and name not in cut]
-    yield from idle_parameters({name: named[name] for name in unused})  # zero may be a beginning
+    unused = {name: part for name, part in named.items() if grads.get(name, part) is None}
     if cut:
         yield wrong(
             "detached",
@@ -110,9 +103,20 @@ def reached(call: Call) -> Iterator[Fact]:
             "The gradient is not the slope of the output: a part of it is cut off on the way back.",
         )
     else:
+        yield from idle_parameters(unused)  # a gradient of zero may be that of a beginning
         whom = " and ".join(names.get(side, side) for side in leaves)
         more = " and every parameter" if named and not set(idle) & set(named) else ""
         yield held("gradients", f"gradients reach {whom}{more}")
+
+
+def _refused(reply: Reply, *, adapted: bool) -> Iterator[Fact]:
+    """Yield that inputs which require a gradient are no inputs for it."""
+    message = reply.outcome.message
+    if "numpy" in message and adapted:
+        yield note("numpy", "It computes with numpy, which knows no gradients.")
+    elif any(word in message for word in ("grad", "numpy", "derivative")):
+        trouble = f"With inputs that require a gradient it raises {reply.outcome.trouble}."
+        yield wrong("detached", trouble)
 
 
 @torch.no_grad()

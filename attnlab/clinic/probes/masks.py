@@ -141,6 +141,8 @@ def _padding(attempts: Attempts) -> Iterator[Fact]:
     parts, fresh = call.inputs(N=3), call.inputs(seed=8, N=3)
     if not fits or parts["key"].shape[:2] != keep.shape:
         return
+    if not signature.alone and len(attempts.watch()) != 1:
+        return  # the mask may be that of one attention among several
     own = ("key", "value") if not signature.alone else tuple(parts)
     moved = {s: torch.where(keep[..., None], parts[s], fresh[s]) for s in own}
     before, after = (
