@@ -124,7 +124,15 @@ def diagnose(
     if unknown := sorted(meant - CAUSES.keys()):
         raise ValueError(f"meant must hold names of findings, got {', '.join(unknown)}.")
     options = Options(
-        mask, causal, batch_first, num_heads, embed_dim, call, self_attention, time_limit
+        mask,
+        causal,
+        batch_first,
+        num_heads,
+        embed_dim,
+        call,
+        self_attention,
+        time_limit,
+        _half(target),
     )
     results, words = Results(meant), "target"
     wake_torch()
@@ -137,7 +145,7 @@ def diagnose(
             torch.default_generator.manual_seed(0)
             words, probe = KINDS[kind or kind_of(target)]
             _examine(probe, target, options, results)
-    said = (results.arranged(), tuple(results.notes), tuple(results.properties))
+    said = (results.arranged(), tuple(results.notes), results.standing())
     return Report(name_of(target), words, *said, results.gap, results.sizes, results.untried)
 
 
@@ -202,6 +210,11 @@ def _set_aside(module: nn.Module) -> nn.Module | None:
         own = copy_of(module)
     if own is None:
         return None
-    halves = {part.dtype for part in module.parameters()} & set(HALVES)
     own = own.eval().to("cpu")
-    return converted(own, torch.float32) if halves else own
+    return converted(own, torch.float32) if _half(module) else own
+
+
+def _half(target: object) -> torch.dtype | None:
+    """Return the dtype of a layer of half precision."""
+    parts = target.parameters() if isinstance(target, nn.Module) else ()
+    return next((part.dtype for part in parts if part.dtype in HALVES), None)

@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 
+import torch
+
 from attnlab.clinic.call import Call, find_call
-from attnlab.clinic.explanation import Explained, as_chosen, causal_in, explained, meant_causal
-from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, RIGHT_SCALE
+from attnlab.clinic.explanation import (
+    Explained,
+    as_chosen,
+    causal_in,
+    explained,
+    maybe_causal,
+    meant_causal,
+)
+from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS
 from attnlab.clinic.no_call import not_called
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes import (
     behaviour,
     causality,
+    gradients,
     layers,
     masks,
     positions,
+    sides,
     strain,
     unnamed,
     weights,
@@ -37,8 +48,9 @@ from attnlab.clinic.results import (
 )
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import Options, read
-from attnlab.clinic.words import slips_told
+from attnlab.clinic.words import right_told, slips_told
 
+DTYPES = ("float32", "float16", "bfloat16")
 BY_ITSELF = "Examine its attention function by itself."
 
 
@@ -51,9 +63,9 @@ def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]
     watch, rough = Observer(search.call), False
     if (yield from behaviour.steady(watch.call)):
         watch, rough = yield from _attention(watch, seen)
-    yield Fact(SHAPES, watch.call.shapes)
     if not seen.has("random"):
         yield from _behaviour(watch.call, seen, rough=rough)
+    yield Fact(SHAPES, _how_called(watch.call, seen))
     yield Fact(UNTRIED, _untried(watch.call, seen))
     if "Ev" in watch.call.plan.demand and not seen.findings:
         yield ask("square-only", "It works only where value is as wide as query.")
@@ -62,6 +74,15 @@ def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]
             "That no query sees a later key could not be checked.",
             remedy=f"{BY_ITSELF[:-1]}, or pass call=.",
         )
+
+
+def _how_called(call: Call, seen: Results) -> str:
+    """Return the shapes, the dtypes and the mode of its calls."""
+    dtypes = [str(call.plan.dtype).removeprefix("torch.")]
+    dtypes += [name for name in DTYPES if name in seen.tried and name not in dtypes]
+    mode = ", in eval mode" if call.signature.module is not None else ""
+    sizes = ", with ordinary and large scores" if "float32" in seen.tried else ""
+    return f"{call.shapes}, in {' and '.join(dtypes)}{mode}{sizes}"
 
 
 def _untried(call: Call, seen: Results) -> tuple[str, ...]:
@@ -92,38 +113,53 @@ def _attention(watch: Observer, seen: Results) -> Generator[Fact, None, tuple[Ob
     call = watch.call
     if followed:
         yield from _told_apart(watch, cores, recipes, seen)
-    for group in groups:
-        yield from _told(group, seen)
+    crossing = sides.crossed(watch, cores) if followed and not call.signature.alone else []
+    for place, group in enumerate(groups):
+        free = place in crossing and len(crossing) < len(groups)
+        yield from _told(group, seen, meant=meant_causal(call.signature) and not free)
     if followed:
         yield from layers.heads_told(call, cores)
-        if not seen.findings:
-            yield held("heads", "heads are cut from the features of each token and joined again")
     yield from _at_large_scores(watch, recipes, seen, rough=rough)
     if (followed or call.plan.inside) and not seen.findings:
         yield from positions.rotations(watch)
+    elif not seen.findings:
+        yield from positions.unmoved(watch)
     recipe = recipes[0]
     if not followed and recipe is not None and not recipe.slips:
-        yield from behaviour.mixed(call)
-        yield from layers.fewer_key_heads(call, recipe)
-        if not seen.has("batch-mixing", "head-mixing"):
-            yield held("apart", "a sequence gives the same result alone as in a batch")
-    if any(not core.sample.output.isfinite().all() for core in cores) and not seen.findings:
+        yield from _kept_apart(call, recipe, seen)
+    fit = [core.sample.output for core in cores if core.sample.sizes.L <= core.sample.sizes.S]
+    if not all(output.isfinite().all() for output in fit) and not seen.findings:
         yield behaviour.not_finite(call)
     if not seen.findings:
         yield from weights.returned(cores)
+    if followed and call.signature.alone:
+        yield from _later_unseen(call, recipes, seen)
+    yield from gradients.idle_arguments(call)
     watch = yield from _masks(watch, recipes, seen, rough=rough)
     call = watch.call
-    if followed and not seen.findings and call.signature.alone:
-        if meant_causal(call.signature) or causal_in(recipes):
-            yield from causality.last_token_leaks(call)
     if not seen.findings:
-        yield from positions.cached(call)
+        yield from (positions.cached if followed else positions.cached_function)(call)
     if not seen.findings and not followed and recipe is not None:
         yield from causality.aligned(call, recipe, cores[0].sample.sizes)
     if not all(core.known for core in cores):
         sentence = "By what query and key are multiplied could not be told."
         yield ask("scale-other", sentence, BY_ITSELF)
     return watch, rough
+
+
+def _kept_apart(call: Call, recipe: Recipe, seen: Results) -> Iterator[Fact]:
+    """Yield whether a function treats sequences and heads alone."""
+    yield from behaviour.mixed(call)
+    yield from layers.fewer_key_heads(call, recipe)
+    if not seen.has("batch-mixing", "head-mixing"):
+        yield held("apart", "a sequence gives the same result alone as in a batch")
+
+
+def _later_unseen(call: Call, recipes: list[Recipe | None], seen: Results) -> Iterator[Fact]:
+    """Yield whether the whole layer is as causal as it is meant to be, or as a part of it is."""
+    meant = not seen.findings and (meant_causal(call.signature) or causal_in(recipes))
+    if meant or seen.holds("causal"):
+        yield from causality.last_token_leaks(call, meant=meant)
 
 
 def _not_followed(call: Call, seen: Results) -> Iterator[Fact]:
@@ -147,16 +183,15 @@ def _told_apart(
     """Yield whether sequences stay apart, and what plays query, key and value in a layer."""
     if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in recipes):
         yield from behaviour.mixed(watch.call)
-    yield from layers.unused_sides(watch.call, cores)
+    yield from sides.unused_sides(watch.call, cores)
     several = len(set(watch.call.signature.sides.values())) > 1
     if several and not watch.call.signature.large and not seen.findings:
-        yield from layers.exchanged_sides(watch)
+        yield from sides.exchanged_sides(watch)
 
 
-def _told(group: Explained, seen: Results) -> Iterator[Fact]:
-    """Yield what a recipe says of one attention."""
+def _told(group: Explained, seen: Results, *, meant: bool) -> Iterator[Fact]:
+    """Yield what a recipe says of one attention, which may be ``meant`` to be causal."""
     watch, cores, recipe = group.watch, group.cores, group.recipe
-    meant = meant_causal(watch.call.signature)
     if recipe is None:
         if not seen.findings:
             yield from unnamed.unexplained(watch, cores[0], meant=meant)
@@ -172,22 +207,12 @@ def _told(group: Explained, seen: Results) -> Iterator[Fact]:
         yield from unnamed.pattern_told(recipe, samples[0], meant=meant)
     elif meant and recipe.order is DENSE:
         yield unnamed.not_causal(samples[0])
+    elif recipe.order is DENSE and maybe_causal(watch.call.signature):
+        words = "Its name speaks of a decoder, and its queries see later keys."
+        yield ask("causal-missing", words, "With causal=True it is a finding.")
     elif recipe.order in (CAUSAL, ENDS) and recipe.hiding.cause is None:
         yield held("causal", "no query sees a later key (causal)")
-    yield from _right_steps(recipe, cores[0])
-
-
-def _right_steps(recipe: Recipe, core: Core) -> Iterator[Fact]:
-    """Yield which steps are right."""
-    if recipe.softmax.cause is None:
-        yield held("sums", "without a mask, the weights of every query sum to 1")
-    if recipe.product.cause is None and recipe.sides.cause is None:
-        yield held("products", "the scores are dot products of query and key")
-    if recipe.scale is RIGHT_SCALE and core.known:
-        E = core.sample.sizes.E
-        yield held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
-    if recipe.sides.cause is None and recipe.after.cause is None:
-        yield held("average", "each row of the output is a weighted average of the rows of value")
+    yield from right_told(recipe, samples[0], known=cores[0].known)
 
 
 def _at_large_scores(
@@ -198,6 +223,8 @@ def _at_large_scores(
         return
     if not (seen.findings or seen.gap or None in recipes):
         yield from strain.limited(watch, recipes, rough=rough)
+        if watch.call.plan.dtype == torch.float64:
+            yield from strain.in_single_precision(watch, recipes)
     for place, recipe in enumerate(recipes):
         if not seen.findings and recipe is not None and recipe.order is not DENSE and not rough:
             yield from strain.strained(watch, recipe, place, "later keys")
@@ -210,7 +237,7 @@ def _masks(
     signature, clean = watch.call.signature, []
     if any(not finding.name.startswith("scale") for finding in seen.findings):
         return watch
-    examined = seen.gap is None
+    examined = seen.gap is None or seen.gap.name.startswith("scale-constant")
     for mask in signature.masks if examined else ():
         yield tried(mask.name)
         attempts = attempted(watch, mask, recipes)
@@ -219,7 +246,7 @@ def _masks(
             clean.append(attempts)
             if not seen.findings:
                 yield from weights.returned([attempts.clean.core])
-        yield from masks.mask_told(attempts, recipes, rough=rough)
+        yield from masks.mask_told(attempts, rough=rough)
     if len(clean) == 2 and not signature.large:
         yield from masks.both_masks(watch, recipes[0], tuple(clean))
     adding = signature.options.mask in ("blocked", "additive") and not signature.masks
@@ -248,6 +275,8 @@ def _behaviour(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
         )
     elif output.isfinite().all():
         yield from _between_calls(call, seen, rough=rough)
+        yield from behaviour.in_own_half(call)
+    yield from behaviour.settings_stay(call)
     if not seen.has("modifies-input") and (fact := behaviour.arguments_stay(call)):
         yield fact
     yield from behaviour.too_slow(call)
@@ -262,4 +291,4 @@ def _between_calls(call: Call, seen: Results, *, rough: bool) -> Iterator[Fact]:
     if not remembered and not seen.findings and not seen.gap:
         yield from behaviour.alone_or_together(call)
     if not rough and not call.caller.out_of_time and not seen.has("modifies-input"):
-        yield from behaviour.gradients(call)
+        yield from gradients.reached(call)

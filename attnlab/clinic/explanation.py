@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from attnlab.clinic import hints
 from attnlab.clinic.call import Call
-from attnlab.clinic.family import CAUSAL, DENSE, ENDS, STEPS
+from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, STEPS
 from attnlab.clinic.measure import measured_recipe, measured_weights
-from attnlab.clinic.names import CAUSAL_NAME, numbers_of
+from attnlab.clinic.names import CAUSAL_NAME, PERHAPS_CAUSAL, numbers_of
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.plan import DEMANDS
 from attnlab.clinic.results import Fact, ask, note, wrong
@@ -47,8 +48,10 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
         turned = _anew(watch, _any, inside=True, demand={**plan.demand, "L": "S"})
         plain = turned or plain
         recipe = plain.recipe
-    if signature.followed or (recipe is not None and not recipe.slips) or plan.swap:
+    if signature.followed or plan.swap:
         return plain
+    if recipe is not None and not recipe.slips and recipe.order in ORDERS:
+        return (None if plain.rough else _otherwise_square(plain)) or plain
     for (ndim, swap), (name, layout, says) in LAYOUTS.items():
         swapped = _anew(watch, _without_slips, swap=swap) if ndim == plan.ndim else None
         if swapped:
@@ -72,6 +75,18 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
                 fact = note("square", sentence)
             return square._replace(facts=(fact,))
     return plain
+
+
+def _otherwise_square(plain: Explained) -> Explained | None:
+    """Return what explains it with as many keys as queries, if that is something else."""
+    watch = plain.watch.at(demand={**plain.watch.call.plan.demand, "L": "S"})
+    cores = watch()
+    samples = [core.sample for core in cores]
+    if not cores or all(map(plain.recipe.gives, samples)):
+        return None
+    words = "With as many keys as queries it does something else than with more keys."
+    recipe = explain(samples, steps=OPEN)
+    return Explained(watch, cores, recipe, facts=(note("square", words),))
 
 
 def _any(recipe: Recipe) -> bool:
@@ -132,7 +147,14 @@ def meant_causal(signature: Signature) -> bool:
     if signature.options.causal is not None:
         return signature.options.causal
     free = not signature.masks and not signature.switches
-    return free and bool(CAUSAL_NAME.search(signature.name))
+    cross = re.search("cross|memory", signature.name, re.IGNORECASE)
+    return free and not cross and bool(CAUSAL_NAME.search(signature.name))
+
+
+def maybe_causal(signature: Signature) -> bool:
+    """Return whether it may be meant that no query sees a later key, by a word of its name."""
+    free = not signature.masks and not signature.switches and signature.options.causal is None
+    return free and signature.alone and bool(PERHAPS_CAUSAL.search(signature.name))
 
 
 def as_chosen(call: Call, recipe: Recipe, sample: Sample) -> tuple[Recipe, list[Fact]]:
@@ -142,9 +164,9 @@ def as_chosen(call: Call, recipe: Recipe, sample: Sample) -> tuple[Recipe, list[
         return blameless, [note("scale", "The scores are not scaled, as its own text says.")]
     if recipe.scale.cause in ("scale-constant", "scale-other", "scale-missing"):
         factor = recipe.scale.compute(sample.sizes)
-        for name, number, _ in numbers_of(call.module or call.signature.target):
-            near = min(abs(power / factor - 1) for power in (number**-0.5, number, 1 / number))
-            if number != 1 and near < 1e-2:
-                said = f"The factor on the dot products is that of {name}."
-                return blameless, [note("scale", said)]
+        for name, number in numbers_of(call.module or call.signature.target):
+            if min(abs(power / factor - 1) for power in (number**-0.5, number, 1 / number)) < 1e-2:
+                why = f"The dot products are multiplied by {factor:.4g}, as {name} = {number:.4g} "
+                why += f"says: right for d_k = {factor**-2:.4g}."
+                return blameless, [ask(recipe.scale.cause, why)]
     return recipe, []

@@ -27,6 +27,16 @@ def factor_of(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None
     return elsewhere, None
 
 
+def turned(part: Tensor, projected: tuple[Tensor, ...]) -> bool:
+    """Return whether heads (N, H, L, d) are those of a projection, but with other directions."""
+    part = _unrepeated(part).double()
+    rows, lengths = part.transpose(1, 2).flatten(2), factor_of(part, projected)[0]
+    if lengths is None:
+        return False
+    pieces = (piece * lengths for piece in _pieces(projected, part))
+    return not any((rows - piece).norm() < 1e-3 * rows.norm() for piece in pieces)
+
+
 def _unrepeated(part: Tensor) -> Tensor:
     """Return the heads (N, H, L, d) without those that only repeat another."""
     heads = part.shape[1]

@@ -139,6 +139,11 @@ def _turned(scores: Tensor, allowed: Tensor) -> Tensor | None:
     return ~allowed.mT if scores.shape[-1] == scores.shape[-2] else None
 
 
+def _repeated(scores: Tensor, allowed: Tensor) -> Tensor | None:
+    N, H = allowed.shape[:2]
+    return ~allowed[:, 0].repeat(H, 1, 1).view_as(allowed) if N > 1 and H > 1 else None
+
+
 TAKEN = "{keys} still take {taken} of a query's weight"
 MASK_ORDER = (
     "{The_mask} comes after the softmax: the weights of a query sum to {sums} instead of 1."
@@ -177,6 +182,13 @@ MASKINGS = (
         _filled(_turned),
     ),
 )
+REPEATED = Way(
+    "mask-leak",
+    "{The_mask} is repeated in the wrong order: heads get the masks of other sequences, so "
+    "that {keys} take {taken} of a query's weight.",
+    _filled(_repeated),
+    "repeat every mask for all heads of its sequence: mask.repeat_interleave(H, dim=0).",
+)
 
 
 def _over(dim: int) -> Callable:
@@ -202,6 +214,12 @@ SOFTMAXES = (
     _axis("the heads", _over(-3)),
     _axis("the sequences of the batch", _over(-4)),
     _axis("the whole table of scores", lambda x, factor: x.flatten(-2).softmax(-1).view_as(x)),
+    _axis(
+        "the queries of all sequences",
+        lambda x, factor: (
+            x.transpose(0, 1).flatten(1, 2).softmax(1).view_as(x.transpose(0, 1)).transpose(0, 1)
+        ),
+    ),
     _axis("all scores at once", lambda x, factor: x.flatten().softmax(0).view_as(x)),
     _unlike_softmax(
         "The raw scores are used as weights, without a softmax.", lambda scores, factor: scores

@@ -24,8 +24,9 @@ _HIDDEN = (
     r"not (be )?(attend|allow|seen|visible)"
 )
 SHAPE = re.compile(r"[(\[][^()\[\]]*,[^()\[\]]*,[^()\[\]]*[)\]]")
+_NOT_HIDDEN = r"0|zero|false|not (mask|pad|ignor|hid|block)"
 BLOCKED = re.compile(
-    rf"\b(true|1s?|ones?)\b((?!\b(0|zero|false))[^.,;\n]){{0,40}}?({_HIDDEN})", re.IGNORECASE
+    rf"\b(true|1s?)\b((?!\b({_NOT_HIDDEN}))[^.,;\n]){{0,40}}?({_HIDDEN})", re.IGNORECASE
 )
 
 
@@ -81,7 +82,8 @@ def _says(pattern: str) -> Callable[[object], bool]:
 
 
 says_unscaled = _says(
-    r"\bt5|no (scal|factor)|un-?scaled|not (be )?scaled|without (the )?scal|(n't|not) scale"
+    r"\bt5\b|no (scaling|scale|factor)\b|un-?scaled|not (be )?scaled|without (the )?scal|"
+    r"(n't|not) scale (the|it|them|by|q|s)\b"
 )
 says_newest = _says(r"queries are the (newest|latest|last)|(newest|latest) (quer|tok)")
 _BATCH = r"(n|b|bs|bsz|batch\w*|num_batch\w*)"

@@ -128,6 +128,9 @@ def measured_masking(scores: Tensor, weights: Tensor, allowed: Tensor) -> Way:
         return _measured("not-normalised", words)
     if taken.abs().max() < 1e-7:
         words = "{Keys} get nothing, but allowed keys lose weight too: a row sums to {sums}."
+        if (weights.sum(dim=-1) - 1).abs().max() < SURE:
+            words = "{Keys} get nothing, but allowed keys share the weight in another way than "
+            words += "they do without {the_mask}: it changes more than it blocks."
         return _measured("mask-leak", words)
     implied = _implied(scores, weights, allowed)
     for what, moved in (("set to", implied), ("moved by", implied - scores)):

@@ -49,7 +49,18 @@ ROLES = tuple((role, re.compile(pattern)) for role, pattern in _PATTERNS.items()
 
 # --- functions and layers that say what they are for by their own name ----------------------------
 
-CAUSAL_NAME = re.compile(r"causal|autoregress|decoder|look_?ahead|no_peek", re.IGNORECASE)
+CAUSAL_NAME = re.compile(
+    r"(?<!non)(?<!non_)(?<!not_)(?<!\ba)(causal|autoregress|no_peek)", re.IGNORECASE
+)
+PERHAPS_CAUSAL = re.compile(r"(?<!encoder)(?<!encoder_)decoder|look_?ahead", re.IGNORECASE)
+
+
+_OF_SIDES = "q|k|v|o|query|queries|keys?|values?|out|output"
+PROJECTION = re.compile(  # the name of a matrix that every attention has a use for
+    rf"(^|[._])(w|to|fc|in|lin|linear|proj)?_?({_OF_SIDES})s?(_?(proj(ection)?|lin(ear)?|net|w))?(\.|$)",
+    re.IGNORECASE,
+)
+ROTARY_NAME = re.compile(r"rotary|rope(?![a-z])", re.IGNORECASE)
 
 
 class Argument(NamedTuple):
@@ -95,24 +106,26 @@ def arguments(target: object) -> list[Argument] | None:
     return None if known is None else [arg for arg in known[fixed:] if arg.name not in taken]
 
 
-def numbers_of(target: object) -> list[tuple[str, float, str]]:
-    """Return the positive numbers that a callable was made with: name, value and role of each.
+def numbers_of(target: object) -> list[tuple[str, float]]:
+    """Return the positive numbers that a callable got from outside, by name.
 
-    Attributes of a module, what a partial gives, and defaults, if they are a scale or a width.
+    Defaults, what a partial gives, what is around a function, and attributes of a module.
     """
     given: dict[str, object] = {arg.name: arg.default for arg in arguments(target) or []}
     while isinstance(target, functools.partial):
         given |= target.keywords
         target = target.func
     if isinstance(target, nn.Module):
-        given |= {**vars(target), **dict(target.named_buffers())}
+        for part in target.modules():
+            given |= {**vars(part), **dict(part.named_buffers())}
+    around = call_safely(inspect.getclosurevars, target).value
+    given |= {**around.nonlocals, **around.globals} if around else {}
     numbers = []
     for name, value in given.items():
-        role = role_of(name)
         single = isinstance(value, Tensor) and value.numel() == 1
-        number = float(value) if single or isinstance(value, int | float) else 0.0
-        if role in ("scale", "width") and number > 0:
-            numbers.append((name, number, role))
+        counts = isinstance(value, bool) or role_of(name) in ("heads", "size", "dropout", "flag")
+        number = float(value) if not counts and (single or isinstance(value, int | float)) else 0.0
+        numbers += [(name, number)] if number > 0 and number != 1 else []
     return numbers
 
 

@@ -131,12 +131,12 @@ class Observer:
         """Return a core for each pair of products that belongs to one attention."""
         call, N = self.call, None if allowed is None else len(allowed)
         parts = parts or call.inputs(seed=seed, N=N)
-        reply, products = _recorded(call, parts, **given)
+        reply, products = recorded(call, parts, **given)
         if reply.output is None:
             return []
         moving = self.moving.get(len(products))
         if moving is None:
-            redrawn = _recorded(call, call.inputs(seed=seed + 7, N=N), **given)[1]
+            redrawn = recorded(call, call.inputs(seed=seed + 7, N=N), **given)[1]
             if len(products) != len(redrawn):
                 return []
             moving = [_moved(*pair) for pair in zip(products, redrawn, strict=True)]
@@ -145,7 +145,7 @@ class Observer:
         cores = []
         for start, end in _pairs(products, moving):
             projected = [products[place][2] for place in range(start) if sum(moving[place]) == 1]
-            projected = tuple(projected or parts.values())
+            projected = (*projected, *parts.values())
             after = [place for place in range(end + 1, len(products)) if sum(moving[place]) == 1]
             merged = products[after[0]][0 if moving[after[0]][0] else 1] if after else None
             core = _core(products[start], products[end], projected, allowed, batch)
@@ -172,7 +172,7 @@ def _in_the_open() -> Iterator[Recorder]:
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def _recorded(call: Call, parts: dict, **given: object) -> tuple[Reply, list[Product]]:
+def recorded(call: Call, parts: dict, **given: object) -> tuple[Reply, list[Product]]:
     """Return the reply to one call and its products."""
     with _in_the_open() as recorder:
         reply = call(parts, **given)
@@ -211,11 +211,7 @@ def _pairs(products: list[Product], moving: list) -> Iterator[tuple[int, int]]:
 
 
 def _core(
-    scores: Product,
-    average: Product,
-    projected: tuple[Tensor, ...],
-    allowed: Tensor | None,
-    N: int,
+    scores: Product, average: Product, projected: tuple[Tensor, ...], allowed: Tensor | None, N: int
 ) -> Core | None:
     """Return what two products show of one attention; None if it is of another form."""
     query, key, products = (p if p.ndim == 3 else p[None] for p in scores)

@@ -85,9 +85,9 @@ def _forms(signature: Signature) -> list[Form | None]:
     if not signature.masked:
         return [None]
     mask = signature.masks[0]
-    likely = signature.mask_forms(mask, Plan.ndim)
-    others = [kind for kind in MASK_KINDS if kind not in signature.mask_kinds(mask)]
-    return [None, *likely, *(form._replace(kind=kind) for kind in others for form in likely[:8])]
+    forms = signature.mask_forms(mask, Plan.ndim)
+    known = [kind for kind in MASK_KINDS if kind not in signature.mask_kinds(mask)]
+    return [None, *forms, *(form._replace(kind=kind) for kind in known for form in forms[:8])]
 
 
 def _of_layers(signature: Signature, forms: list[Form | None]) -> Iterator[Plan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from attnlab import palette
 from attnlab.clinic.causes import CAUSES
@@ -12,36 +13,11 @@ from attnlab.clinic.evidence import Evidence
 
 CONVENTIONS = (  # which some mean so, as they do any scale
     "not-normalised scores-not-dot-products wrong-source mask-finite detached square-only "
-    "weights-differ"
+    "weights-differ no-effect"
 ).split()
 CSS = (
-    "<style>\n.attnlab-report { "
-    + palette.css()
-    + """ }
-.attnlab-report { box-sizing: border-box; max-width: 860px; margin: 8px 0;
-  padding: 10px clamp(8px, 2vw, 16px); border: 1px solid var(--edge);
-  border-left: 6px solid var(--raw); background: var(--jp-layout-color0, var(--paper));
-  color: var(--jp-content-font-color0, var(--ink));
-  font-size: 16px; line-height: 1.45; overflow-wrap: anywhere; }
-.attnlab-report.attnlab-ok { border-left-color: var(--scaled); }
-.attnlab-report.attnlab-open { border-left: 6px dashed var(--ink); }
-.attnlab-report p { margin: 6px 0; }
-.attnlab-report .attnlab-title { font-weight: 700; font-size: 17px; }
-.attnlab-report .attnlab-kind { font-weight: 400; }
-.attnlab-report .attnlab-sentence { font-size: clamp(18px, 4vw, 20px); line-height: 1.4;
-  margin: 8px 0 12px; }
-.attnlab-report .attnlab-finding { margin-top: 14px; padding-top: 8px;
-  border-top: 1px solid var(--edge); }
-.attnlab-report code { font: 15px/1.5 var(--jp-code-font-family, monospace); padding: 2px 6px;
-  background: var(--jp-layout-color2, var(--soft));
-  color: var(--jp-content-font-color0, var(--ink));
-  white-space: normal; -webkit-box-decoration-break: clone; box-decoration-break: clone; }
-.attnlab-report p a:link, .attnlab-report p a:visited { text-decoration: underline;
-  color: var(--jp-content-link-color, var(--scaled)); }
-.attnlab-report summary { cursor: pointer; padding: 4px 0; font-weight: 600; }
-.attnlab-report ul { margin: 2px 0 6px; padding-left: 24px; }
-@media print { .attnlab-report td { print-color-adjust: exact; } }
-</style>"""
+    f"<style>\n.attnlab-report {{ {palette.css()} }}\n"
+    f"{Path(__file__).with_name('report.css').read_text(encoding='utf-8')}</style>"
 )
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from attnlab.clinic.causes import EXPLAINS
+from attnlab.clinic.causes import EXPLAINS, UNDOES
 from attnlab.clinic.evidence import Evidence
 from attnlab.clinic.report import Finding, Gap, Said
 
 FINDING, NOTE, PROPERTY, QUESTION, GAP = "finding", "note", "property", "question", "gap"
-TRIED, UNTRIED, SHAPES = "tried", "untried", "shapes"
+TRIED, UNTRIED, SHAPES, LOST = "tried", "untried", "shapes", "lost"
 
 
 class Fact(NamedTuple):
     """One thing that a probe saw."""
 
     kind: str  # one of the constants above
-    said: Finding | Said | Gap | str  # of ``TRIED`` the name of an argument
+    said: Finding | Said | Gap | str  # of ``TRIED`` the name of an argument, of ``LOST`` a key
 
 
 def wrong(name: str, sentence: str, evidence: Evidence | None = None, *, advice: str = "") -> Fact:
@@ -44,6 +44,11 @@ def ask(name: str, why: str, remedy: str = "", *, call: str = "") -> Fact:
     """Return a question that nothing decides, with the name that the finding would have."""
     meant = f'If it is meant, pass meant={{"{name}"}}.'
     return Fact(QUESTION, Gap(why, call, f"{remedy} {meant}".lstrip(), name))
+
+
+def lost(key: str) -> Fact:
+    """Return that a property does not hold in every case, though it was seen to hold in one."""
+    return Fact(LOST, key)
 
 
 def tried(name: str) -> Fact:
@@ -85,6 +90,8 @@ class Results:
             self.properties.append(said)
         elif kind in (QUESTION, GAP):
             self.gap = said
+        elif kind == LOST:
+            self.properties = [held for held in self.properties if held.key != said]
         elif kind == TRIED:
             self.tried.add(said)
         elif kind == SHAPES:
@@ -99,6 +106,12 @@ class Results:
     def holds(self, *keys: str) -> bool:
         """Return whether a property with one of these keys was reported."""
         return any(said.key in keys for said in self.properties)
+
+    def standing(self) -> tuple[Said, ...]:
+        """Return the properties that no finding and no question contradicts."""
+        found = [*self.findings, *([self.gap] if self.gap else [])]
+        undone = {key for said in found for key in UNDOES.get(said.name, ())}
+        return tuple(said for said in self.properties if said.key not in undone)
 
     def arranged(self) -> tuple[Finding, ...]:
         """Return the findings, each with the later ones folded under it that it explains."""

@@ -53,6 +53,13 @@ class Sample(NamedTuple):
         """The dot products of every query with every key, in float64."""
         return self.query.double() @ self.key.double().mT
 
+    @property
+    def awake(self) -> Tensor | None:
+        """The mask without the queries that stand for padded tokens, where it is one of keys."""
+        may = self.allowed
+        per_key = may is not None and bool((may == may[..., :1, :]).all())
+        return may & may.mT if per_key and may.shape[-1] == may.shape[-2] else may
+
 
 class Way(NamedTuple):
     """One way to do one step."""

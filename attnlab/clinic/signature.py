@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -33,6 +34,7 @@ class Options:
     call: Callable | None = None
     self_attention: bool = False
     time_limit: float = 1.0
+    half: torch.dtype | None = None  # the dtype of a layer of half precision
 
 
 @dataclass(frozen=True)
@@ -105,13 +107,13 @@ class Signature:
         return ("blocked", "name") if mask.name == "key_padding_mask" else (None, "")
 
     def mask_kinds(self, mask: Argument) -> tuple[str, ...]:
-        """Return the kinds of masks to try, by what is said of it; see ``said``."""
-        if self.options.call is not None:
+        """Return the kinds of masks to try: first what is said of it, then what it may be."""
+        if self.options.call is not None or mask.role == "lengths":
             return ("bool",)
-        meaning, _ = self.said(mask)
-        if meaning == "additive":
-            return ("additive",)
-        return ("blocked", "blocked float") if meaning == "blocked" else ("bool", "float")
+        meaning, by = self.said(mask)
+        said = [kind for kind in MASK_KINDS if meaning_of(kind) == (meaning or "allowed")]
+        free = [] if by in ("option", "torch") else MASK_KINDS
+        return (*said, *(kind for kind in free if kind not in said))
 
     def mask_forms(self, mask: Argument, ndim: int) -> list[Form]:
         """Return the shapes and kinds that a mask may have, the likeliest first."""
@@ -204,6 +206,11 @@ def _batch_first(target: object) -> bool | None:
     own = type(target).__module__.startswith("torch.nn")
     said = [getattr(part, "batch_first", None) for part in (target.modules() if own else [target])]
     return next((first for first in said if isinstance(first, bool)), None)
+
+
+def meaning_of(kind: str) -> str:
+    """Return what a kind of mask means, as the option ``mask`` says it."""
+    return "allowed" if kind in ("bool", "float") else kind.split()[0]
 
 
 def known_shape(part: Tensor) -> tuple[int, ...]:

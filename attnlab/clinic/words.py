@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic.evidence import Evidence
-from attnlab.clinic.family import ADDITIVE, STEPS
-from attnlab.clinic.results import Fact, ask, wrong
+from attnlab.clinic.family import ADDITIVE, RIGHT_SCALE, STEPS
+from attnlab.clinic.results import Fact, ask, held, wrong
 from attnlab.clinic.sample import SURE, Sample
 from attnlab.clinic.search import Recipe
 
@@ -43,6 +43,19 @@ def slips_told(
             yield ask(way.cause, sentence)
         else:
             yield wrong(way.cause, sentence, evidence, advice=way.advice)
+
+
+def right_told(recipe: Recipe, sample: Sample, *, known: bool) -> Iterator[Fact]:
+    """Yield which steps are right; ``known`` says by what query and key were multiplied before."""
+    if recipe.softmax.cause is None:
+        yield held("sums", "without a mask, the weights of every query sum to 1")
+    if recipe.product.cause is None and recipe.sides.cause is None:
+        yield held("products", "the scores are dot products of query and key")
+    if recipe.scale is RIGHT_SCALE and known:
+        E = sample.sizes.E
+        yield held("scale", f"the dot products are divided by sqrt(d_k), here sqrt({E})")
+    if recipe.sides.cause is None and recipe.after.cause is None:
+        yield held("average", "each row of the output is a weighted average of the rows of value")
 
 
 def _numbers(

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from attnlab.clinic.family import DENSE
+from attnlab.clinic.family import BLOCK, CAUSAL, DENSE, REPEATED
 from attnlab.clinic.forms import Form, pattern
 from attnlab.clinic.measure import measured_masking
 from attnlab.clinic.names import Argument
-from attnlab.clinic.observe import Core, Observer
+from attnlab.clinic.observe import Core, Observer, recorded
 from attnlab.clinic.plan import heads_of
 from attnlab.clinic.sample import SURE, Sample, Way
 from attnlab.clinic.search import Recipe, explain
+from attnlab.clinic.signature import meaning_of
+
+OF_SHAPES = re.compile(r"^$|shape|size|dimension|expand|broadcast|index", re.IGNORECASE)
 
 
 class Attempt(NamedTuple):
@@ -44,9 +49,18 @@ class Attempts(NamedTuple):
     trouble: str
 
     @property
-    def clean(self) -> Attempt | None:
-        """The first that is right."""
+    def right(self) -> Attempt | None:
+        """The first that is right, whatever is said of the mask."""
         return next((attempt for attempt in self.made if not attempt.slips), None)
+
+    @property
+    def clean(self) -> Attempt | None:
+        """The first that is right, if its reading is what is said, or the usual one."""
+        said = self.watch.call.signature.said(self.mask)[0]
+        usual = (said, "allowed") if said in (None, "additive") else (said,)
+        right = self.right
+        agreed = right and (self.mask.role == "lengths" or meaning_of(right.form.kind) in usual)
+        return right if agreed else None
 
 
 def attempted(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> Attempts:
@@ -72,9 +86,16 @@ def attempted(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> 
             break
         watch = watch.at(**vars(call.plan.square()))
     if not made:
-        masks = {mask.name: form(pattern(form, *size), call.plan.dtype)}
-        trouble = call(call.inputs(N=3), masks=masks).outcome.trouble
+        trouble = max(_troubles(watch, mask, sizes[0]), key=lambda said: not OF_SHAPES.search(said))
     return Attempts(mask, watch.at(form=own_form), tuple(made), trouble)
+
+
+def _troubles(watch: Observer, mask: Argument, size: tuple) -> Iterator[str]:
+    """Yield what a mask raises in each form, the likeliest first."""
+    call = watch.call
+    for form in call.signature.mask_forms(mask, call.plan.ndim):
+        masks = {mask.name: form(pattern(form, *size), call.plan.dtype)}
+        yield recorded(call, call.inputs(N=3), masks=masks)[0].outcome.trouble
 
 
 def mask_sizes(watch: Observer) -> list[tuple[int, int, int, int]]:
@@ -142,9 +163,17 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
     named = explain([sample], recipe, ("masking", "softmax"))
     if named is not None:
         return named
-    alone = replace(recipe, order=DENSE)
-    if recipe.order.cause is None and (named := explain([sample], alone, ("masking",))):
-        return named  # a mask takes the place of its own order, as in many libraries
+    orders = (DENSE, CAUSAL) if recipe.order is DENSE else (DENSE,)
+    for order in orders if recipe.order.cause is None else ():
+        named = explain([sample], replace(recipe, order=order), ("masking",))
+        if named is not None:  # a mask takes the place of its own order, as in many libraries
+            return named
+    for order in (recipe.order, DENSE):
+        known = replace(recipe, order=order, masking=BLOCK)
+        if known.gives(sample._replace(allowed=sample.awake)):
+            return known  # what padded tokens get as queries is of no use
+    if (repeated := replace(recipe, masking=REPEATED)).gives(sample):
+        return repeated
     scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
     allowed = sample.allowed.expand_as(weights)
     if order is not None and order.dtype != torch.bool:

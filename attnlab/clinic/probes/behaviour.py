@@ -1,18 +1,18 @@
-"""How a target behaves, apart from what it computes: steady, apart, differentiable, portable."""
+"""How a target behaves, apart from what it computes: steady, apart, settings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-
-import torch
-from torch import Tensor
+from dataclasses import replace
 
 from attnlab.clinic.call import Call
-from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
+from attnlab.clinic.names import role_of
+from attnlab.clinic.plan import SIZES
+from attnlab.clinic.results import Fact, ask, held, note, tried, unexamined, wrong
 from attnlab.clinic.sample import SURE, close
-from attnlab.clinic.signature import PARTS
-from attnlab.sandbox import call as call_safely
+
+SETTINGS = ("dropout", "scale", "causal", "heads", "width")
 
 # --- before anything else -------------------------------------------------------------------------
 
@@ -80,7 +80,8 @@ def mixed(call: Call) -> list[Fact]:
     followed, options = call.signature.followed, call.signature.options
     ndim = min(call.plan.ndim, 3) if followed else call.plan.ndim
     for dim, (name, what) in enumerate(names[: ndim - 2]):
-        moved = _moved_by_others(call, dim)
+        counts = (None, 3, 5) if dim == 0 and not call.signature.large else (None,)
+        moved = max(_moved_by_others(call, dim, N=N) for N in counts)
         if moved < SURE:
             continue
         if followed and not call.plan.swap:
@@ -108,14 +109,15 @@ def mixed(call: Call) -> list[Fact]:
     return []
 
 
-def _moved_by_others(call: Call, dim: int, unknown: float = 0.0) -> float:
-    """Return how much the first or last slice of the output moves when all the others are new."""
-    parts, moved = call.inputs(), 0.0
+def _moved_by_others(call: Call, dim: int, unknown: float = 0.0, *, N: int | None = None) -> float:
+    """Return how much a slice of the output moves when all the others are new."""
+    sizes = replace(SIZES[0], N=N or SIZES[0].N)
+    parts, moved = call.inputs(sizes, N=N), 0.0
     output = call(parts).output
     if output is None or output.shape[dim] != parts["query"].shape[dim] or output.shape[dim] < 2:
         return unknown
-    for own in (0, -1):
-        fresh = call.inputs(seed=5)
+    for own in range(output.shape[dim]):
+        fresh = call.inputs(sizes, seed=5, N=N)
         for side, part in parts.items():
             fresh[side].select(dim, own).copy_(part.select(dim, own))
         beside_new = call(fresh).output
@@ -136,6 +138,37 @@ def arguments_stay(call: Call) -> Fact | None:
     if call.caller.changed:
         return _changed_in_place(call)
     return None if call.caller.slow else held("arguments", "the arguments are not changed")
+
+
+def settings_stay(call: Call) -> Iterator[Fact]:
+    """Compare the settings of a layer before its first call with those behind its last."""
+    if call.module is None or call.module is call.origin:
+        return
+    for before, after in zip(call.origin.modules(), call.module.modules(), strict=False):
+        for name, value in vars(before).items():
+            new = vars(after).get(name, value)
+            if type(value) not in (bool, int, float, str) or new == value:
+                continue
+            sentence = f"A call changes the layer itself: {name} was {value} and is {new}."
+            if role_of(name) in SETTINGS or name == "training":
+                advice = "read settings in forward, and assign them in __init__ only."
+                yield wrong("remembers", sentence, advice=advice)
+            elif isinstance(value, int) and not isinstance(value, bool):
+                yield note("counts", sentence)
+            else:
+                yield ask("remembers", sentence)
+
+
+def in_own_half(call: Call) -> Iterator[Fact]:
+    """Call a layer of half precision as it is: it may raise only there."""
+    half = call.signature.options.half
+    if half is not None:
+        fresh = call.fresh(dtype=half)
+        outcome = fresh(fresh.inputs()).outcome
+        name = str(half).removeprefix("torch.")
+        yield tried(name)
+        if outcome.error is not None and "not implemented for" not in outcome.message:
+            yield wrong("raises", f"In {name}, its own dtype, a call raises {outcome.trouble}.")
 
 
 def too_slow(call: Call) -> Iterator[Fact]:
@@ -184,78 +217,3 @@ def alone_or_together(call: Call) -> list[Fact]:
     if reply.output is not None and not close(reply.output, output[:1], SURE):
         return [wrong("batch-mixing", "A sequence gives another result alone than in a batch.")]
     return []
-
-
-# --- gradients ------------------------------------------------------------------------------------
-
-
-def gradients(call: Call) -> Iterator[Fact]:
-    """Yield whether a gradient reaches every input and parameter that moves the output."""
-    call, signature = call.fresh(), call.signature
-    output, names = call(call.inputs()).output, {s: name for name, s in signature.sides.items()}
-    if torch.float32 in (call.plan.dtype, output.dtype):
-        return
-    parts = call.inputs()
-    sides = names or ("query",)
-    if signature.options.call is not None and not signature.alone:
-        sides = PARTS
-    leaves = {side: parts[side].requires_grad_() for side in sides}
-    named = dict(call.module.named_parameters()) if call.module is not None else {}
-    everything = leaves | {name: part for name, part in named.items() if part.requires_grad}
-    reply = call(_with_leaves(parts, leaves, call), graph=True)
-    if reply.output is None:
-        message = reply.outcome.message
-        if "numpy" in message and signature.options.call is not None:
-            yield note("numpy", "It computes with numpy, which knows no gradients.")
-        elif any(word in message for word in ("grad", "numpy", "derivative")):
-            trouble = reply.outcome.trouble
-            raised = f"With inputs that require a gradient it raises {trouble}."
-            yield wrong("detached", raised)
-        return
-    grads, weights = dict.fromkeys(everything), _drawn(output.shape, 3)
-    if reply.output.requires_grad:
-        total, wanted = (reply.output * weights).sum(), list(everything.values())
-        made = call_safely(torch.autograd.grad, total, wanted, allow_unused=True)
-        if made.error is not None:
-            yield wrong("detached", f"The way back raises {made.trouble}.")
-            return
-        grads = dict(zip(everything, made.value, strict=True))
-    idle = [name for name, grad in grads.items() if grad is None or not grad.any()]
-    cut = [name for name in idle[:6] if _moves(call, everything[name], leaves, output)]
-    for name in idle:
-        if name in named and name not in cut and grads[name] is None:
-            yield note("unused-parameter", f"The parameter {name} is never used.")
-    if cut:
-        yield wrong(
-            "detached",
-            f"No gradient reaches {' and '.join(names.get(name, name) for name in cut[:3])}: the "
-            "output is cut off from what it was made of, and nothing can be learned through it.",
-        )
-    else:
-        whom = " and ".join(names.get(side, side) for side in leaves)
-        more = " and every parameter" if named and not set(idle) & set(named) else ""
-        yield held("gradients", f"gradients reach {whom}{more}")
-
-
-def _drawn(shape: tuple[int, ...], seed: int) -> Tensor:
-    """Return random numbers of a shape."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def _with_leaves(parts: dict, leaves: dict, call: Call) -> dict:
-    """Return inputs in which the leaves stand, wherever the same tokens are meant."""
-    if call.signature.alone:
-        return dict.fromkeys(parts, leaves["query"])
-    same = {"value": leaves["key"]} if "value" not in leaves and "key" in leaves else {}
-    return parts | leaves | same
-
-
-@torch.no_grad()
-def _moves(call: Call, part: Tensor, leaves: dict, output: Tensor) -> bool:
-    """Return whether the output moves with an input or a parameter, though no gradient says so."""
-    kept = part.detach().clone()
-    part.add_(_drawn(part.shape, 5).to(part))
-    plain = {side: leaf.detach() for side, leaf in leaves.items()}
-    moved = call(_with_leaves(call.inputs() | plain, plain, call)).output
-    part.copy_(kept)
-    return moved is not None and not close(moved, output, 1e-6)

@@ -12,7 +12,7 @@ from attnlab.clinic.call import Call
 from attnlab.clinic.family import CAUSAL, DENSE, RIGHT_SCALE
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes.attempts import Attempts
-from attnlab.clinic.results import Fact, ask, held, note, tried, wrong
+from attnlab.clinic.results import Fact, ask, held, lost, note, tried, wrong
 from attnlab.clinic.sample import SURE, Sizes
 from attnlab.clinic.search import Recipe, explain
 from attnlab.clinic.words import slips_told, weights_table
@@ -63,8 +63,8 @@ def switched_with_mask(watch: Observer, recipe: Recipe, masks: list[Attempts]) -
             )
 
 
-def last_token_leaks(call: Call) -> Iterator[Fact]:
-    """Move the last token: of a causal layer no earlier output may move."""
+def last_token_leaks(call: Call, *, meant: bool = True) -> Iterator[Fact]:
+    """Move the last token: of a layer that is ``meant`` to be causal no earlier output may move."""
     parts = call.inputs()
     moved = parts["query"].clone()
     moved[..., -1, :] += 3.0 * torch.randn(
@@ -75,7 +75,9 @@ def last_token_leaks(call: Call) -> Iterator[Fact]:
         return
     apart = (before - after).abs().amax(dim=-1)
     later = float((apart[..., :-1]).max() / before.abs().max())
-    if later > SURE:
+    if later > SURE and not meant:
+        yield lost("causal")
+    elif later > SURE:
         yield wrong(
             "causal-leak",
             f"The last token moves earlier outputs, by up to {later:.2f} of their size.",

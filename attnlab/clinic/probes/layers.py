@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.clinic.call import Call
+from attnlab.clinic.causes import CAUSES
 from attnlab.clinic.evidence import Evidence
-from attnlab.clinic.family import SIDES
-from attnlab.clinic.observe import Core, Observer
+from attnlab.clinic.observe import Core
 from attnlab.clinic.plan import SIZES
-from attnlab.clinic.results import Fact, held, wrong
+from attnlab.clinic.results import Fact, ask, held, wrong
 from attnlab.clinic.sample import Sample, alike
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import PARTS
-from attnlab.sandbox import call as call_safely
 
 UNLIKE = (
     "Heads that share a key do not share the value of that key: keys and values are repeated in "
@@ -27,7 +26,8 @@ REPEAT = "repeat both alike: repeat_interleave(groups, dim=1)."
 
 
 def heads_told(call: Call, cores: list[Core]) -> Iterator[Fact]:
-    """Yield what is wrong with how heads are cut, joined and shared."""
+    """Yield what is wrong with how heads are cut, joined and shared, or that nothing is."""
+    joined = []
     for core in cores:
         if core.sample.sizes.H < 2:
             continue
@@ -35,9 +35,11 @@ def heads_told(call: Call, cores: list[Core]) -> Iterator[Fact]:
             yield from over_heads
             return
         yield from _cut(core, call)
-        yield from _joined(core, call)
+        joined.append((yield from _joined(core, call)) and all(core.cut))
         yield from _groups(core)
         yield from _shared(core)
+    if joined and all(joined):
+        yield held("heads", "heads are cut from the features of each token and joined again")
 
 
 def _over_heads(call: Call, core: Core) -> list[Fact]:
@@ -76,31 +78,35 @@ def _cut(core: Core, call: Call) -> Iterator[Fact]:
     )
 
 
-def _joined(core: Core, call: Call) -> Iterator[Fact]:
-    """Compare what heads give with what the projection behind them gets, token by token."""
+def _joined(core: Core, call: Call) -> Generator[Fact, None, bool]:
+    """Compare what heads give with what the projection behind them gets, token by token.
+
+    Return whether every head is there, whole.
+    """
     output, merged = core.sample.output.double(), core.merged
     N, H, L, d = output.shape
-    if merged is None and call.signature.alone and core.reply is not None:
+    if merged is None and core.reply is not None:
         merged = core.reply.output.detach()
-    if merged is None or merged.numel() != output.numel():
-        return
+    if merged is None or merged.numel() % (N * L):
+        return False
     if L not in (call.plan.length, call.plan.memory) or (merged.shape[0] not in (N, L, N * L)):
-        return
+        return False
     wanted = output.transpose(1, 2).reshape(N, L, H * d)
-    placed = [merged.double().reshape(N, L, H * d)]
-    placed.append(merged.double().reshape(L, N, H * d).transpose(0, 1))  # the batch second
+    placed = [merged.double().reshape(N, L, -1)]
+    placed.append(merged.double().reshape(L, N, -1).transpose(0, 1))  # the batch second
     if any(alike(rows.sort(-1).values, wanted.sort(-1).values) for rows in placed):
-        return
+        return True
     rows = placed[0]
     if not alike(rows.flatten().sort().values, wanted.flatten().sort().values):
-        return
+        yield from _heads_lost(core, placed)
+        return False
     ordered = [part.sort(-1).values[0] for part in (rows, wanted)]
     if all(any(alike(row, place) for place in ordered[1]) for row in ordered[0]):
         sentence = (
             "What a query gathers comes out at another token: row i of the output is not that "
         )
         yield wrong("position-mixing", f"{sentence}of query i.")
-        return
+        return False
     view = alike(merged.flatten(), output.flatten())
     how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
     yield wrong(
@@ -113,6 +119,33 @@ def _joined(core: Core, call: Call) -> Iterator[Fact]:
             "part",
         ),
     )
+    return False
+
+
+def _heads_lost(core: Core, placed: list[Tensor]) -> Iterator[Fact]:
+    """Yield if heads are averaged, or left out, where they should stand side by side."""
+    output, value = core.sample.output.double(), core.sample.value
+    (H, d), total = (output.shape[1], output.shape[-1]), output.sum(dim=1)
+    columns = output.transpose(1, 2).flatten(2).flatten(0, 1).T
+    advice = f"keep every head: {CAUSES['merge-without-transpose'].fix}"
+    for rows in placed:
+        part = rows[..., :d]
+        factor = (part * total).sum() / (total * total).sum() if part.shape == total.shape else 0
+        if factor and alike(part, factor * total):
+            sentence = f"The {H} heads are added up or averaged, and not joined side by side."
+            if alike(value, value[:, :1].expand_as(value)):
+                yield ask("head-mixing", sentence)
+            else:
+                yield wrong("head-mixing", sentence, advice=advice)
+            return
+        same = torch.tensor(
+            [[alike(a, b) for b in columns] for a in rows.flatten(0, 1).T if a.any()]
+        )
+        lost = int((~same.any(dim=0)).unflatten(0, (H, d)).any(dim=-1).sum()) if len(same) else 0
+        if lost and same.any(dim=1).all():
+            sentence = f"Of the {H} heads {lost} are lost, whole or in part, where they are joined."
+            yield wrong("head-mixing", sentence, advice=advice)
+            return
 
 
 def _groups(core: Core) -> Iterator[Fact]:
@@ -170,91 +203,3 @@ def table(caption: str, values: Tensor, row: str, column: str) -> Evidence:
         for word, size in zip((row, column), shown.shape, strict=True)
     )
     return Evidence(caption, shown, *map(tuple, names))
-
-
-# --- what plays query, key and value --------------------------------------------------------------
-
-
-def unused_sides(call: Call, cores: list[Core]) -> Iterator[Fact]:
-    """Yield sides that are the same or exchanged, though the layer has parameters for them."""
-    for core in cores:
-        letters = _letters(core)
-        unused = _unused(call, core) if letters != "qkv" else ""
-        if unused:
-            ways = (way.words for way in SIDES if letters == "".join(way.compute(*"qkv")))
-            words = next(ways, "") or "Two of query, key and value are the same."
-            yield wrong("wrong-source", f"{words} Weights that it has are never used: {unused}.")
-
-
-def _letters(core: Core) -> str:
-    """Return what plays query, key and value: of equal sides the first."""
-    parts = [part.double() / part.double().norm().clamp_min(1e-12) for part in core.sample[:3]]
-    letters = ""
-    for place, part in enumerate(parts):
-        same = [earlier for earlier in range(place) if alike(part, parts[earlier])]
-        letters += "qkv"[same[0] if same else place]
-    return letters
-
-
-def _unused(call: Call, core: Core) -> str:
-    """Return the name of a matrix of which some rows or columns take no part in the output."""
-    parts = list(call.module.modules()) if call.module is not None else []
-    tables = {id(part.weight) for part in parts if isinstance(part, nn.Embedding)}
-    named = {
-        name: part
-        for name, part in (call.module.named_parameters() if parts else ())
-        if part.ndim >= 2 and part.requires_grad and id(part) not in tables
-    }
-    output = call(call.inputs(), graph=True).output if named else None
-    if output is None or not output.requires_grad:
-        return ""
-    total = (output * torch.randn_like(output)).sum()
-    grads = call_safely(torch.autograd.grad, total, list(named.values()), allow_unused=True).value
-    d = core.sample.sizes.E
-    return next((n for n, grad in zip(named, grads or (), strict=False) if _idle(grad, d)), "")
-
-
-def _idle(grad: Tensor | None, d: int) -> bool:
-    """Return whether as much of a matrix as one head has gets no gradient at all."""
-    if grad is None:
-        return True
-    for dim, size in enumerate(grad.shape):
-        still = (grad.transpose(0, dim).flatten(1) == 0).all(dim=1)
-        if int(still.sum()) * (grad.numel() // size) >= d * min(grad.shape[-2:]):
-            return True
-    return False
-
-
-def exchanged_sides(watch: Observer) -> Iterator[Fact]:
-    """Move one input at a time: the query comes from the first, key and value from the others."""
-    call, base = watch.call, watch()
-    if not base or call.signature.options.call is not None:
-        return
-    sides, uses = set(call.signature.sides.values()), {}
-    for side in sides:
-        fresh, moved = call.inputs(seed=3), {side}
-        if side == "key" and "value" not in sides:
-            moved = {"key", "value"}
-            fresh["value"] = fresh["key"]
-        parts = {s: fresh[s] if s in moved else part for s, part in call.inputs().items()}
-        again = watch(parts=parts)
-        if len(again) != len(base):
-            return
-        pairs = zip(base[-1].sample[:3], again[-1].sample[:3], strict=True)
-        used = {name for name, pair in zip(PARTS, pairs, strict=True) if not alike(*pair)}
-        uses[side] = (used, moved)
-    advice = (
-        "queries come from the first argument, keys and values from "
-        "the others; if all are meant to be the same tokens, pass self_attention=True."
-    )
-    if all(used == wanted for used, wanted in uses.values()):
-        yield held("sides", "queries come from the first argument, keys and values from the rest")
-    elif uses.get("key", ())[:1] == ({"value"},) and uses.get("value", ())[:1] == ({"key"},):
-        yield wrong("key-value-swapped", "Key and value are exchanged.", advice=advice)
-    else:
-        moves = "; ".join(
-            f"{' and '.join(sorted(used)) or 'nothing'} move{'s' * (len(used) < 2)} with {side}"
-            for side, (used, _) in sorted(uses.items())
-        )
-        sentence = f"Its inputs are not used as their names say: {moves}."
-        yield wrong("wrong-source", sentence, advice=advice)

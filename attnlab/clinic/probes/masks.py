@@ -7,22 +7,16 @@ from dataclasses import replace
 
 import torch
 
-from attnlab.clinic.family import DENSE
+from attnlab.clinic.family import CAUSAL, DENSE
 from attnlab.clinic.forms import pattern, single
 from attnlab.clinic.names import Argument
-from attnlab.clinic.observe import Core, Observer
-from attnlab.clinic.probes.attempts import (
-    Attempt,
-    Attempts,
-    judged,
-    mask_sizes,
-    size_of,
-    with_mask,
-)
+from attnlab.clinic.observe import Core, Observer, recorded
+from attnlab.clinic.probes.attempts import Attempt, Attempts, judged, mask_sizes, size_of, with_mask
 from attnlab.clinic.probes.strain import strained
-from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
+from attnlab.clinic.results import Fact, ask, held, lost, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, Way
 from attnlab.clinic.search import Recipe
+from attnlab.clinic.signature import meaning_of
 from attnlab.clinic.words import slips_told
 
 SUBTRACTED = Way(
@@ -42,25 +36,37 @@ MEANINGS = {
 # --- what is said of a mask -----------------------------------------------------------------------
 
 
-def mask_told(attempts: Attempts, recipes: list[Recipe | None], *, rough: bool) -> Iterator[Fact]:
+def mask_told(attempts: Attempts, *, rough: bool) -> Iterator[Fact]:
     """Yield what became of one mask."""
     mask, watch, clean = attempts.mask, attempts.watch, attempts.clean
     signature = watch.call.signature
+    trouble = attempts.trouble
     if clean is not None:
+        masks = {mask.name: clean.given}
+        trouble = recorded(watch.call, watch.call.inputs(N=3), masks=masks)[0].outcome.trouble
+    if "is_causal" in trouble:
+        sentence = f"With {mask.name} torch's plain kernel raises {trouble}."
+        yield wrong("raises", sentence, advice="combine both into one mask: mask & causal.")
+    elif clean is not None:
+        if clean.base.order is DENSE and clean.recipe.order is CAUSAL:
+            sentence = f"With {mask.name} no query sees a later key, and without it queries do."
+            advice = "block later keys whether a mask is given or not."
+            yield wrong("causal-missing", sentence, advice=advice)
         yield from _padding(attempts)
         yield from _second(attempts)
         yield from _right(attempts)
         yield from _empty_row(attempts)
         if not rough:
             yield from _strained(attempts)
+    elif attempts.right is not None:
+        yield _asked(attempts)
     elif attempts.made:
-        yield from _accused(attempts, recipes)
+        yield from _accused(attempts)
     else:
         meaning, _ = signature.said(mask)
         meant = f", in which {MEANINGS[meaning]}," if meaning else ""
-        trouble = attempts.trouble or "no output comes back"
         yield unexamined(
-            f"No mask that was tried as {mask.name}{meant} works: {trouble}.",
+            f"No mask that was tried as {mask.name}{meant} works: {trouble or 'no output'}.",
             remedy="Pass mask= to say what it holds, or call= with an adapter.",
         )
 
@@ -69,66 +75,49 @@ def _right(attempts: Attempts) -> Iterator[Fact]:
     """Yield that a mask is right, and as what it is read."""
     mask, form = attempts.mask, attempts.clean.form
     yield held("blocked-keys", f"a blocked key gets no weight and changes nothing ({mask.name})")
-    meaning = {"b": "blocked", "a": "additive"}.get(form.kind[0], "allowed")
-    meaning = "allowed" if form.kind == "bool" else meaning
-    by = attempts.watch.call.signature.said(mask)[1]
-    if form.letters != "(N,)" and by in ("words", "name", "torch"):
+    meaning = meaning_of(form.kind)
+    said, by = attempts.watch.call.signature.said(mask)
+    if form.letters != "(N,)" and meaning == said and by in ("words", "name", "torch"):
         read = f"The mask {mask.name} is read as {by} say{'s' * (by != 'words')}"
         yield note("mask", f"{read}: {MEANINGS[meaning]}.")
 
 
-def _accused(attempts: Attempts, recipes: list[Recipe | None]) -> Iterator[Fact]:
-    """Yield what is wrong with a mask, or ask what it means."""
+def _asked(attempts: Attempts) -> Fact:
+    """Return the question what a mask means, which gives attention in another reading only."""
+    mask, meaning = attempts.mask.name, meaning_of(attempts.right.form.kind)
+    said, by = attempts.watch.call.signature.said(attempts.mask)
+    usual = said or "allowed"
+    doubt = f"Its text says that {MEANINGS[said]}" if by == "words" else "Nothing says which"
+    which = f"{doubt}; it computes attention if {MEANINGS[meaning]}."
+    remedy = f'Pass mask="{meaning}" if that is what you mean; with mask="{usual}" it is a finding.'
+    if meaning == "additive":
+        words = f"{mask} is added to the scores. {which} A mask of True and False, or of 0 and 1, "
+        return ask("mask-added", f"{words}would only move scores by 1.", remedy)
+    words = f"In {mask} True may mean “may attend”, as in F.scaled_dot_product_attention, or "
+    return ask("mask-inverted", f"{words}“blocked”, as in nn.MultiheadAttention. {which}", remedy)
+
+
+def _accused(attempts: Attempts) -> Iterator[Fact]:
+    """Yield what is wrong with a mask that gives attention in no reading."""
     mask, made, watch = attempts.mask, attempts.made, attempts.watch
-    acting = [attempt for attempt in made if attempt.recipe.masking.cause != "mask-ignored"]
-    first = (acting or made)[0]
-    cause, (said, by) = first.recipe.masking.cause, watch.call.signature.said(mask)
-    lengths = first.form.letters == "(N,)"
-    unsaid = by in ("", "name") and not lengths
-    if unsaid and any(
-        attempt.recipe.masking.cause == "mask-inverted" for attempt in (first, *acting)
-    ):
-        usual, meant = ("blocked", "allowed") if said == "blocked" else ("allowed", "blocked")
-        yield ask(
-            "mask-inverted",
-            f"In {mask.name} True may mean “may attend”, as in F.scaled_dot_product_attention, or "
-            "“blocked”, as in nn.MultiheadAttention. Nothing says which; it computes attention if "
-            f"{MEANINGS[meant]}.",
-            f'Pass mask="{meant}" if that is what you mean; with mask="{usual}" it is a finding.',
-        )
-    elif unsaid and _adds(watch, mask, recipes):
-        yield ask(
-            "mask-added",
-            f"{mask.name} is added to the scores. It computes attention if it holds 0 and minus "
-            "infinity; a mask of True and False, or of 0 and 1, would only move scores by 1.",
-            'Pass mask="additive" if it holds 0 and minus infinity; with mask="allowed" it is a '
-            "finding.",
-        )
-    elif cause == "mask-inverted" and lengths:
+    said = watch.call.signature.said(mask)[0] or "allowed"
+    as_said = [attempt for attempt in made if meaning_of(attempt.form.kind) == said] or made
+    acting = [attempt for attempt in as_said if attempt.recipe.masking.cause != "mask-ignored"]
+    first = (acting or as_said)[0]
+    if first.recipe.masking.cause == "mask-inverted" and first.form.letters == "(N,)":
         yield wrong(
             "mask-inverted",
             "The lengths are used the wrong way around: it sees the padding and not the tokens.",
             advice="positions < lengths[:, None] may be seen.",
         )
-    else:
-        recipe, core = _subtracted(watch, mask, first) or (first.recipe, first.core)
-        yield from slips_told(
-            Recipe(masking=recipe.masking, softmax=recipe.softmax),
-            [core.sample],
-            weights=core.weights,
-            mask=f"the mask {mask.name}",
-        )
-
-
-def _adds(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> bool:
-    """Return whether a mask of 0 and minus infinity is used as it should be."""
-    size = mask_sizes(watch)[0]
-    for form in watch.call.signature.mask_forms(mask, watch.call.plan.ndim):
-        cores = with_mask(watch, mask.name, form._replace(kind="additive"), size)
-        for core, recipe in zip(cores, recipes, strict=False):
-            if recipe is not None and judged(recipe, core).masking.cause is None:
-                return True
-    return False
+        return
+    recipe, core = _subtracted(watch, mask, first) or (first.recipe, first.core)
+    yield from slips_told(
+        Recipe(masking=recipe.masking, softmax=recipe.softmax),
+        [core.sample],
+        weights=core.weights,
+        mask=f"the mask {mask.name}",
+    )
 
 
 def _subtracted(watch: Observer, mask: Argument, attempt: Attempt) -> tuple[Recipe, Core] | None:
@@ -147,21 +136,22 @@ def _subtracted(watch: Observer, mask: Argument, attempt: Attempt) -> tuple[Reci
 def _padding(attempts: Attempts) -> Iterator[Fact]:
     """Change the tokens that a mask blocks: the outputs of the others must not move."""
     mask, call, clean = attempts.mask, attempts.watch.call, attempts.clean
-    signature = call.signature
-    tokens = signature.alone and signature.followed and clean.form.per_key
-    if signature.options.call is not None or not tokens:
+    signature, keep = call.signature, clean.core.sample.allowed[:, 0, 0]
+    fits = signature.followed and clean.form.per_key and signature.options.call is None
+    parts, fresh = call.inputs(N=3), call.inputs(seed=8, N=3)
+    if not fits or parts["key"].shape[:2] != keep.shape:
         return
-    parts = call.inputs(N=3)
-    keep = clean.core.sample.allowed[:, 0, 0]
-    x = parts["query"]
-    moved = torch.where(keep[..., None], x, call.inputs(seed=8, N=3)["query"])
+    if not signature.alone and len(attempts.watch()) != 1:
+        return  # the mask may be that of one attention among several
+    own = ("key", "value") if not signature.alone else tuple(parts)
+    moved = {s: torch.where(keep[..., None], parts[s], fresh[s]) for s in own}
     before, after = (
-        call(dict.fromkeys(parts, tokens), masks={mask.name: clean.given}).output
-        for tokens in (x, moved)
+        call(tokens, masks={mask.name: clean.given}).output for tokens in (parts, parts | moved)
     )
-    if before is None or after is None or before.shape[:2] != keep.shape:
+    if before is None or after is None:
         return
-    apart = (before - after).abs().amax(dim=-1)[keep].max()
+    apart = (before - after).abs().amax(dim=-1)
+    apart = apart[keep].max() if signature.alone and apart.shape == keep.shape else apart.max()
     if apart > SURE * before.abs().max():
         yield wrong(
             "mask-leak",
@@ -191,6 +181,7 @@ def _second(attempts: Attempts) -> Iterator[Fact]:
         causal = watch.call.signature.options.causal
         words += "later keys that it allows."
         yield ask("causal-leak", words) if causal else note("causal", words)
+        yield lost("causal")
 
 
 def _empty_row(attempts: Attempts) -> Iterator[Fact]:
@@ -233,10 +224,10 @@ def both_masks(
         yield held("both-masks", f"{first} and {second} work together")
         return
     size = size_of(sample)
-    for kept, lost, allowed in (
+    for kept, left, allowed in (
         (first, second, pattern(form, *size)),
         (second, first, pattern(beside, *size, seed=4)),
     ):
         if recipe.gives(sample._replace(allowed=allowed.expand_as(cores[0].weights))):
-            sentence = f"Together with {kept}, {lost} is lost: keys that it blocks are seen again."
+            sentence = f"Together with {kept}, {left} is lost: keys that it blocks are seen again."
             yield wrong("mask-ignored", sentence)

@@ -89,11 +89,7 @@ def examine_pair(
 
 
 def _compare(
-    target: Callable,
-    x: Tensor,
-    heads: int,
-    ways: tuple[Way, ...],
-    options: Options,
+    target: Callable, x: Tensor, heads: int, ways: tuple[Way, ...], options: Options
 ) -> Iterator[Fact]:
     """Give a piece x, and sizes by the roles of its other arguments; compare the places."""
     known = {"width": D, "size": L}

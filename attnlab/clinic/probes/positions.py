@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import Tensor
 
 from attnlab.clinic.call import Call, Reply, flat
+from attnlab.clinic.factors import turned
+from attnlab.clinic.names import ROTARY_NAME
 from attnlab.clinic.observe import Observer
+from attnlab.clinic.plan import SIZES
 from attnlab.clinic.probes.layers import table
 from attnlab.clinic.results import Fact, ask, held, note, tried, wrong
 from attnlab.clinic.sample import Sample, alike
@@ -16,7 +20,7 @@ from attnlab.clinic.signature import PARTS
 
 def rotations(watch: Observer) -> Iterator[Fact]:
     """Give the same token at every place: rotated scores depend on the distance alone."""
-    call = watch.call
+    call, moves = watch.call, False
     tokens = call.signature.alone or call.plan.inside
     if call.plan.ndim < 3 or not tokens or call.signature.large:
         return
@@ -32,6 +36,7 @@ def rotations(watch: Observer) -> Iterator[Fact]:
         turns = [_places(*parts) for parts in zip(first[:3], second[:3], third[:3], strict=True)]
         if not any(turns):
             continue
+        moves = True
         scores = first.products
         shifted = alike(scores[..., 1:, 1:], scores[..., :-1, :-1])
         names = ("queries", "keys", "values")
@@ -48,6 +53,23 @@ def rotations(watch: Observer) -> Iterator[Fact]:
             sentence = sentence.replace("turn", "change", 1)
             yield ask("positions", sentence, "Rotate pairs of features.")
         return
+    if not moves:
+        yield from unmoved(watch)
+
+
+def unmoved(watch: Observer) -> Iterator[Fact]:
+    """Yield that positions change nothing, though a name speaks of rotary positions."""
+    call, parts = watch.call, watch.call.signature.module
+    names = [type(part).__name__ for part in (parts.modules() if parts is not None else ())]
+    given = any(arg.role == "position" for arg in call.signature.arguments)
+    if given or not any(map(ROTARY_NAME.search, (*names, call.signature.name))):
+        return
+    words = "Its name speaks of rotary positions, but positions change nothing"
+    if any(turned(core.sample.query, core.projected) for core in watch()):
+        words += ": every token is turned by the same angles, which cancel between query and key."
+        yield wrong("positions", words, advice="turn by the place of the token, not of the head.")
+    else:
+        yield ask("positions", f"{words}: queries and keys are not turned.")
 
 
 def _places(first: Tensor, second: Tensor, third: Tensor) -> bool:
@@ -108,6 +130,30 @@ def cached(call: Call) -> Iterator[Fact]:
             return
     yield held("cache", f"a step with {name} equals the same row of the whole pass")
     yield from map(tried, (name, *flags))
+
+
+def cached_function(call: Call) -> Iterator[Fact]:
+    """Give a function its last query, key and value, and what came before as its cache."""
+    taken = [arg for arg in call.signature.arguments if arg.role == "cache"]
+    caches = [arg.name for arg in taken if not isinstance(arg.default, bool)]
+    parts = call.inputs(replace(SIZES[0], S=SIZES[0].L))
+    last = {side: part[..., -1:, :] for side, part in parts.items()}
+    whole, pair = call(parts).output, tuple(parts[side][..., :-1, :] for side in PARTS[1:])
+    if len(caches) not in (1, 2) or whole is None:
+        return
+    given = dict(zip(caches, pair if len(caches) == 2 else (pair,), strict=True))
+    step = call(last, **given).output
+    if step is None:
+        return
+    yield from map(tried, caches)
+    if alike(step, whole[..., -1:, :]):
+        yield held("cache", f"a step with {caches[0]} equals the same row of the whole pass")
+    else:
+        apart = (step - whole[..., -1:, :]).abs().max()
+        words = (
+            f"A step with {' and '.join(caches)} differs by up to {apart:.2g} from the same row "
+        )
+        yield wrong("cache", f"{words}of the whole pass.")
 
 
 def _cache_of(reply: Reply, length: int) -> object:

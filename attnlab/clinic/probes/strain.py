@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
+from attnlab.clinic.explanation import OPEN
+from attnlab.clinic.family import SOFTMAXES
 from attnlab.clinic.observe import Core, Observer
-from attnlab.clinic.results import Fact, ask, note
-from attnlab.clinic.sample import SURE, Sample
-from attnlab.clinic.search import Recipe
+from attnlab.clinic.results import Fact, ask, note, tried, wrong
+from attnlab.clinic.sample import SURE, Sample, close
+from attnlab.clinic.search import Recipe, explain
 
-LOW = -1000.0  # scores below it are above no fill of some hundreds
+LOW = (-1e3, -1e5)  # scores below it are above no fill of some hundreds, or of -1e4
+HIGH = 300.0  # a score of which float32 knows no exponential
 
 
 def strained(
@@ -20,7 +24,7 @@ def strained(
 ) -> Iterator[Fact]:
     """Let all scores of some query fall below ``LOW``: a finite fill does not block them then."""
     call, N = watch.call, None if given.get("allowed") is None else 3
-    for seed in range(0 if call.signature.large else 8):
+    for low, seed in itertools.product(LOW, range(0 if call.signature.large else 8)):
         factor = 1.0
         for _ in range(2):  # at ordinary scores, and with the lowest at twice that
             parts = call.inputs(seed=seed, N=N, factor=factor)
@@ -31,16 +35,16 @@ def strained(
             allowed = _allowed(base, cores[0].sample).expand_as(scores)
             best = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1)
             lowest = float(best[allowed.any(dim=-1)].min())
-            factor = (2 * LOW / min(lowest, -0.2 * float(scores.abs().max()))) ** 0.5
-        if lowest < LOW:
-            yield from _taken(cores[0].weights, allowed, lowest, blocked)
+            factor = (2 * low / min(lowest, -0.2 * float(scores.abs().max()))) ** 0.5
+        if lowest < low and (notes := list(_taken(cores[0].weights, allowed, lowest, blocked))):
+            yield from notes
             return
 
 
 def _allowed(recipe: Recipe, sample: Sample) -> Tensor:
     """Return which keys a query may see by its mask and by the order of its recipe."""
     size = sample.products.shape[-2:]
-    own, order = sample.allowed, recipe.order.compute(*size)
+    own, order = sample.awake, recipe.order.compute(*size)
     allowed = torch.ones(size, dtype=torch.bool) if own is None else own
     if order is None:
         return allowed
@@ -81,3 +85,39 @@ def limited(watch: Observer, recipes: list[Recipe], *, rough: bool) -> Iterator[
         elif rough:
             words = "Some step is computed in lower precision than its input: only about 3 digits"
             yield note("dtype", f"{words} are right.")
+
+
+def in_single_precision(watch: Observer, recipes: list[Recipe]) -> Iterator[Fact]:
+    """Call it in float32, as most layers are, with ordinary and with large scores."""
+    single = Observer(watch.call.fresh(dtype=torch.float32))
+    yield tried("float32")
+    wide, narrow = (one.call(one.call.inputs()).output for one in (watch, single))
+    if not close(narrow, wide, 1e-2):
+        yield _rounded_away(single)
+        return
+    alike = {side: part[..., :1, :].expand_as(part) for side, part in watch.call.inputs().items()}
+    pairs = zip(watch(parts=alike), recipes, strict=False)
+    scores = [float(recipe.scores(core.sample).abs().max()) for core, recipe in pairs]
+    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5)
+    large = {side: part[..., :1, :].expand_as(part) for side, part in large.items()}
+    output = single.call(large).output
+    plain = all(recipe.softmax is SOFTMAXES[0] for recipe in recipes)
+    if plain and output is not None and not output.isfinite().all():
+        yield wrong(
+            "nan",
+            f"With scores of about {HIGH:.0f} or -{HIGH:.0f} the output is NaN or infinite in "
+            "float32, which knows no exponential of them.",
+            advice="subtract the largest score of each row before exp, or use softmax.",
+        )
+
+
+def _rounded_away(single: Observer) -> Fact:
+    """Return what is lost in float32."""
+    cores = single()
+    named = explain([core.sample for core in cores[:1]], steps=OPEN) if cores else None
+    slip = next((slip for slip in named.slips if "{" not in slip.words), None) if named else None
+    told = " Every key that may be seen gets the same weight." if not cores else ""
+    told, cause = (f" {slip.words}", slip.cause) if slip else (told, "mask-finite")
+    sentence = f"In float32 it gives something else than in float64.{told}"
+    advice = "add no large number to scores that stay: their digits are lost behind it."
+    return wrong(cause, sentence, advice=advice)

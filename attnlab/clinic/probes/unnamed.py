@@ -8,13 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab.clinic.family import CAUSAL, ONE_AHEAD, ORDERS
-from attnlab.clinic.measure import (
-    CLEAR,
-    fit_scores,
-    measured_masking,
-    measured_weights,
-    seen_keys,
-)
+from attnlab.clinic.measure import CLEAR, fit_scores, measured_masking, measured_weights, seen_keys
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes.behaviour import mixed
 from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong

@@ -16,7 +16,8 @@ def returned(cores: list[Core]) -> Iterator[Fact]:
     if len(others) != 1:
         return
     weights = others[0].detach().double()
-    if weights.shape[-2:] != used.shape[-2:] or len({core.weights.shape for core in cores}) > 1:
+    shapes = {core.weights.shape for core in cores if core.reply is cores[0].reply}
+    if weights.shape[-2:] != used.shape[-2:] or len(shapes) > 1:
         return
     if weights.ndim == 3 and used.shape[1] > 1 and len(weights) == len(used):
         shape = tuple(weights.shape)
