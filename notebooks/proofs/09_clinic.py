@@ -187,7 +187,8 @@ class Noting(MyLayer):
 
 assert diagnose(noting).ok and diagnose(Noting(attention)).ok
 assert max(lengths["function"] | lengths["layer"]) == 8
-assert diagnose(patient_h).ok
+assert not diagnose(patient_h).ok
+assert diagnose(lambda query, key, value: attention(query, key[:, :10], value[:, :10])).ok
 
 # %% after: mine
 first_call = diagnose(mine)

@@ -193,7 +193,7 @@ for size in (0.01, 1, 100):
 pd.DataFrame.from_dict(rows, orient="index", columns=["sum of weights", "divisor"])
 
 # %% read-sizes [markdown] above="So take numbers of"
-# Probe 2 reads the divisor from numbers of size 0.01 as well as from those of size 1.
+# In float64, probe 2 reads the divisor from numbers of size 0.01 as well as from those of size 1.
 # (Do not compare *outputs* at size 0.01: the weights are nearly equal with any divisor.)
 # At size 100 it reads nothing, since weights become 0, and patient B cannot be told from attention.
 # But only there does patient H fail.
@@ -227,8 +227,9 @@ tokens = torch.randn(5, 11, dtype=torch.float64)
 # For one layer of self-attention and tokens of ordinary size, the influence map draws the mask,
 # except on the diagonal.
 # Output $j$ depends on token $j$ even if the mask blocks this pair,
-# because query $j$ is made from token $j$ too.
-# (A replaced token of 768 features moves other outputs of `leaky` by less than $10^{-9}$.)
+# because query $j$ is made from token $j$ too (unless it may attend to one key only).
+# (With 768 features a token of `leaky` attends almost only to itself,
+# so replacing one moves the others by less than $10^{-9}$.)
 #
 # Patient D is a layer, and a layer has two modes: training mode, and evaluation mode,
 # which `.eval()` switches on.
@@ -357,9 +358,9 @@ diagnose(MyLayer(your_own))
 
 # %% closing [markdown] above=["A report says nothing", "You use random numbers"]
 # A report says nothing about sizes and numbers that were not tried.
-# The clinic tries at most 8 keys and, without a mask, no large numbers,
-# so it finds nothing wrong with patient H. It can also be mistaken,
-# so check a finding with a probe of your own before you change your code.
+# The clinic names what is wrong with patient H, but it tries at most 8 keys,
+# so it finds nothing wrong with a function that reads only the first ten.
+# It can also be mistaken, so check a finding with a probe of your own before you change your code.
 #
 # ## So how do you find a bug without a correct version?
 #
@@ -472,8 +473,8 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 # %% who-fails [markdown]
 # The shape test catches none of the patients, but each of them fails at least one other probe.
 # The divisor probe catches all five.
-# But it explains only B and C, because it assumes that the weights of a query come from one softmax
-# over its own keys.
+# But it explains only B and C, because it assumes that each feature of its output is one weight of
+# one softmax.
 # In the others that is not so:
 #
 # - **A** divides each weight by a sum over the queries.
@@ -488,7 +489,7 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 #
 # - A probe tests a property that your attention is meant to have.
 #   It needs no correct version.
-# - A correct shape proves nothing.
+# - A correct shape says nothing about the numbers.
 #   Equal sizes, a single size, or numbers of a single size can hide a bug.
 #   Do not trust a test until you have seen it fail on the bug that you fear.
 # - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights.
@@ -781,6 +782,6 @@ check_disguise(disguised_solution)
 # `diagnose` finds nothing wrong.
 # What does this tell you?
 # **No property that it tried has failed.**
-# *It is correct at every size:* the clinic finds nothing wrong with patient H. *It does what I
-# want:* the clinic cannot know that.
+# *It is correct at every size:* the clinic tries at most 8 keys.
+# *It does what I want:* the clinic cannot know that.
 # </details>
