@@ -283,4 +283,4 @@ assert [f for f in some if weak_check(f)] == [attention, patient_c, patient_g]
 
 # %% after: teacher-plan  numbers: 46, 1, 2, 3, 4, 11, 9, 18, 8
 
-# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 99
+# %% after: teacher-questions  numbers: 8, 1, 2, 3, 4, 5, 99
