@@ -120,6 +120,8 @@ def test_what_is_no_function_is_not_called_one():
 
 def test_the_report_of_the_clinic_comes_with_the_verdict():
     assert refused(exercises.check_mended_mask, lambda q, k, v: v).message.endswith("4 were given.")
+    unseen = accepted(exercises.check_mended_mask, lambda q, k, v, m: weigh(q, k, m) @ v)
+    assert "the clinic did not see which argument is which" in unseen.message
     verdict = accepted(exercises.check_mended_mask, lambda q, k, v, mask: weigh(q, k, mask) @ v)
     assert verdict.report.ok
     assert "no allowed key gives NaN" in " ".join(verdict.remarks)

@@ -14,6 +14,10 @@ from attnlab.exercises.frame.answers import Answer, Right, Wrong
 from attnlab.exercises.frame.forms import Compared, by_hand
 
 REMARKS = ("detached",)  # found in a function whose numbers are correct: a remark
+UNSEEN = (
+    "The outputs match PyTorch's, but the clinic did not see which argument is which. Call them "
+    "query, key, value and mask, and it examines the function as well."
+)
 LOOK = "Look at the scores, the weights and the average in turn."
 
 
@@ -40,7 +44,8 @@ class Examined(Compared):
         report = diagnosed(answer)
         accuse(report)
         said = (*map(str, report.notes), *map(sentence, report.findings))
-        return Right(right.message, None, tuple(dict.fromkeys(said)), report)
+        message = UNSEEN if report.gap else right.message
+        return Right(message, None, tuple(dict.fromkeys(said)), report)
 
 
 def diagnosed(answer: Answer) -> Report:
