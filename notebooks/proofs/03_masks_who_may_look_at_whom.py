@@ -337,6 +337,6 @@ for positions, is_right in ((torch.arange(5), False), (counted, True)):
 
 # %% after: sources  numbers: 2017, 1061, 103749
 
-# %% after: teacher-plan  numbers: 49, 11, 14, 7, 6, 8, 3, 4, 1, 2, 0
+# %% after: teacher-plan  numbers: 50, 15, 49, 11, 14, 7, 6, 8, 3, 4, 1, 2, 0
 
 # %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, -1e9

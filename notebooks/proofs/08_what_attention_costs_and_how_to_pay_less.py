@@ -251,6 +251,6 @@ assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computat
 
 # %% after: sources  numbers: 2018, 2021, 2022, 2023
 
-# %% after: teacher-plan  numbers: 46, 9, 5, 6, 17, 3, 1, 2, 10, 32, 4096, 16384
+# %% after: teacher-plan  numbers: 47, 18, 46, 9, 5, 6, 17, 3, 1, 2, 10, 32, 4096, 16384
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 9, 27, 64, 128, 256, 257, 1024

@@ -206,6 +206,6 @@ assert (sat.tokens[5], sat.tokens[8]) == ("bank", "river")
 
 # %% after: sources  numbers: 2017, 2019, 2020, 2022, 2023
 
-# %% after: teacher-plan  numbers: 46, 4, 8, 9, 10, 15, 40
+# %% after: teacher-plan  numbers: 47, 16, 46, 4, 8, 9, 10, 15, 40
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0.1, 60

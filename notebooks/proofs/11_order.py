@@ -226,6 +226,6 @@ assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000, 10,000, 1,000,000
 
-# %% after: teacher-plan  numbers: 46, 1, 3, 4, 7, 8, 15, 60
+# %% after: teacher-plan  numbers: 47, 16, 46, 1, 3, 4, 7, 8, 15, 60
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 98, 100, 100,000, 1,000,000, 512, 600

@@ -246,6 +246,6 @@ for tested in (model, two_layers):
 
 # %% after: sources  numbers: 2021, 2022, 2024
 
-# %% after: teacher-plan  numbers: 0, 49, 10, 5, 6, 12, 14, 2
+# %% after: teacher-plan  numbers: 50, 15, 0, 49, 10, 5, 6, 12, 14, 2
 
 # %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, 12, 11

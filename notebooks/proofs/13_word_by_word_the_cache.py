@@ -277,6 +277,6 @@ for seed in range(4):
 
 # %% after: sources  numbers: 3, 3.1, 7, 2019, 2022, 2023, 2024
 
-# %% after: teacher-plan  numbers: 49, 12, 17, 11, 9
+# %% after: teacher-plan  numbers: 50, 18, 49, 12, 17, 11, 9
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096, 200

@@ -209,6 +209,6 @@ assert forwards == (-backwards[0], backwards[1])
 
 # %% after: next  numbers: 2017, 2021, 2022
 
-# %% after: teacher-plan  numbers: 46, 9, 12, 13, 34, 50, 7.5%
+# %% after: teacher-plan  numbers: 48, 15, 46, 9, 12, 13, 34, 50, 7.5%
 
 # %% after: teacher-questions  numbers: 1, 2, 20, 33, 28, 35

@@ -20,7 +20,7 @@
 # - say what becomes of the gradients of the queries without the division,
 # - say what sets the root apart from other divisors, and what it does not do in a trained layer.
 #
-# **Time:** 49 minutes in class, or 80 on your own with the exercises.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -725,10 +725,10 @@ print(f"spread {scores.std():.2f}")
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **49 minutes.**
-# The phone book and the first race: 12.
+# **50 minutes.**
+# The phone book and the first race: 13.
 # Nine divisors: 4.
 # Random walks: 8.
 # Who asks for a change: 8.

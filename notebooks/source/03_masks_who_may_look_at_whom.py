@@ -14,7 +14,7 @@
 # see which output depends on which token; say what a row without an open cell does;
 # and tell apart the two meanings of `True`.
 #
-# **Time:** 49 minutes in class, or 80 on your own with the exercises.
+# **Time:** 50 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another ten.
 
 # %% setup
@@ -708,11 +708,11 @@ torch.equal(words, same), torch.equal(combined[:, 0], both), padded_right.sum(di
 # [4 · Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **49 minutes.**
+# **50 minutes.**
 # The coin and the first prediction: 11.
-# The influence map, the screens and the table: 14.
+# The influence map, the screens and the table: 15.
 # Padding: 7.
 # NaN: 6.
 # The explorer: 8.

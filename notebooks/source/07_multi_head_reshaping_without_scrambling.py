@@ -311,7 +311,6 @@ show_figure(diagram("multi_head_attention"), "7.3")
 #
 # The number of features in a head, [**head_dim**](glossary.ipynb#head_dim), is usually $E / H$,
 # the width divided by the number of heads.
-# Then two heads need no more parameters than one.
 # Scores are divided by $\sqrt{\text{head\_dim}}$,
 # because a dot product inside a head has head_dim terms.
 #
@@ -374,7 +373,6 @@ DealExplorer(ask=False)
 # %% nothing-warns [markdown] below="The new task is"
 # ## Nothing warns you
 #
-# Perhaps training always shows that something is wrong?
 # The new task is to copy eight digits.
 # Each token holds a digit and its position, and output $i$ has to name digit $i$.
 # We train all four combinations of our splits and merges, for 300 steps.

@@ -18,7 +18,7 @@
 # compute exact attention piece by piece, explain why a fused kernel is fast,
 # and find the tiles that a mask leaves to compute.
 #
-# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# **Time:** 47 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 15.
 
 # %% setup
@@ -705,13 +705,13 @@ check_joined_pieces(joined_solution)
 # [9 · The attention clinic](09_clinic.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **47 minutes.**
 # Count: 9.
 # Where the memory goes, and rows: 5.
 # Slow and fast memory: 6.
-# One row in pieces, with the explorer: 17.
+# One row in pieces, with the explorer: 18.
 # Tiles: 3.
 # The long text, and masks: 6.
 # Set “Further” as homework.

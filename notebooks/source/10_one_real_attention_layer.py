@@ -20,7 +20,7 @@
 # test whether it matters which word asks, explain what an attention sink does,
 # and say what an arc can and cannot show.
 #
-# **Time:** 46 minutes in class, or 85 on your own with the exercises.
+# **Time:** 47 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -719,10 +719,10 @@ else:
 # [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
-# The layer, the arc and the explorer: 15.
+# **47 minutes.**
+# The layer, the arc and the explorer: 16.
 # Where words look: 4.
 # The word that asks, and luck: 9.
 # What reaches the output, and the sink: 10.

@@ -15,7 +15,7 @@
 # explain rotary positions and prove what makes them useful,
 # and test whether a model still works on texts longer than those in training.
 #
-# **Time:** 46 minutes in class, or 85 on your own with the exercises.
+# **Time:** 47 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -650,13 +650,13 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # [12 · Two layers that look back](12_two_layers_that_look_back.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **47 minutes.**
 # Shuffle: 3.
 # The mask: 8.
 # The three places, and adding vectors: 4.
-# Turning, the proof and the explorer: 15.
+# Turning, the proof and the explorer: 16.
 # Train short, test long: 7.
 # The larger base: 8.
 # The answer: 1.

@@ -19,7 +19,7 @@
 # and explain what a second layer adds to the first; find a head by a score,
 # and forge what it has written; and tell a lookup from a shortcut.
 #
-# **Time:** 49 minutes in class, or 84 on your own with the exercises.
+# **Time:** 50 minutes in class, or 84 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -733,14 +733,14 @@ check_mended_stream(mended_solution)
 # Lesson 13, [Word by word: the cache](13_word_by_word_the_cache.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **49 minutes.**
+# **50 minutes.**
 # The record and the model: 10.
 # One layer and two: 5.
 # Why one look is not enough: 6.
 # The scores, and where layer 0 looks: 12.
-# Forged notes and the explorer: 14.
+# Forged notes and the explorer: 15.
 # The answer: 2.
 # Set “Further” as homework.
 #

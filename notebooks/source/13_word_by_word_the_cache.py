@@ -16,7 +16,7 @@
 # say what a cache keeps and why this is enough; test a cache so that its typical bugs show;
 # and compute its size.
 #
-# **Time:** 49 minutes in class, or 84 on your own with the exercises.
+# **Time:** 50 minutes in class, or 84 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -749,11 +749,11 @@ torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5
 # Lesson 14, [Where a meaning appears](14_where_a_meaning_appears.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 49 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
 #
-# **49 minutes.**
+# **50 minutes.**
 # Writing, counting and the masks of both layers: 12.
-# Keys and values, the code and the explorer: 17.
+# Keys and values, the code and the explorer: 18.
 # The four bugs and the test: 11.
 # What a step costs, and the answer: 9.
 # Set “Further” as homework.

@@ -22,7 +22,7 @@
 # compare attention with a control that has the same freedom;
 # and swap one vector to see whether other words take up what it holds.
 #
-# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# **Time:** 48 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 5.
 
 # %% setup
@@ -671,11 +671,11 @@ check_fooling_sentence(fooling_sentence_solution)
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **48 minutes.**
 # The model and the lean: 9.
-# The thief and the explorer: 13.
+# The thief and the explorer: 15.
 # All sentences, and choosing: 12.
 # The swap and the answer: 12.
 # The exercises take another 34 minutes; set them, and “Further”, as homework.
