@@ -104,7 +104,9 @@ def test_tomorrow_all_is_there_even_before_a_kernel_answers(said, browser, home,
             assert answer.locator("details").get_attribute("open") is not None
             folds = panel.locator("details.attnlab-answer")
             key = folds.first.evaluate("one => one.classList[1]")
-            expect(panel.locator(f"details.{key}").nth(1)).to_be_attached()  # output and text
+            expect(
+                panel.locator(f'details[class~="{key}"]').nth(1)
+            ).to_be_attached()  # output and text
             keys = folds.evaluate_all("all => all.map(one => [one.classList[1], one.open])")
             assert {is_open for one, is_open in keys if one == key} == {True}
             card = panel.locator(".card").filter(has=page.get_by_role("slider")).first
