@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab.clinic import diagnose
-from tests.clinic.test_holds import H, Layer, Masked, layer, masked, right, scored
+from tests.clinic.parts import H, Layer, Masked, layer, masked, right, scored
 
 
 def first(report):

@@ -11,8 +11,7 @@ from torch import nn
 
 from attnlab.clinic import diagnose
 from attnlab.clinic.causes import CAUSES
-
-E, H = 12, 3
+from tests.clinic.parts import E, H, Masked, scored
 
 
 def heads_of(x):
@@ -134,10 +133,6 @@ def test_tokens_may_be_called_h():
 
 
 # --- names ----------------------------------------------------------------------------------------
-
-
-def scored(query, key):
-    return query @ key.mT / query.shape[-1] ** 0.5
 
 
 class WrongMerge(Layer):
@@ -353,17 +348,6 @@ def test_grouped_heads_positions_and_caches_are_probed(make, name):
 
 ALLOWED = {"mask": "allowed"}
 CAUSAL_TOO = {"mask": "allowed", "causal": True}
-
-
-class Masked(Layer):
-    """Self-attention with a mask, True = may attend."""
-
-    def forward(self, x, mask=None):
-        query, key, value = self.parts(x)
-        scores = scored(query, key)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
 class InPlaceOfTheOrder(Masked):

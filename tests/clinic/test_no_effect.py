@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from attnlab.clinic import diagnose
-from tests.clinic.test_holds import Cross, E, Layer, Masked, layer, right, rotary, scored, turned
+from tests.clinic.parts import Cross, E, Layer, Masked, layer, right, rotary, scored, turned
 
 
 def answered(report):

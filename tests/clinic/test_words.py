@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab.clinic import diagnose
-from tests.clinic.test_holds import Cross, Layer, causal_attention, layer, masked, right, scored
+from tests.clinic.parts import Cross, Layer, causal_attention, layer, masked, right, scored
 
 
 def with_text(text, function=masked, name="attention"):
