@@ -17,13 +17,18 @@ from attnlab.exercises.frame.forms import Check, Compared, Value, randoms
 # --- one division ---------------------------------------------------------------------------------
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float) -> Tensor:
+def scores(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
+    """Return dot products divided by a number, the square root of d_k if none is given."""
+    return query @ key.transpose(-2, -1) / (divisor or query.shape[-1] ** 0.5)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = None) -> Tensor:
     """Return attention whose scores are divided by some number."""
-    return (query @ key.transpose(-2, -1) / divisor).softmax(dim=-1) @ value
+    return scores(query, key, divisor).softmax(dim=-1) @ value
 
 
 @Compared(
-    right=lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.5),
+    right=attend,
     slips={
         "Query and key are both divided by the square root of d_k, and a score is a product of the "
         "two. So it is divided by d_k.": lambda query, key, value: attend(
@@ -57,16 +62,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float) -> Tensor:
             lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.25)
         ),
         "Your softmax runs over another axis than the keys. Let it run over the last axis.": (
-            lambda query, key, value: (
-                (query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5).softmax(dim=-2) @ value
-            )
+            lambda query, key, value: scores(query, key).softmax(dim=-2) @ value
         ),
         "The softmax is missing between the scores and the values.": (
-            lambda query, key, value: query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5 @ value
+            lambda query, key, value: scores(query, key) @ value
         ),
-        "These are the weights. Multiply them by the values.": lambda query, key, _: (
-            query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
-        ).softmax(dim=-1),
+        "These are the weights. Multiply them by the values.": (
+            lambda query, key, _value: scores(query, key).softmax(dim=-1)
+        ),
         "The weights are divided, after the softmax, so a row no longer adds up to 1. Divide the "
         "scores.": lambda query, key, value: attend(query, key, value, 1) / query.shape[-1] ** 0.5,
         "The scores are multiplied by the square root of d_k. Divide them.": (
@@ -316,11 +319,6 @@ L, S, E = 5, 7, 11
 def unit(x: Tensor) -> Tensor:
     """Return vectors rescaled to root mean square 1."""
     return x / x.square().mean(dim=-1, keepdim=True).sqrt()
-
-
-def scores(query: Tensor, key: Tensor) -> Tensor:
-    """Return scaled scores."""
-    return query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
 
 
 def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:

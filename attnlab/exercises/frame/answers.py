@@ -188,11 +188,9 @@ def _read(value: object, read: Read) -> object:
         raise NotDone
     if inspect.iscoroutine(value) or inspect.isgenerator(value):
         value.close()
-        why = (
-            "Define it without `async`."
-            if inspect.iscoroutine(value)
-            else ("Return its values in a list: [... for ... in ...], without `yield`.")
-        )
+        why = "Return its values in a list: [... for ... in ...], without `yield`."
+        if inspect.iscoroutine(value):
+            why = "Define it without `async`."
         raise Wrong(f"Your function returned {voice.kind_of(value)}. {why}")
     return read(value)
 
