@@ -100,7 +100,7 @@ class HeadViewResult(NamedTuple):
     """The weights that are shown."""
 
     tokens: tuple[str, ...]  # L of them, which ask
-    keys: tuple[str, ...]  # S of them; the tokens themselves in self-attention
+    keys: tuple[str, ...] | None  # S of them; None in self-attention, where tokens ask tokens
     weights: Tensor  # (layers, H, L, S): row i says what token i attends to
 
 
@@ -159,7 +159,7 @@ class HeadView(HeadsPicture):
     ) -> None:
         path, layers = _layers_of(weights)
         queries = _labels("tokens", tokens, layers.shape[2])
-        asked = queries if keys is None else _labels("keys", keys, layers.shape[3])
+        asked = None if keys is None else _labels("keys", keys, layers.shape[3])
         _check_sizes(layers, queries, asked)
         self._result = HeadViewResult(queries, asked, layers)
         where = "layer {layer}, head {head}" if len(layers) > 1 else "head {head}"
@@ -179,7 +179,7 @@ class HeadView(HeadsPicture):
 
     def attended_to(self) -> Sequence[str] | None:
         """Return the tokens that are attended to in cross-attention."""
-        return None if self.result.keys is self.result.tokens else self.result.keys
+        return self.result.keys
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words, and the controls that these weights need."""
@@ -198,7 +198,7 @@ class HeadView(HeadsPicture):
             ],
             "packed": _packed(weights),
             "tokens": tokens,
-            **({} if keys is tokens else {"keys": keys}),
+            **({"keys": keys} if keys else {}),
             "words": self.words,
             "markers": [FIRST, LAST],
             "tie": TIE,
@@ -287,12 +287,12 @@ def _checked(weights: Tensor, of_layers: str) -> Tensor:
     return weights.detach().cpu().float()
 
 
-def _check_sizes(weights: Tensor, tokens: Sequence[str], keys: Sequence[str]) -> None:
+def _check_sizes(weights: Tensor, tokens: Sequence[str], keys: Sequence[str] | None) -> None:
     """Raise ValueError unless there is a token for each row and a key for each column."""
     L, S = weights.shape[2:]
-    if (len(tokens), len(keys)) == (L, S):
+    if (len(tokens), len(keys or tokens)) == (L, S):
         return
-    if keys is tokens:
+    if keys is None:
         more = "" if L == S else "; for cross-attention, use HeadView(weights, queries, keys)"
         raise ValueError(
             f"weights must be (H, L, L) for L tokens, got {shape(weights[0])} for {len(tokens)} "
