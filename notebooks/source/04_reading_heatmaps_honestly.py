@@ -265,7 +265,6 @@ pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="r
 # %% hide-many [markdown] above="Without its noun, every"
 # Without its noun, every article becomes feminine in five translators and masculine in three.
 # So each translator writes the article of one gender unless it finds a noun of the other.
-# *Which* gender that is was decided by the random numbers of the start.
 #
 # And a pale cell does not prove that the word in its column plays no part.
 # When the five write the first article of a sentence,
