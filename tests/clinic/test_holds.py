@@ -377,3 +377,23 @@ def test_every_line_of_the_clinic_is_tried():
     files = Path(attnlab.clinic.__file__).parent.rglob("*.py")
     keys = {key for f in files for key in re.findall(r'held\(\s*"([\w-]+)"', f.read_text())}
     assert keys == FALSE.keys() == HOLDS.keys()
+
+
+class CausalMean(nn.Module):
+    """A mean of values, without queries and keys: of no later token if it is causal."""
+
+    def __init__(self, causal):
+        super().__init__()
+        self.values, self.causal = nn.Linear(E, E), causal
+
+    def forward(self, x):
+        values = self.values(x) if self.causal else self.values(x).flip(-2)
+        return values.cumsum(-2) / torch.arange(1, x.shape[-2] + 1)[:, None]
+
+
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_a_layer_whose_attention_is_not_found_is_as_causal_as_its_name_says(is_causal):
+    report = diagnose(CausalMean(is_causal))
+    assert report.gap
+    assert [found.name for found in report.findings] == ["causal-leak"] * (not is_causal)
+    assert ("causal" in [said.key for said in report.properties]) == is_causal
