@@ -54,9 +54,13 @@ from tools.check.compare import compare_outputs
 
 FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError, LessonError)
 AT_ONCE = 2  # lessons that are built at the same time
-# torch and its library for matrices then use none of the instructions that differ from one
-# processor to the next; either is ignored where it does not apply.
-OLDER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+# torch and its libraries for matrices then use none of the instructions that differ from one
+# processor to the next; each is ignored where it does not apply.
+OLDER_PROCESSOR = {
+    "ATEN_CPU_CAPABILITY": "default",
+    "MKL_CBWR": "COMPATIBLE",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+}
 READING = threading.Lock()  # some Pythons fail when two threads parse code at once
 
 
