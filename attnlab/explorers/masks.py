@@ -193,6 +193,7 @@ class MaskExplorer(Explorer):
         shown, tokens = self._shown(), list(self.tokens)
         titles = WORDS["panels"]
         left, middle, right = fig.subplots(1, 3)
+        fig.get_layout_engine().set(wspace=0.1)  # the sums stand clear of the next names
         plot_mask(shown.mask, ax=left, queries=tokens, keys=tokens, title=titles[0], legend=False)
         drawn_by = WORDS["by"].format(name=self.answer["name"]) if self.answer else FILLS[self.fill]
         for ax, cells, top, title in (
