@@ -89,15 +89,16 @@ MASKS["a mask with two cells exchanged"] = (
 )
 
 
+SMALL = "causal attention over 4 tokens of 3 features"
 EMPTY = "a causal mask whose row 0 is empty, so that output 0 is NaN"
 
 
 def attention_with(mask: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return attention over exactly the tokens of the check, with a mask."""
+    """Return attention over exactly the tokens of a mask."""
 
     def attend(x: Tensor) -> Tensor:
-        if x.shape[-2] != TOKENS:
-            raise ValueError(f"attend takes all {TOKENS} tokens of x at once, got {x.shape[-2]}.")
+        if len(x) != len(mask):
+            raise ValueError(f"attend takes all {len(mask)} tokens of x at once, got {len(x)}.")
         return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
 
     return attend
@@ -121,9 +122,9 @@ def picture(case: Case, _said: dict[str, str | None]) -> Evidence | None:
 
 def judged(depends: Tensor) -> str:
     """Return what a table of dependences, outputs down and tokens across, means."""
-    if (depends & ~CAUSAL).any():
+    if depends.triu(1).any():
         return "leaks"
-    return "correct" if torch.equal(depends, CAUSAL) else "too tight"
+    return "correct" if torch.equal(depends, causal_mask(len(depends))) else "too tight"
 
 
 def last_token_only(attend: Callable, x: Tensor) -> str:
@@ -152,16 +153,18 @@ def last_token_only(attend: Callable, x: Tensor) -> str:
             lambda attend, x: judged(influence_map(attend, x) > 0)
         ),
     },
+    errors={SMALL: "It ran with 6 tokens of 5 features before. Take the sizes from x."},
     evidence=picture,
-    verified=f"Your function gives the correct answer for all {len(MASKS) + 1} functions that were "
+    verified=f"Your function gives the correct answer for all {len(MASKS) + 2} functions that were "
     "tried.",
     keeps_inputs=True,
 )
 def check_causal_test() -> Iterator[Case]:
     """Check a function that says whether another one attends causally.
 
-    Verified: what it says of attention functions, two of them correct, of the causal mask with
-    any one cell of the future allowed or any one of the past blocked, and of an output of NaN.
+    Verified: what it says of attention functions, three of them correct, of the causal mask with
+    any one cell of the future allowed or any one of the past blocked, of an output of NaN, and of
+    fewer tokens with fewer features.
 
     Parameters
     ----------
@@ -178,6 +181,8 @@ def check_causal_test() -> Iterator[Case]:
         yield Case(name, (attention_with(mask), x), truth, f"It should return “{truth}”. {hint}")
     hint = "It should return “leaks”. An output that is NaN depends on everything."
     yield Case(EMPTY, (attend_with_nan, x), "leaks", hint)
+    hint = "It should return “correct”. Take the sizes from x."
+    yield Case(SMALL, (attention_with(causal_mask(4)), x[:4, :3]), "correct", hint)
 
 
 # --- a safe softmax -------------------------------------------------------------------------------
@@ -185,6 +190,7 @@ def check_causal_test() -> Iterator[Case]:
 ALLOWED = torch.tensor([[1, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]]).bool()
 WITH_EMPTY = ALLOWED & torch.tensor([[False], [True], [True]])
 AXES = ("sequence", "head", "row", "key")
+FILLS = (-1e4, -1e9)  # some scores that are tried are lower
 
 
 def safe(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -195,6 +201,11 @@ def safe(scores: Tensor, allowed: Tensor) -> Tensor:
 def filled(fill: float) -> Callable[[Tensor, Tensor], Tensor]:
     """Return a softmax over scores whose blocked ones are replaced by a number."""
     return lambda scores, allowed: scores.masked_fill(~allowed, fill).softmax(dim=-1)
+
+
+def filled_and_erased(fill: float, scores: Tensor, allowed: Tensor) -> Tensor:
+    """Return the weights of such a softmax, with 0 for each blocked key."""
+    return filled(fill)(scores, allowed).masked_fill(~allowed, 0.0)
 
 
 def erased(scores: Tensor, allowed: Tensor) -> Tensor:
@@ -234,9 +245,9 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if scores.abs().max() > 50:
         return (
-            "Scores far from 0 break your function. Use softmax itself, because exponentials of "
-            "your own may overflow or round to 0. Set the blocked scores to -inf, which is below "
-            "every score."
+            "Scores far from 0 break your function. Set the blocked scores to -inf, which is below "
+            "every score. Exponentials of your own overflow or round to 0, unless the largest "
+            "allowed score of the same row is subtracted first. softmax itself does so."
         )
     if allowed.any(dim=-1).all():
         return (
@@ -267,6 +278,8 @@ def see_gradients(answer: Answer, body: Callable) -> None:
         read = partial(gradient_of, scores=scores)
         gradient = answer.ask(scores, allowed.clone(), read=read, case=case)
         right = read(safe(scores, allowed))
+        buggy = (allowed & ~given.isfinite()).any(dim=-1, keepdim=True)
+        gradient, right = gradient.masked_fill(buggy, 0), right.masked_fill(buggy, 0)
         if not torch.allclose(gradient, right, atol=1e-5, equal_nan=True):
             why = "Is a part of the calculation, such as the sum, detached?"
             if gradient.isnan().any():
@@ -294,11 +307,9 @@ def see_gradients(answer: Answer, body: Callable) -> None:
             lambda scores, allowed: divided(erased(scores, allowed)),
             lambda scores, allowed: divided(erased(scores, allowed), least=1e-9),
         ),
-        "-1e9 is not below every score, and then the allowed keys get no weight. -inf is below "
-        "every score.": Either(
-            filled(-1e9),
-            lambda scores, allowed: filled(-1e9)(scores, allowed) * allowed,
-            lambda scores, allowed: filled(-1e9)(scores, allowed).masked_fill(~allowed, 0.0),
+        "A number such as -1e4 or -1e9 is not below every score, and then the allowed keys get no "
+        "weight. -inf is below every score.": Either(
+            *map(filled, FILLS), *(partial(filled_and_erased, fill) for fill in FILLS)
         ),
         "Blocked scores are filled with 0, which is a score like any other.": filled(0.0),
         "Each key of row 0 gets 0.25, because all scores of this row were filled with the same "
@@ -308,7 +319,13 @@ def see_gradients(answer: Answer, body: Callable) -> None:
     errors={
         "The shape of the mask": (
             "The mask may be smaller than the scores. allowed.expand_as(scores) makes it as large."
-        )
+        ),
+        "modified by an inplace operation": (
+            "softmax needs its result for the gradient. Use masked_fill, which makes a copy."
+        ),
+        "appears to not have been used in the graph": (
+            "For autograd the weights do not depend on the scores. Is a part detached?"
+        ),
     },
     read=vector,
     nan="",
@@ -343,6 +360,9 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     for_all_heads = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0]]).bool()[:, None, None, :]
     large = torch.tensor([[100, 101, -100, 99], [100, 100, -110, -111], [-100, 100, 0, 99.0]])
     yield "scores (3, 4) and a mask that allows at least one key in every row", (scores, ALLOWED)
+    # exponentials may be too small although no blocked score is larger than the allowed ones
+    low = scores - torch.tensor([[0.0], [200.0], [0.0]])
+    yield "scores of which those of row 1 are near -200", (low, ALLOWED)
     yield "scores from -111 to 101", (large, ALLOWED)
     # the weights stay, but a fill such as -150 is no longer lowest
     yield "scores from -100111 to -99899", (large - 1e5, ALLOWED)
@@ -358,11 +378,11 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
 S, E, EV = 5, 4, 6
 WORDS = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]])  # 1 = a word: padding right and left
 ROWS_BLOCKED = (
-    "The rows of <pad> are blocked too. No word is affected here, but a plain softmax gives NaN in "
-    "a row without an allowed key, and the next layer spreads the NaN. A padding mask blocks "
-    "columns, not rows."
+    "The queries of <pad> get nothing, but they should attend to the words, too. A plain softmax "
+    "gives NaN in a row without an allowed key, and the next layer spreads the NaN. A padding mask "
+    "blocks columns, not rows."
 )
-LARGE = 20.0  # makes scores of 30 and more: what blocks must lie below them
+LARGE = 256.0  # makes scores of 300 and more: what blocks must lie below them
 
 
 def with_mask(mask_of: Callable[[Tensor], Tensor | None]) -> Callable[..., Tensor]:
@@ -399,13 +419,27 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "A causal mask is combined with that of the padding, but only <pad> must be blocked.": (
             with_mask(lambda m: of_keys(m) & torch.ones(S, S, dtype=torch.bool).tril())
         ),
-        "Keys or values are multiplied by the mask. A key of zeros has a score of 0 and so still "
-        "gets weight. Block its score instead.": Either(
+        "Keys are multiplied by the mask. A key of zeros has a score of 0 and so still gets "
+        "weight. Block its score instead.": Either(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k * m[:, None, :, None], v),
-            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v * m[:, None, :, None]),
             lambda q, k, v, m: F.scaled_dot_product_attention(
                 q, k * m[:, None, :, None], v * m[:, None, :, None]
             ),
+        ),
+        "<pad> adds nothing to the output, but it still takes weight from the words. Block its "
+        "score before the softmax.": (
+            lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v * m[:, None, :, None])
+        ),
+        "Dividing by what is left loses the words where the score of a <pad> is much larger. Block "
+        "its score before the softmax.": (
+            lambda q, k, v, m: divided(erased(q @ k.mT / E**0.5, of_keys(m))) @ v
+        ),
+        "The mask is right, but the scores are not divided by the square root of E.": (
+            lambda q, k, v, m: filled(-torch.inf)(q @ k.mT, of_keys(m)) @ v
+        ),
+        "A number such as -10 or -100, added to the scores, does not block a large one. Pass a "
+        "Boolean mask.": Either(
+            with_mask(lambda m: -10.0 * ~of_keys(m)), with_mask(lambda m: -100.0 * ~of_keys(m))
         ),
     },
     errors={
@@ -413,7 +447,8 @@ def of_keys(attention_mask: Tensor) -> Tensor:
             "The mask lacks an axis, so its axis of sentences was lined up with that of the heads. "
             "Add an axis of size 1 for the heads."
         ),
-        "attn_mask dtype": "The mask holds integers. Compare with 1, which makes it Boolean.",
+        "attn_mask dtype": "Compare the mask with 1, which makes it Boolean.",
+        "Explicit attn_mask": "Only <pad> must be blocked, so leave is_causal out.",
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
     },
     nan="It contains NaN, although every query has a word to attend to.",
@@ -424,8 +459,8 @@ def of_keys(attention_mask: Tensor) -> Tensor:
 def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     """Check attention over heads with a Hugging Face ``attention_mask``.
 
-    Verified: the output, for one sentence and two, padded on either side, large scores, and fewer
-    queries than keys.
+    Verified: the output, for one sentence and two, padded on either side, fewer queries than keys,
+    and large scores.
 
     Parameters
     ----------
@@ -437,8 +472,9 @@ def check_padded_batch() -> Iterator[tuple[str, tuple]]:
     attnlab.from_hf_attention_mask : converts the mask.
     """
     # as many queries as keys hide a square mask
-    for N, H, L in ((1, 3, S), (2, 3, S), (2, 3, 4)):
+    for N, H, L, size in ((1, 3, S, 1.0), (2, 3, S, 1.0), (2, 3, 4, 1.0), (2, 3, S, LARGE)):
         query, key, value = randoms((N, H, L, E), (N, H, S, E), (N, H, S, EV))
         sentences = "one sentence" if N == 1 else "two sentences"
-        case = f"{sentences}, {H} heads, query {shape(query)} and attention_mask {(N, S)}"
-        yield case, (LARGE * query, key, value, WORDS[:N].clone())
+        times = "" if size == 1 else f" times {size:g}"
+        case = f"{sentences}, {H} heads, query {shape(query)}{times} and attention_mask {(N, S)}"
+        yield case, (size * query, key, value, WORDS[:N].clone())

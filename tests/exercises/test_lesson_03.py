@@ -36,7 +36,8 @@ def by_gradient(attend, x):
 def test_causal_test_must_look_at_every_cell():
     def blind(attend, x):
         found = table_of(attend, x)
-        found[cell] = causal_mask(len(x))[cell]
+        if len(x) > max(cell):
+            found[cell] = causal_mask(len(x))[cell]
         return judged(found)
 
     for cell in itertools.permutations(range(6), 2):
@@ -48,13 +49,19 @@ def by_map(attend, x):  # as on the page
     depends = torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) != 0
     if depends.triu(1).any():
         return "leaks"
-    return "correct" if depends.tril().sum() == 21 else "too tight"
+    L = len(x)
+    return "correct" if depends.tril().sum() == L * (L + 1) // 2 else "too tight"
 
 
 def counting(attend, x):
     depends = torch.autograd.functional.jacobian(attend, x).norm(dim=(1, 3)) != 0
     cells = int(depends.sum())
     return "correct" if cells == 21 else "leaks" if depends.triu(1).any() else "too tight"
+
+
+def of_six(attend, x):  # six tokens, five features
+    jacobian = torch.autograd.functional.jacobian(attend, x).reshape(6, 5, 6, 5)
+    return judged(jacobian.norm(dim=(1, 3)) != 0)
 
 
 def with_prefixes(attend, x):
@@ -74,6 +81,23 @@ def attend(mask_of):
 
 
 mended = attend(from_hf_attention_mask)
+
+
+def by_hand(rule, scale=0.5):
+    def attention(query, key, value, attention_mask):
+        words = attention_mask[:, None, None] == 1
+        return rule(scale * query @ key.mT, words) @ value
+
+    return attention
+
+
+def divided_again(scores, words):
+    left = scores.softmax(dim=-1) * words
+    return left / left.sum(dim=-1, keepdim=True)
+
+
+def rows_erased(query, key, value, attention_mask):
+    return mended(query, key, value, attention_mask) * attention_mask[:, None, :, None]
 
 
 def nan_rows(query, key, value, attention_mask):
@@ -122,6 +146,26 @@ def with_clamp(scores, allowed):
     return exps / exps.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
+def with_one_maximum(scores, allowed):
+    filled = scores.masked_fill(~allowed, -torch.inf)
+    exps = (filled - filled.max()).exp()
+    total = exps.sum(dim=-1, keepdim=True)
+    return exps / total.masked_fill(total == 0, 1)
+
+
+def raised(
+    scores, allowed
+):  # no score is -inf, and only a NaN that is allowed has a gradient of NaN
+    filled = scores.masked_fill(~allowed, -torch.inf).clamp(min=torch.finfo(scores.dtype).min)
+    return filled.softmax(-1).masked_fill(~allowed, 0.0)
+
+
+def in_place(scores, allowed):
+    weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)
+    weights[~allowed.expand_as(weights)] = 0
+    return weights
+
+
 def by_index(scores, allowed):
     scores = scores.clone()
     scores[~allowed] = -torch.inf
@@ -131,12 +175,13 @@ def by_index(scores, allowed):
 test_accepts = accepts({
     "check_causal_test": [causal_test, by_gradient, by_map],
     "check_safe_softmax": [
-        *(safe, with_clamp),
+        *(safe, with_clamp, raised),
         filled_with(-torch.inf, lambda w, m: w.masked_fill(~m, 0.0)),
         filled_with(-torch.inf, lambda w, m: torch.where(m, w, 0.0)),
     ],
     "check_padded_batch": [
         attend(lambda m: torch.zeros(m.shape).masked_fill(m == 0, -1e9)[:, None, None]),
+        by_hand(lambda s, m: s.masked_fill(~m, -torch.inf).softmax(-1)),
         lambda q, k, v, m: torch.stack([
             F.scaled_dot_product_attention(*one, attn_mask=row.bool()[None])
             for *one, row in zip(q, k, v, m, strict=True)
@@ -147,11 +192,11 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     "check_causal_test": {
         "Perhaps it counts the diagonal": lambda attend, x: judged(
-            table_of(attend, x) | torch.eye(6).bool().roll(1, 1)
+            table_of(attend, x) | torch.eye(len(x)).bool().roll(1, 1)
         ),
         "A leak may sit in any column": lambda attend, x: (
-            "leaks" if table_of(attend, x)[:5, 5].any()
-            else "correct" if table_of(attend, x)[5].all() else "too tight"
+            "leaks" if table_of(attend, x)[:-1, -1].any()
+            else "correct" if table_of(attend, x)[-1].all() else "too tight"
         ),
         "the wrong way round": lambda attend, x: judged(table_of(attend, x).mT),
         "NaN > 0 is False": lambda attend, x: judged(
@@ -162,6 +207,7 @@ test_names_the_mistake = names({
         ),
         "as many open cells as the causal mask": counting,
         "attend takes all 6 tokens of x at once, got 1": with_prefixes,
+        ("over 4 tokens of 3 features", "invalid", "Take the sizes from x"): of_six,
     },
     "check_safe_softmax": {
         "divides 0 by 0": filled_with(-torch.inf),
@@ -171,10 +217,11 @@ test_names_the_mistake = names({
         "all allowed weights round to 0": lambda s, m: (
             (w := s.softmax(-1) * m) / w.sum(-1, keepdim=True).clamp(min=1e-9)
         ),
-        ("scores near -1e10", "-1e9 is not below every score"): filled_with(
+        ("scores near -1e10", "or -1e9 is not below every score"): filled_with(
             -1e9, lambda w, m: w * m
         ),
         ("scores near -1e10", "below every score."): filled_with(-1e9),
+        ("from -100111", "such as -1e4 or"): filled_with(-1e4, lambda w, m: w.masked_fill(~m, 0)),
         "and NaN times 0 is NaN": filled_with(-torch.inf, lambda w, m: w * m),
         "Row 0 is right, but the rows": lambda s, m: (
             safe(s, m) if m.any(dim=-1).all() else torch.zeros_like(s)
@@ -187,8 +234,13 @@ test_names_the_mistake = names({
         "allowed.expand_as(scores)": lambda s, m: safe(s, m) + 0 * by_index(s, m).nan_to_num(),
         "has vanished": filled_with(-torch.inf, lambda w, m: w.nan_to_num()),
         "masked_fill replaces it": covered_up,
-        ("Scores far from 0 break your function", "may overflow or round to 0"): by_exp,
-        ("from -111 to 101", "Set the blocked scores to -inf, which is"): erase_empty(-20.0),
+        ("Scores far from 0 break your function", "overflow or round to 0"): by_exp,
+        ("near -200", "largest allowed score of the same row"): with_one_maximum,
+        "needs its result for the gradient. Use masked_fill": in_place,
+        "the weights do not depend on the scores": lambda s, m: safe(
+            s.detach().requires_grad_(), m
+        ),
+        ("near -200", "Set the blocked scores to -inf, which is"): erase_empty(-20.0),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         ("NaN and infinity among the blocked", "Give such a row finite scores"): (
             lambda s, m: safe(s, m, keep_empty=True)
@@ -197,10 +249,25 @@ test_names_the_mistake = names({
         "must get a weight of exactly 0": lambda s, m: safe(s, m).clamp_min(1e-8),
     },
     "check_padded_batch": {
-        "Keys or values are multiplied": lambda q, k, v, m: F.scaled_dot_product_attention(
+        "Keys are multiplied": lambda q, k, v, m: F.scaled_dot_product_attention(
             q, k * m[:, None, :, None], v * m[:, None, :, None]
         ),
-        "Compare with 1": attend(lambda m: m[:, None, None]),
+        "adds nothing to the output, but it still takes": by_hand(
+            lambda s, words: s.softmax(dim=-1) * words
+        ),
+        ("times 256", "Dividing by what is left loses the words"): by_hand(divided_again),
+        ("times 256", "does not block a large one"): attend(
+            lambda m: -100.0 * (1 - m)[:, None, None]
+        ),
+        "not divided by the square root of E": by_hand(
+            lambda s, words: s.masked_fill(~words, -torch.inf).softmax(dim=-1), scale=1
+        ),
+        ("The queries of <pad> get nothing", "attend to the words, too"): rows_erased,
+        "so leave is_causal out": lambda q, k, v, m: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=m[:, None, None] == 1, is_causal=True
+        ),
+        "which makes it Boolean": attend(lambda m: m[:, None, None].half()),
+        "Compare the mask with 1": attend(lambda m: m[:, None, None]),
         "A causal mask is combined": attend(
             lambda m: (m[:, None, None] == 1) & torch.ones(5, 5).tril().bool()
         ),
