@@ -31,7 +31,6 @@ CORRECTIONS = {
 INSTEAD = {
     "Run this cell to answer here.": "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
-    "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",

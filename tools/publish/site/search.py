@@ -15,7 +15,8 @@ HEADINGS = ["h1", "h2", "h3", "h4"]
 BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
 LIBRARY = Path(__file__).parent / "template" / "vendor" / "minisearch.js"
 ANSWERS = "details.attnlab-answer"  # of predictions: found by their words, never shown
-LEFT_OUT = f"details:not({ANSWERS}), script, style, nav, .shown, .out"  # other folds, and outputs
+# Other folds, outputs, and what stands on every page.
+LEFT_OUT = f"details:not({ANSWERS}), script, style, nav, .shown, .out, .start, .get, .note"
 
 
 class Section(NamedTuple):
