@@ -36,6 +36,7 @@ STILL = """card => {
             return look() !== before;
         });
 }"""
+TOUCHED = {"has_touch": True, "is_mobile": True}
 UNFOLD = "document.querySelectorAll('details').forEach(fold => { fold.open = true; })"
 # Formulas and pictures that are not drawn.
 UNDRAWN = """() => {
@@ -121,6 +122,47 @@ def test_on_a_phone_the_head_takes_one_row_and_a_button_opens_the_others(lesson)
     lesson.set_viewport_size({**SIZE})
     assert menu.is_hidden()
     assert projector.is_visible()
+
+
+@pytest.mark.parametrize("size", [390, 600])
+def test_what_is_found_lies_in_the_window(lesson, size):
+    lesson.set_viewport_size({"width": size, "height": 800})
+    lesson.get_by_role("searchbox").fill("mask")
+    lesson.locator("search li").first.wait_for()
+    box = lesson.locator("search .found").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= size
+
+
+def test_on_a_phone_nothing_covers_the_code_and_a_tap_opens_a_figure(browser, site_folder):
+    tab = FilePage(browser, **TOUCHED)
+    page = tab.open(site_folder / f"{LESSON}.html")
+    page.set_viewport_size({"width": 390, "height": 844})
+    code = page.locator(".cell > .highlight").first
+    copy, lines = (code.locator(one).bounding_box() for one in (".copy", "pre"))
+    assert copy["y"] >= lines["y"] + lines["height"]
+    picture = page.get_by_role("button").and_(page.locator("figure img")).first
+    picture.scroll_into_view_if_needed()
+    width = picture.bounding_box()["width"]
+    view = page.get_by_role("dialog", name="Enlarged figure")
+    large = view.get_by_role("img")
+    for close in (
+        lambda: page.keyboard.press("Escape"),
+        lambda: large.tap(),
+        lambda: view.get_by_role("button", name="Close").tap(),
+    ):
+        picture.tap()
+        assert large.get_attribute("alt") == picture.get_attribute("alt")
+        assert large.bounding_box()["width"] > 2 * width
+        assert view.evaluate("box => box.scrollWidth > box.clientWidth")
+        assert barriers(page, "dialog") == []
+        close()
+        assert view.is_hidden()
+        expect(picture).to_be_focused()
+    picture.press("Enter")
+    assert view.is_visible()
+    assert tab.problems == []
+    tab.context.close()
 
 
 # --- settings that stay ---------------------------------------------------------------------------
@@ -364,6 +406,10 @@ def test_folds_contents_and_the_notebook(lesson):
 def test_a_page_without_scripts_is_whole(browser, site_folder):
     tab = FilePage(browser, java_script_enabled=False)
     page = tab.open(site_folder / f"{LESSON}.html")
+    page.emulate_media(media="print")
+    told = "details:not(.contents) > :not(summary)"
+    assert page.locator(f"main {told}").filter(visible=True).count() == 0  # a sheet
+    page.emulate_media(media="screen")
     box = page.locator(".attnlab-predict-stored").first  # as it is stored
     box.get_by_text("Show the answer").click()
     assert box.locator("details > p:last-of-type").is_visible()
@@ -385,20 +431,46 @@ def test_paper_is_white_and_nothing_hangs_over(lesson):
     over = "[...document.querySelectorAll('pre, .scroll')].filter(e => e.scrollWidth > 681).length"
     assert lesson.evaluate(over) == 0
     assert lesson.locator(".top, aside, .download").filter(visible=True).count() == 0
-    open_ones = "details:not(.contents) > :not(summary)"
-    folded = lesson.locator(f"css:light=main {open_ones}")
-    assert folded.filter(visible=True).count() == folded.count() > 20
 
 
-def test_paper_has_the_answers_at_its_end(lesson):
-    asked = lesson.locator(".attnlab-predict-stored").count()
-    answers = lesson.locator(".answers li")
-    assert answers.count() == asked > 2
-    assert answers.first.is_hidden()
-    lesson.emulate_media(media="print")
-    assert answers.first.is_visible()
-    assert lesson.locator(".attnlab-predict [role=status]").filter(visible=True).count() == 0
+def test_a_sheet_tells_no_answer_and_the_other_print_tells_all(lesson):
+    asked = lesson.locator(".attnlab-predict-stored")
+    first = asked.first.get_by_role("button").first
+    first.click()  # whoever has answered prints an empty sheet all the same
+    lesson.evaluate("window.print = () => {}")
+    answers = lesson.locator("css:light=.answers li")
+    assert answers.count() == asked.count() > 2
+    folded = lesson.locator("css:light=main details:not(.contents, .source) > :not(summary)")
+    seen = folded.filter(visible=True)
+    unfolded = seen.count()  # by the answer
+    ink = "button => [getComputedStyle(button).color, getComputedStyle(button, '::before').content]"
+    plain_ink = asked.nth(1).get_by_role("button").first.evaluate(ink)
+    for name, wanted in (("Print without answers", 0), ("Print with answers", folded.count())):
+        lesson.emulate_media(media="screen")
+        lesson.get_by_role("button", name=name).click()
+        lesson.emulate_media(media="print")
+        assert seen.count() == wanted
+        assert answers.filter(visible=True).count() == (answers.count() if wanted else 0)
+        assert lesson.locator(".attnlab-predict [role=status]").filter(visible=True).count() == 0
+        if not wanted:
+            assert first.evaluate(ink) == plain_ink
+        lesson.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert seen.count() == unfolded  # as before, also on paper
+    assert answers.filter(visible=True).count() == 0
     assert lesson.locator("main > :last-child").get_attribute("class") == "answers"
+
+
+def test_no_explorer_is_cut_or_takes_a_page_of_paper(open_named):
+    for name in LESSONS:
+        page = open_named(name)
+        page.emulate_media(media="print")
+        page.set_viewport_size({"width": 680, "height": 900})  # a sheet between its margins
+        page.evaluate(UNFOLD)
+        assert page.evaluate(WIDER.replace(", .scroll, .shown", "")) == [], name
+        heights = page.locator(".attnlab-explorer").evaluate_all(
+            "all => all.map(one => one.getBoundingClientRect().height)"
+        )
+        assert max(heights, default=0) < 600, name
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(1366, "light"), (390, "dark")])
