@@ -325,6 +325,14 @@ def test_the_index_of_the_search_holds_texts_but_nothing_folded_and_no_outputs(m
     assert not re.search("REPLY|SOLVED|QUESTION|two|bold", last.text)
 
 
+def test_the_search_reads_the_code_of_lessons_but_not_what_asks_its_predictions():
+    question = '<p class="attnlab-predict-stored"></p>'
+    asks = f'<div class="cell">{question}<pre class="highlight">predict("00/key")</pre></div>'
+    answers = '<div class="cell"><pre class="highlight">%%answer 00/key\nx = 1</pre></div>'
+    (section,) = sections_of(f"<main><h2>T</h2>{asks}{answers}<p class='get'>G</p></main>")
+    assert section.text == "x = 1"
+
+
 def test_a_shared_link_brings_a_picture_along(paths):
     made = pages.pages(paths, address="https://a.org/b/")
     first, second, front = (
