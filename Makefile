@@ -50,8 +50,8 @@ test: $(READY)  ## run every check; it changes nothing
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 		-p tools.check.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q
 
-site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
-	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
+site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=, REPO=
+	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)" $(if $(REPO),--repository "$(REPO)")
 
 slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers; NB=03: lesson 03
 	@$(RUN) tools.publish.slides $(NB)
