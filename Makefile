@@ -62,8 +62,8 @@ student: $(READY)  ## write copies without answers and teacher notes into studen
 grade: $(READY)  ## DIR=submissions: check what a class handed in; ROSTER=roster.csv, DUE=2026-11-29T12:00
 	@$(RUN) tools.grade "$(or $(DIR),submissions)" $(if $(ROSTER),--roster "$(ROSTER)") $(if $(DUE),--due "$(DUE)")
 
-poll: $(READY)  ## NB=03: ask its predictions in class, on phones too with HOST=address of this computer
-	@$(RUN) tools.poll "$(NB)" $(if $(HOST),--host "$(HOST)") $(if $(PORT),--port $(PORT))
+poll: $(READY)  ## NB=03: ask its predictions in class, and on phones with ADDRESS=that of this computer
+	@$(RUN) tools.poll "$(NB)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(PORT),--port $(PORT))
 
 colab: $(READY)  ## write copies for Google Colab, and the wheel, into colab/; URL=address of a folder
 	@$(RUN) tools.publish.colab "$(URL)"

@@ -141,5 +141,5 @@ def test_who_names_no_address_is_told_how(monkeypatch, capsys):
     polling.main()
     said = capsys.readouterr().out
     assert "Only this computer can open these pages." in said
-    assert "make poll NB=03 HOST=" in said
+    assert "make poll NB=03 ADDRESS=" in said
     assert said.endswith("The poll has ended.\n")

@@ -1,4 +1,4 @@
-"""Ask a class in the room: `make poll NB=02`, and with phones `make poll NB=02 HOST=192.168.1.20`.
+"""Ask a class in the room: `make poll NB=02`, and with phones `make poll NB=02 ADDRESS=192.168.1.20`.
 
 The predictions of a lesson are asked one after the other. Phones on the same network vote on the
 page of this server, and the page of the teacher shows how many have voted, then the bars, and then
@@ -31,7 +31,7 @@ BODY = 1000  # bytes of a request
 PHONES = 1000  # that may vote; more are refused
 ONLY_HERE = (
     "Only this computer can open these pages. For phones on the same network, name the address "
-    "that this computer has there: make poll NB={} HOST={}"
+    "that this computer has there: make poll NB={} ADDRESS={}"
 )
 
 
@@ -183,16 +183,16 @@ def server_of(poll: Poll, secret: str) -> HTTPServer:
     return HTTPServer(application, max_body_size=BODY)
 
 
-async def serve(poll: Poll, lesson: str, host: str, port: int) -> None:
+async def serve(poll: Poll, lesson: str, address: str, port: int) -> None:
     """Serve a poll until it is interrupted, and say where its pages are."""
     secret = secrets.token_urlsafe(16)
     server = server_of(poll, secret)
-    server.listen(port, host)
-    print(f"For you:    http://{host}:{port}/{secret}")
-    print(f"For phones: http://{host}:{port}/")
-    if host == HERE:
+    server.listen(port, address)
+    print(f"For you:    http://{address}:{port}/{secret}")
+    print(f"For phones: http://{address}:{port}/")
+    if address == HERE:
         known = [one.address for net in psutil.net_if_addrs().values() for one in net]
-        own = next((one for one in known if one.count(".") == 3 and one != HERE), "ADDRESS")
+        own = next((one for one in known if one.count(".") == 3 and one != HERE), "192.168.1.20")
         print(ONLY_HERE.format(lesson, own))
     print("Ctrl+C ends the poll, and its votes are gone.")
     try:
@@ -205,15 +205,15 @@ def main() -> None:
     """Ask the predictions of the lesson that the command line names."""
     parser = argparse.ArgumentParser(prog="tools.poll")
     parser.add_argument("lesson")
-    parser.add_argument("--host", default=HERE)
+    parser.add_argument("--address", default=HERE)
     parser.add_argument("--port", type=int, default=8899)
     asked = parser.parse_args()
     lesson, *_ = select(filter(is_lesson, find_notebooks()), [asked.lesson])
     number = lesson.stem[:2]
     try:
-        asyncio.run(serve(Poll(questions_of(number)), number, asked.host, asked.port))
+        asyncio.run(serve(Poll(questions_of(number)), number, asked.address, asked.port))
     except OSError as error:
-        raise SystemExit(f"The poll cannot use {asked.host}:{asked.port}: {error}.") from None
+        raise SystemExit(f"The poll cannot use {asked.address}:{asked.port}: {error}.") from None
     except KeyboardInterrupt:
         print("\nThe poll has ended.")
 
