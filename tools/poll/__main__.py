@@ -1,4 +1,4 @@
-"""Ask a class in the room: `make poll NB=02`, and with phones `make poll NB=02 ADDRESS=192.168.1.20`.
+"""Vote in class: `make poll NB=02`, and with phones `make poll NB=02 ADDRESS=192.168.1.20`.
 
 The predictions of a lesson are asked one after the other. Phones on the same network vote on the
 page of this server, and the page of the teacher shows how many have voted, then the bars, and then
