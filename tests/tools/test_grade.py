@@ -21,7 +21,7 @@ from attnlab import exercises
 from tools.build.sources import ROOT, read_notebook, tags
 from tools.grade import __main__ as grading
 from tools.grade import fence, trial
-from tools.grade.page import column, judged
+from tools.grade.page import answer_to_exercise, column
 from tools.grade.roster import Roster
 from tools.grade.run import run_cells
 from tools.grade.submissions import Submission, exercises_of, lesson_of, lessons
@@ -213,7 +213,7 @@ def test_a_named_mistake_has_one_colour_whatever_the_case_it_is_found_in():
     slip = next(iter(exercises.check_safe_softmax.form.slips))
     found = [("not yet", f"With {case}, the weights are wrong. {slip}") for case in ("a", "b")]
     given = [*found, ("not yet", "It raises."), ("correct", "Yes.")]
-    answers = [judged("check_safe_softmax", verdict) for verdict in given]
+    answers = [answer_to_exercise("check_safe_softmax", verdict) for verdict in given]
     made = column("2", "Modify", answers)
     assert [cell.look for cell in made.cells] == ["wrong-1", "wrong-1", "wrong-2", "right"]
     assert [(seen.mark, seen.count) for seen in made.legend] == [("1", 2), ("2", 1), ("✓", 1)]

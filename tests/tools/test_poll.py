@@ -6,12 +6,13 @@ from urllib.parse import urlencode
 import pytest
 from tornado.testing import AsyncHTTPTestCase, bind_unused_port
 
+from tools.grade.submissions import lessons
 from tools.poll import __main__ as polling
 from tools.poll.__main__ import ANSWERED, ASKED, COUNTED, Poll
 from tools.publish.questions import questions_of
 
 SECRET = "not-to-be-guessed"
-QUESTIONS = questions_of("03")
+QUESTIONS = questions_of(lessons()[3])
 
 
 class PollTest(AsyncHTTPTestCase):

@@ -64,7 +64,7 @@ def column(name: str, title: str, answers: Sequence[Answer]) -> Column:
     return Column(name, title, [seen[answer] for answer in answers], list(seen.values()), right)
 
 
-def judged(check: str, verdict: Verdict) -> Answer:
+def answer_to_exercise(check: str, verdict: Verdict) -> Answer:
     """Return the answer to an exercise: a mistake that has a name goes by it alone."""
     kind, words = verdict
     if kind == "correct":
@@ -76,7 +76,7 @@ def judged(check: str, verdict: Verdict) -> Answer:
     return Answer("wrong", "", f"failed to run: {why}" if kind == "failed to run" else why)
 
 
-def said(question: Question, submission: Submission) -> Answer:
+def answer_to_question(question: Question, submission: Submission) -> Answer:
     """Return the answer to a prediction, in HTML, with its reason."""
     given = submission.predictions.get(question.key)
     if given is None:
@@ -90,18 +90,14 @@ def said(question: Question, submission: Submission) -> Answer:
 
 def lesson_facts(lesson: Path, graded: Graded, due: datetime | None, roster: Roster) -> dict:
     """Return what the page tells of a lesson."""
-    class_ = sorted(graded, key=lambda one: (one.learner.casefold(), one.path))
-    tasks = exercises_of(lesson)
-    solved = [
-        column(
-            str(place), task.title, [judged(task.check, graded[one][task.check]) for one in class_]
-        )
-        for place, task in enumerate(tasks, 1)
-    ]
-    predicted = [
-        column(str(place), Markup(asked.text), [said(asked, one) for one in class_])
-        for place, asked in enumerate(questions_of(lesson.stem[:2]), 1)
-    ]
+    learners = sorted(graded, key=lambda one: (one.learner.casefold(), one.path))
+    solved, predicted = [], []
+    for place, task in enumerate(exercises_of(lesson), 1):
+        given = [answer_to_exercise(task.check, graded[one][task.check]) for one in learners]
+        solved.append(column(str(place), task.title, given))
+    for place, asked in enumerate(questions_of(lesson), 1):
+        given = [answer_to_question(asked, one) for one in learners]
+        predicted.append(column(str(place), Markup(asked.text), given))
     rows = [
         {
             "learner": one_line(one.learner),
@@ -111,7 +107,7 @@ def lesson_facts(lesson: Path, graded: Graded, due: datetime | None, roster: Ros
             "late": one.is_late(due),
             "changed": one.changed.isoformat(" ", "minutes"),
         }
-        for place, one in enumerate(class_)
+        for place, one in enumerate(learners)
     ]
     return {
         "title": Markup(title_of(lesson)),

@@ -35,7 +35,7 @@ def table(lesson: Path, graded: Graded, due: datetime | None) -> str:
 
 def write_table(path: Path, lesson: Path, graded: Graded, due: datetime | None) -> None:
     """Write the same table with all sentences, and with the predictions, for a spreadsheet."""
-    same, questions = same_answers(lesson, graded), questions_of(lesson.stem[:2])
+    same, questions = same_answers(lesson, graded), questions_of(lesson)
     titles = [exercise.title for exercise in exercises_of(lesson)]
     asked = [f"prediction {question.key} (unverified)" for question in questions]
     rows = [["learner", "file", "file changed", "late", "points", "of", *titles, *asked, "same as"]]

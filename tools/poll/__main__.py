@@ -209,9 +209,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8899)
     asked = parser.parse_args()
     lesson, *_ = select(filter(is_lesson, find_notebooks()), [asked.lesson])
-    number = lesson.stem[:2]
+    poll = Poll(questions_of(lesson))
     try:
-        asyncio.run(serve(Poll(questions_of(number)), number, asked.address, asked.port))
+        asyncio.run(serve(poll, lesson.stem[:2], asked.address, asked.port))
     except OSError as error:
         raise SystemExit(f"The poll cannot use {asked.address}:{asked.port}: {error}.") from None
     except KeyboardInterrupt:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from nbformat import NotebookNode
+
 from attnlab.display import texts
-from attnlab.exercises import predict
-from tools.build.sources import read_notebook
+from tools.build.sources import facts_of, outputs_of, read_notebook
 from tools.publish.site.html import rewrite
 
 
@@ -40,19 +41,19 @@ def title_of(lesson: Path) -> str:
     return _html(first.source.partition("\n")[0].lstrip("# "))
 
 
-def questions_of(number: str) -> list[Question]:
-    """Return the predictions of a lesson, such as ``"02"``, in their order."""
-    asked = texts.read(texts.text_files()[number]).get("question", {})
-    return [_question(f"{number}/{name}", entry["options"]) for name, entry in asked.items()]
+def questions_of(lesson: Path) -> list[Question]:
+    """Return the predictions of a lesson, in the order of its page."""
+    shown = map(facts_of, outputs_of(read_notebook(lesson)))
+    return [_question(facts) for facts in shown if facts.get("kind") == "prediction"]
 
 
-def _question(key: str, written: list[dict]) -> Question:
-    asked = predict(key).asked
+def _question(facts: NotebookNode) -> Question:
+    written = texts.question_of(facts.key)["options"]
     options = tuple(
-        Option(letter, _html(one["text"]), _html(one["feedback"]), one["correct"], entry["text"])
-        for letter, one, entry in zip("ABCDEFGH", asked["options"], written, strict=False)
+        Option(letter, _html(one.text), _html(one.feedback), one.correct, entry["text"])
+        for letter, one, entry in zip("ABCDEFGH", facts.options, written, strict=False)
     )
-    return Question(key, _html(asked["question"]), _html(asked["explanation"]), options)
+    return Question(facts.key, _html(facts.question), _html(facts.explanation), options)
 
 
 def _html(text: str) -> str:
