@@ -39,7 +39,9 @@ class PollTest(AsyncHTTPTestCase):
         """Return the cookie of a new phone, or of the teacher."""
         answer = self.visit(path)
         assert answer.code in (200, 302)
-        return answer.headers["Set-Cookie"].partition(";")[0]
+        cookie, _, how = answer.headers["Set-Cookie"].partition(";")
+        assert how == " HttpOnly; Path=/; SameSite=Strict"  # nothing that outlives the browser
+        return cookie
 
     def told(self, path, cookie):
         return json.loads(self.visit(path, cookie).body)

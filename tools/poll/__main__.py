@@ -29,6 +29,7 @@ HERE = "127.0.0.1"
 ASKED, COUNTED, ANSWERED = range(3)  # what the teacher's page shows of a question
 BODY = 1000  # bytes of a request
 PHONES = 1000  # that may vote; more are refused
+COOKIE = {"expires_days": None, "httponly": True, "samesite": "Strict"}  # until the browser ends
 ONLY_HERE = (
     "Only this computer can open these pages. For phones on the same network, name the address "
     "that this computer has there: make poll NB={} ADDRESS={}"
@@ -117,7 +118,7 @@ class PhonePage(Handler):
     def get(self) -> None:
         """Show the page."""
         if not self.get_signed_cookie("phone"):
-            self.set_signed_cookie("phone", secrets.token_hex(8), httponly=True, samesite="Strict")
+            self.set_signed_cookie("phone", secrets.token_hex(8), **COOKIE)
         self.page("phone.html")
 
 
@@ -142,7 +143,7 @@ class Entrance(Handler):
 
     def get(self) -> None:
         """Lead to the page of the teacher, whose own address may be seen on a projector."""
-        self.set_signed_cookie("teacher", "yes", httponly=True, samesite="Strict")
+        self.set_signed_cookie("teacher", "yes", **COOKIE)
         self.redirect("/teacher")
 
 
