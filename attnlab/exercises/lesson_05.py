@@ -270,12 +270,12 @@ def check_tested() -> Iterator[tuple[str, tuple]]:
     torch.argmax : the first of the largest.
     """
     for rows, n, m, tied in ((6, 11, 7, 0), (12, 16, 16, 0), (7, 13, 5, 0), (6, 11, 8, 1)):
-        # with this seed, no row has the number of the best column of the first table, and its
-        # first entry is 1, so that `first.argmax()` is 0
+        # in the first pair, no row has the number of the best column of `first`, and the first
+        # entry is 1, so that `first.argmax()` is 0
         generator = torch.Generator().manual_seed(592 + rows)
-        # in the first table row 2 is the best, or level with row 5, which else is the worst; row 4
-        # is the best in the second, row 3 in both, and row 1 comes first of those that win more
-        # than half of the first
+        # in every `first` row 2 is the best, or level with row 5, which is the worst otherwise;
+        # row 4 is the best in `second`, row 3 in both, and row 1 comes first of those that win
+        # more than half of `first`
         best = n - 3
         more = [best if tied else n // 3, *[n // 3] * (rows - 6)]
         counts = [n // 2, n // 2 + 1, best, best - 1, n // 3 + 1, *more]
