@@ -46,7 +46,7 @@ def masks(explorer: Explorer) -> Truth:
     )
     vectors = torch.cat([torch.zeros(pads, 5), table("the_cat_sat_on_the_mat.csv")[: 6 - pads]])
     may = torch.ones(6, 6).bool()
-    if kind in ("causal", "both"):
+    if causal := kind in ("causal", "both"):
         may &= may.tril()
     if kind in ("padding", "both"):
         may &= torch.arange(6) >= pads
@@ -68,11 +68,14 @@ def masks(explorer: Explorer) -> Truth:
         lambda z: weights_of(z) @ z, vectors.double()
     ).norm(dim=(1, 3))
     empty, apart = (~may.any(-1)).nonzero().flatten().tolist(), ~torch.eye(6).bool()
-    leaks, opened = int((influence.gt(1e-6) & ~may & apart).sum()), []
-    if kind in ("causal", "both"):
-        opened = [(i, j) for i, j in explorer.toggled if j > i and may[i, j]]
+    leaks = int((influence.gt(1e-6) & ~may & apart).sum())
+    opened = [(i, j) for i, j in explorer.toggled if may[i, j]]
     tokens = ["<pad>"] * pads + SENTENCE[: 6 - pads]
-    said = [f"“{tokens[i]}” now sees the later" for i, _ in opened[:1]]
+    said = [
+        f"“{tokens[i]}” now sees "
+        + (f"the later {'word' if j >= pads else 'token'}" if j > i and causal else "padding.")
+        for i, j in opened[:1]
+    ]
     numbers: list[float] = [len(opened) - 1] * (len(opened) > 2)
     taken = [weights[5, :pads].sum() * may[5, :pads].any()] if pads else []
     taken = [share for share in taken if share]
@@ -83,6 +86,7 @@ def masks(explorer: Explorer) -> Truth:
     )
     rows = rows * (len(empty) < 6)
     open_rows = [i for i in range(6) if i not in empty]
+    whole = [weights[i].sum() for i in open_rows[:1]]
     if may.all():
         said += ["Every output depends on all six tokens."]
         numbers += taken
@@ -106,11 +110,11 @@ def masks(explorer: Explorer) -> Truth:
         torch.testing.assert_close(weights.sum(-1), torch.ones(6).double())
     elif fill in ("-inf", "divide again"):
         said += ["the whole gradient is NaN."]
-        numbers += [*rows, 0, 0, 0]
+        numbers += [*rows, 0, 0, *whole, 0]
         assert influence.isnan().all()
     elif fill == "-1e9":
         said += ["an average over all six tokens"]
-        numbers += rows
+        numbers += [*rows, *whole]
         torch.testing.assert_close(weights[empty], torch.full_like(weights[empty], 1 / 6))
     else:
         said += ["nfluence map is the mask", "gives 0."]
