@@ -16,7 +16,7 @@ from attnlab.display.table import load_table
 from attnlab.explorers.frame import learner
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.bundle import sendable
-from attnlab.explorers.frame.controls import Button, Choice, Slider, State, check_items
+from attnlab.explorers.frame.controls import Choice, Reset, Slider, State, check_items
 from attnlab.explorers.frame.words import HALF, TABLE, TOKENS, decimals, listed, texts_beside
 from attnlab.masks import causal_mask
 from attnlab.measures import influence_map
@@ -109,7 +109,7 @@ class MaskExplorer(Explorer):
     )
     mask = Choice("both", KINDS, label="mask", sets={"toggled": ()})
     fill = Choice("-inf", FILLS, label="blocked")
-    reset = Button("Reset")
+    reset = Reset()
     toggled = State((), _cells)
 
     def __init__(
@@ -168,14 +168,10 @@ class MaskExplorer(Explorer):
 
     def _describe(self) -> dict[str, object]:
         described = super()._describe()
-        names = {"mask", "padding", "toggled", "fill"}
         if self._function is not None:  # it decides what a blocked cell gets
             described["question"] = None
             kept = [control for control in described["controls"] if control.get("name") != "fill"]
             described["controls"] = kept
-        for control in described["controls"]:
-            if control["kind"] == "button":  # back to the state of the call
-                control["sets"] = sendable({name: getattr(self, name) for name in sorted(names)})
         return described
 
     def _shown(self) -> MaskResult:
