@@ -14,7 +14,7 @@ export function render(lab) {
   const name = html("h4", { class: "scaled" }), side = html("div", { style: "flex:1 1 13em;min-width:0;max-width:19em" });
   lab.picture.append(html("div", { class: "one" }, name, text.arcs, text.rows), side);
   lab.scale([0, 1], "weight");
-  lab.bar.querySelector(".note")?.style.setProperty("order", 1);  // after the sliders
+  lab.bar.querySelectorAll(".note").forEach((note) => { note.style.order = 1; });  // after the sliders
   const chartOf = (names) => charts[names] ??= panelOf(lab, { ...curves,
     lines: curves.lines.map((line, i) => ({ ...line,
       name: i ? fill(words.line, { meaning: names[i - 1] }) : line.name })) });

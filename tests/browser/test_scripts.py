@@ -355,6 +355,15 @@ def test_real_heads(open_cards):
         assert f"weights[0, 4, {explorer.word}]" in code
 
 
+def test_words_that_the_model_does_not_know_are_named(open_cards):
+    german, english = "Die Katze saß auf der Matte 我喜", "the cat sat on the mattress"
+    for sentence, words in ((german, " katz·e, sa·ß, matt·e, [UNK]."), (english, "")):
+        [card] = open_cards([RealHeadsExplorer(ask=False, sentence=sentence)])
+        told = " | ".join(card.locator(".bar .note:visible").all_inner_texts())
+        assert told.endswith(words)
+        assert ("The model has learned from English." in told) == bool(words)
+
+
 def test_layers(open_cards):
     explorer = LayersExplorer(ask=False, sentence=SWAM)
     [card] = open_cards([explorer])
