@@ -1,5 +1,5 @@
 // Six layers of a trained model read a sentence: where a word lies, and what it attends to.
-import { asker, decimals, nameOf, topOf } from "./frame/js/asking.mjs";
+import { asker, nameOf, share, topOf } from "./frame/js/asking.mjs";
 import { showControls } from "./frame/js/controls.mjs";
 import { html, setText } from "./frame/js/drawing.mjs";
 import { panelOf } from "./frame/js/panels.mjs";
@@ -38,7 +38,7 @@ export function render(lab) {
       `${fill(words.unknown, named)} ${words.others}`));
     const where = fill(words[kind], named), attends = layer ? fill(words.attends, { where,
       ...topOf(lab.data, tokens, row, place, true),
-      marked: decimals(lab.data, row[0] + row.at(-1)) }) : where;
+      marked: share(lab.data, row[0] + row.at(-1)) }) : where;
     return { say: `${lies(lab.data, meaning, named)} ${attends}`,
       code: fill(words.code, { lines: code, row: fill(words.rows[kind], named) }) };
   };

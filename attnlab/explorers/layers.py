@@ -15,8 +15,15 @@ from attnlab.explorers.frame.bundle import numbers
 from attnlab.explorers.frame.controls import Slider, State
 from attnlab.explorers.frame.panels import Axis, Bars, Curves, Line
 from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
-from attnlab.explorers.frame.sentences import SentenceExplorer, a_place, named, readable, top_of
-from attnlab.explorers.frame.words import decimals, listed, texts_beside
+from attnlab.explorers.frame.sentences import (
+    SentenceExplorer,
+    a_place,
+    named,
+    readable,
+    share,
+    top_of,
+)
+from attnlab.explorers.frame.words import listed, texts_beside
 from attnlab.models.meanings import lean, vectors_of
 from attnlab.models.pretrained import (
     NUM_HEADS,
@@ -186,7 +193,7 @@ class LayersExplorer(SentenceExplorer):
         row = percent(self.sentence)[max(layer - 1, 0), which, self.picked] / 100
         kind = "first" if layer == 0 else "mean" if self.head == MEAN else "head"
         top = top_of(tokens, row.tolist(), self.picked, words_only=True)
-        facts |= {**top, "marked": decimals((row[0] + row[-1]).item())}
+        facts |= {**top, "marked": share((row[0] + row[-1]).item())}
         where = WORDS[kind].format(**facts)
         attends = WORDS["attends"].format(where=where, **facts) if layer else where
         if not meanings:

@@ -29,6 +29,7 @@ from attnlab.explorers.who_asks import cases, counts
 from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
 from tests.browser.pages import close, read, shades, written
+from tests.explorers.test_head_view import EXTREME, view_of
 
 
 def open_each(open_cards, made):
@@ -353,6 +354,11 @@ def test_real_heads(open_cards):
     for explorer.word, (said, code) in enumerate(told):
         assert said == explorer.say()
         assert f"weights[0, 4, {explorer.word}]" in code
+
+
+def test_heads_of_extreme_weights(open_cards):
+    for view, card in open_each(open_cards, [view_of(weights) for weights in EXTREME.values()]):
+        assert card.locator(".say").inner_text() == view.say()
 
 
 def test_words_that_the_model_does_not_know_are_named(open_cards):

@@ -168,10 +168,19 @@ def name_of(tokens: list[str], i: int) -> str:
     return f"{name} at {i}" if tokens.count(tokens[i]) > 1 else name
 
 
-def most_of(tokens: list[str], row: Tensor, asking: int) -> str:
-    """Return the names of those who get most of a row."""
-    top = (row > row.max() - 0.005).nonzero().flatten().tolist()
+def most_of(tokens: list[str], row: Tensor, asking: int, among: range, kind: str) -> str:
+    """Return the names of those who get most of a row, or how many they are."""
+    least = max(row[i] for i in among)
+    least = least - min(0.005, least / 4)
+    top = [i for i in among if row[i] > least or not row[list(among)].any()]
+    if len(top) > 2:
+        return f"{len(top)} of {len(among)} {kind}"
     return " and ".join("itself" if i == asking else name_of(tokens, i) for i in top)
+
+
+def written(weight: Tensor) -> float:
+    """Return a weight, or what is read of one that would be written as 0.00."""
+    return max(float(weight), 0.01) if weight < 0.005 else float(weight)
 
 
 def numbers_of(*texts: str) -> list[float]:
@@ -190,11 +199,12 @@ def real_heads(explorer: Explorer) -> Truth:
     tokens, weights = of_layer(explorer.sentence)
     place, head = asked(explorer, tokens), explorer.head
     row, name = weights[head, place], name_of(tokens, place)
-    most, lines = most_of(tokens, row, place), ex.real_heads.code(explorer.sentence, len(tokens))
+    most = most_of(tokens, row, place, range(len(tokens)), "tokens")
+    lines, marked = ex.real_heads.code(explorer.sentence, len(tokens)), written(row[0] + row[-1])
     code = {"lines": lines, "head": head, "place": place, "token": ""}
     return Truth(
         {"tokens": tokens, "weights": weights},
-        [head, *numbers_of(name, most), row.max(), row[0] + row[-1], 1 / len(tokens)],
+        [head, *numbers_of(name, most), row.max(), marked, 1 / len(tokens)],
         {"maps.maps": weights, "row.weights": row, "row.names": tokens},
         {"row.title": [head, *numbers_of(name)]},
         said=[f"{name} attends most to {most} ("],
@@ -249,12 +259,11 @@ def layers(explorer: Explorer) -> Truth:
     row, name, told = (100 * exact).round() / 100, name_of(tokens, place), explorer.data["words"]
     leans = leans_of(tokens[place], explorer.sentence)
     meanings, here = [*dict.fromkeys(labelled(tokens[place]).values())], leans[layer].item()
-    most = most_of(tokens, row.clone().index_fill(0, torch.tensor([0, len(row) - 1]), -1), place)
-    most = most if most.count(" and ") < 2 else f"{most.count(' and ') + 1} words"
+    most = most_of(tokens, row, place, range(1, len(row) - 1), "words")
     numbers = [*[layer - 1] * (layer > 0), *numbers_of(name), here] if meanings else []
     if layer:
-        numbers += [*numbers_of(most), row[1:-1].max(), *[head] * (head != "mean")]
-        numbers.append(row[0] + row[-1])
+        numbers += [*numbers_of(most), written(row[1:-1].max()), *[head] * (head != "mean")]
+        numbers.append(written(row[0] + row[-1]))
     near = [meanings[here < 0]] if meanings and round(abs(here), 3) >= 0.005 else []
     line = told["rows"]["first" if not layer else "mean" if head == "mean" else "head"]
     line = line.format(place=place, below=layer - 1, head=head, asking="")

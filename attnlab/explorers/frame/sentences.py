@@ -141,9 +141,16 @@ def top_of(
     part = row[ends : len(row) - ends]
     places = [ends + i for i in largest(part)]
     top = [WORDS["itself"] if i == picked else named(tokens, i) for i in places]
-    many = words_only and len(top) > MANY
+    kind = "words" if words_only else "tokens"
+    many = WORDS["many"].format(count=len(top), total=len(part), kind=kind)
     return {
-        "top": WORDS["many"].format(count=len(top)) if many else " and ".join(top),
-        "most": decimals(max(part)),
+        "top": many if len(top) > MANY else " and ".join(top),
+        "most": share(max(part)),
         "each": WORDS["each"] if len(top) > 1 else "",
     }
+
+
+def share(weight: float) -> str:
+    """Return a weight as it stands in a sentence."""
+    text = decimals(weight)
+    return WORDS["little"] if text == "0.00" else text
