@@ -195,6 +195,7 @@ def test_a_function_that_is_not_here_leaves_the_drawing_to_the_browser(open_card
 STATES = [
     SoftLookupExplorer(ask=False, query=(0, 0)),
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
+    SoftLookupExplorer(ask=False, query=(-0.7071, 0.7071), temperature=0.1),
     RotaryExplorer(ask=False, query=0, key=24, base=10.0),
     RotaryExplorer(ask=False, query=24, key=0, base=1_000_000.0),
 ]

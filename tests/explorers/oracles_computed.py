@@ -28,9 +28,14 @@ def look_up(explorer: Explorer) -> Truth:
     scores = torch.tensor([right, up, -right]).double() / tau
     weights = scores.softmax(-1)
     output = weights @ legs.double()
+    low, middle, high = weights.sort().values.tolist()
+    said = "alone" if middle + low <= 0.01 else "plain average of all" if high - low < 0.01 else ""
+    least = ("cat", "bird", "spider")[weights.argmin()]
+    said = said or (f", in which {least} gets nearly nothing" if low < 0.01 else "all three values")
     return Truth(
         {"scores": scores, "weights": weights, "output": output},
         [*pairs(weights, legs), output],
+        said=[said],
         code=explorer.data["words"]["code"].format(right=right, up=up, temperature=tau),
         made={"weights": weights, "output": output[None]},
     )
