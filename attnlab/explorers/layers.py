@@ -43,6 +43,7 @@ CHOICES = {
 }
 TABLES = ("bank_means.csv", "two_meanings.csv")
 PLACES = tuple(range(NUM_LAYERS + 1))  # before the first layer, and after each
+AFTER = {place: str(place - 1) if place else "before" for place in PLACES}
 MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
 DIGITS = 3  # of leans; weights are sent in percent
@@ -104,7 +105,7 @@ class LayersExplorer(SentenceExplorer):
     choices = CHOICES
     sentence = State(CHOICES["thief"][0], readable)
     word = State(6, a_place)
-    layer = Slider(1, PLACES, label="layers passed", width=110)
+    layer = Slider(1, AFTER, label="after layer", spoken="after layer", width=110)
     head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),
@@ -112,7 +113,7 @@ class LayersExplorer(SentenceExplorer):
             "curve",
             over="layer",
             stops=PLACES,
-            labels=("before", *map(str, range(NUM_LAYERS))),
+            labels=[*AFTER.values()],
             lines=[
                 Line(name, [0.0] * len(PLACES), *look)
                 for name, *look in (

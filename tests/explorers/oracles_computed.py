@@ -263,6 +263,7 @@ def layers(explorer: Explorer) -> Truth:
     exact = maps.mean(dim=0) if head == "mean" else maps[head]
     row, name, told = (100 * exact).round() / 100, name_of(tokens, place), explorer.data["words"]
     leans = leans_of(tokens[place], explorer.sentence)
+    stop = next(one for one in explorer.data["controls"] if one["name"] == "layer")["texts"][layer]
     meanings, here = [*dict.fromkeys(labelled(tokens[place]).values())], leans[layer].item()
     most = most_of(tokens, row, place, range(1, len(row) - 1), "words")
     numbers = [*[layer - 1] * (layer > 0), *numbers_of(name), here] if meanings else []
@@ -277,7 +278,9 @@ def layers(explorer: Explorer) -> Truth:
         {"tokens": tokens, "weights": shown, "meanings": meanings, "leans": leans},
         numbers,
         {"row.weights": shown, "row.names": tokens, "curve.values.0": leans},
-        said=[f"nearer to {one}" for one in near] + [f"most to {most} ("] * (layer > 0),
+        said=[f"nearer to {one}" for one in near]
+        + [f"most to {most} ("] * (layer > 0)
+        + [f"After layer {stop}"] * bool(meanings and layer),
         code=told["code"].format(lines=ex.layers.code(explorer.sentence, len(tokens)), row=line),
         given={"load_encoder": lambda: SimpleNamespace(read=READ)},
         made={"last": exact} if layer else {},
