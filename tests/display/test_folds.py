@@ -92,7 +92,9 @@ def test_the_fold_is_open_once_the_learner_has_committed_in_this_kernel(shell):
     question = predict(KEY)
     question.said = {"option": 1}
     assert question.answer == "two"
-    assert " open>" in run(shell, "1")[1]
+    shown = run(shell, "1")[1]
+    assert " open>" in shown
+    assert shown.endswith(">The answer")  # it does not ask for a prediction any more
     predict(KEY)  # asked again: folded again
     assert " open>" not in run(shell, "1")[1]
 
