@@ -190,7 +190,9 @@ class MaskExplorer(Explorer):
         titles = WORDS["panels"]
         left, middle, right = fig.subplots(1, 3)
         plot_mask(shown.mask, ax=left, queries=tokens, keys=tokens, title=titles[0], legend=False)
-        drawn_by = WORDS["by"].format(name=self.answer["name"]) if self.answer else FILLS[self.fill]
+        drawn_by = FILLS[self.fill]
+        if (self.answer or {}).get("drawn"):
+            drawn_by = WORDS["by"].format(name=self.answer["name"])
         for ax, cells, top, title in (
             (middle, shown.weights, 1, f"{titles[1]} ({drawn_by})"),
             (right, shown.influence, STRONG, titles[2]),

@@ -54,6 +54,7 @@ def run(shell, code, key=KEY):
 
 
 def test_all_that_a_cell_shows_is_in_the_fold_and_its_names_are_the_notebooks(shell, monkeypatch):
+    pytest.importorskip("matplotlib.pyplot")  # whose figures are flushed if it is imported
     inline = pytest.importorskip("matplotlib_inline.backend_inline")
     monkeypatch.setattr(inline, "flush_figures", lambda: print("pictures of pyplot"))
     code = """

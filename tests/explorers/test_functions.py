@@ -73,6 +73,12 @@ def test_with_a_function_no_question_comes_first_and_no_control_does_nothing():
     ]
 
 
+def test_the_still_picture_says_who_has_drawn_it():
+    for function, name in ((mine, "by mine"), (lambda scores, mask: None, "score −∞")):
+        middle = MaskExplorer(function=function).figure().axes[1]
+        assert f"weights ({name})" in [middle.get_title(loc=side) for side in ("left", "center")]
+
+
 def test_reset_goes_back_to_the_state_of_the_call():
     called = {"padding": 2, "mask": "padding", "fill": "0", "toggled": [[0, 2]]}
     explorer = MaskExplorer(**called)
