@@ -39,10 +39,12 @@ function render({ model, el }) {
   return () => model.off("change:said", draw);
 }
 
-/** Unfold the outputs and the paragraphs that tell this answer. */
+/** Unfold the outputs and the paragraphs that tell this answer, and ask for no prediction any more. */
 function open(key) {
   for (const fold of document.getElementsByClassName("attnlab-answer")) {
-    if (fold.classList.contains(key)) fold.open = true;
+    if (!fold.classList.contains(key)) continue;
+    fold.open = true;
+    fold.querySelector("summary").textContent = "The answer";
   }
 }
 

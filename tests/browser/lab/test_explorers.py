@@ -18,6 +18,7 @@ def mine(scores, mask):
 def draw(fig, d_k, word):
     if d_k == 2:
         raise ValueError(f"no picture for {d_k}")
+    print("drawn with", word)
     fig.subplots().bar(["a", word], [1, d_k])
     return f"d_k is {d_k}"
 
@@ -127,11 +128,12 @@ def test_a_live_figure_moves_and_an_error_in_it_is_shown_and_goes_away(lab):
     slider.press("ArrowRight")
     expect(error).to_contain_text("ValueError: no picture for 2")
     expect(error).to_contain_text("raise ValueError")
-    faded = "image => Number(getComputedStyle(image.closest('.panel')).opacity) < 0.5"
+    faded = "image => Number(getComputedStyle(image.closest('.column')).opacity) < 0.5"
     wait_until(lab.page, lambda: image.evaluate(faded), "the stale picture fades")
     slider.press("End")
     expect(error).to_be_hidden()
     expect(said).to_have_text("d_k is 4")
+    expect(card.locator(".picture pre")).to_have_text("drawn with raw")
     wait_until(lab.page, lambda: not image.evaluate(faded), "the picture is in full colour")
 
 

@@ -368,6 +368,8 @@ def test_an_answer_comes_after_a_choice_and_is_kept_until_it_is_forgotten(lesson
         expect(status).to_contain_text(plain(option.feedback))
         expect(folds.locator("visible=true").first).to_have_attribute("open", "")
         assert all(folds.evaluate_all("all => all.map(one => one.open)"))
+        summaries = folds.locator("> summary").all_text_contents()
+        assert {*summaries} == {"The answer"}  # nobody is asked to predict any more
     assert box.get_by_role("button").nth(place).get_attribute("aria-pressed") == "true"
     count = open_named("index").locator("span.progress").nth(1)
     expect(count).to_have_text(f"1 of {total} predictions answered")

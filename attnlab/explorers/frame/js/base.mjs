@@ -16,6 +16,7 @@ import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
 import { isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 
+const DIMMED = 300;  // ms until a picture is dimmed that is no longer that of the state
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
 const SHEET = new CSSStyleSheet();
@@ -162,6 +163,7 @@ class Lab {
     this.signal.addEventListener("abort", () => {
       names.forEach((name) => this.model.off(name, follow));
       clearTimeout(this.timer);
+      clearTimeout(this.dimmer);
     });
   }
 
@@ -198,22 +200,26 @@ class Lab {
 
   showAnswer(answer, fresh) {
     const failed = Boolean(answer?.error) && !(this.model.alone && !fresh && answer.drawn);
-    const stale = (late) => this.picture.classList.toggle("stale", failed || late);
+    const waits = answer && !fresh && !failed && !this.model.alone;
+    const stale = (yes) => this.picture.classList.toggle("stale", yes);
     this.error.hidden = !failed;
     this.sayLine.hidden = failed || !this.said;
     if (failed) this.error.textContent = `${answer.name} failed. ${answer.error}`;
     clearTimeout(this.timer);
     this.note.hidden = true;
-    stale(false);
-    if (!answer || fresh || failed) return;
-    if (this.model.alone) {
-      this.tell(`Without Python, the browser draws this: run the cell and ${answer.name} does.`);
-    } else {
+    if (waits) {
+      this.dimmer ??= setTimeout(() => stale(true), DIMMED);
       this.timer = setTimeout(() => {
-        stale(true);
         this.sayLine.hidden = true;
         this.tell(SILENT);
       }, PATIENCE);
+      return;
+    }
+    clearTimeout(this.dimmer);
+    this.dimmer = null;
+    stale(failed);
+    if (answer && !fresh && !failed) {
+      this.tell(`Without Python, the browser draws this: run the cell and ${answer.name} does.`);
     }
   }
 

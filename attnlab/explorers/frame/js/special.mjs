@@ -119,10 +119,14 @@ export const SPECIAL = {
       html("thead", {}, head), body), show };
   },
 
-  /** Lines of a calculation. */
+  /** Lines of a calculation, or of what is printed. */
   lines: () => {
     const element = html("pre", {});
-    return { element, show: ({ lines }) => element.replaceChildren(...codeLines(lines.join("\n"))) };
+    const show = ({ lines }) => {
+      element.hidden = !lines.length;
+      element.replaceChildren(...codeLines(lines.join("\n")));
+    };
+    return { element, show };
   },
 
   /**
