@@ -109,12 +109,13 @@ def test_the_picture_stays_where_it_is_while_the_sentence_changes(page):
 
 def test_one_button_makes_all_cards_large_and_small_again(page):
     page.set_viewport_size({"width": 1366, "height": 900})
-    sizes = """card => ['h3', '.say', 'button']
-        .map(one => parseFloat(getComputedStyle(card.querySelector(one)).fontSize))"""
+    sizes = """card => ['h3', '.say', 'button'].map(one => card.querySelector(one))
+        .map(one => parseFloat(getComputedStyle(one).fontSize) * one.currentCSSZoom)"""
     small, button = in_cards(page, sizes), page.locator(".card").nth(1)
     button = button.get_by_role("button", name="Projector")
     button.click()
-    wait_until(page, lambda: in_cards(page, "card => card.matches('.large')").count(False) == 0, "")
+    small_ones = page.locator(".attnlab-explorer:not(.large)")
+    wait_until(page, lambda: small_ones.count() == 0, "all are large")
     now = in_cards(page, sizes)
     assert min(size / before for size, before in zip(now, small, strict=True)) >= 1.1
     assert in_cards(page, CUT_OFF) == []
