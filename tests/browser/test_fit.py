@@ -11,7 +11,9 @@ from tools.publish.site.pages import asset
 # In any other case each part of a picture can be seen with the controls.
 PLACES = {
     "JupyterLab at 1366 x 768": (919, 647, True),
+    "JupyterLab without the side bar": (1171, 647, True),
     "JupyterLab at 1024 x 768": (577, 647, False),
+    "JupyterLab at a zoom of 150 %": (745, 512, False),
     "projector at 1920 x 1080": (1856, 1080, True),
     "projector in JupyterLab": (1488, 959, False),
     "phone": (358, 664, False),
