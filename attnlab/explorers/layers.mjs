@@ -11,7 +11,7 @@ export const fits = fitsSentence;
 export function render(lab) {
   const { words, panels: [bars, curves] } = lab.data;
   const find = sentences(lab, "layers"), text = asker(lab, bars), controls = showControls(lab), charts = {};
-  const name = html("h4", { class: "scaled" }), side = html("div", { style: "flex:1 1 13em;min-width:0;max-width:19em" });
+  const name = html("h4", { class: "scaled" }), side = html("div", { class: "lean" });
   lab.picture.append(html("div", { class: "one" }, name, text.arcs, text.rows), side);
   lab.scale([0, 1], "weight");
   lab.bar.querySelectorAll(".note").forEach((note) => { note.style.order = 1; });  // after the sliders

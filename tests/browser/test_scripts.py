@@ -311,7 +311,7 @@ def test_planes_of_rotary(open_cards):
     explorer = RotaryExplorer(ask=False, query=24, key=3, base=100.0)
     [card] = open_cards([explorer])
     result = explorer.result
-    ends = read(card.locator(".turned .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
+    ends = read(card.locator(".turns .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
     pairs = torch.stack([result.query, result.key], dim=1)  # a plane for each pair
     close(torch.tensor(ends) / 50, pairs.flatten(0, 1), 1e-4)
 

@@ -74,6 +74,16 @@ def test_keys_work_inside_jupyterlab_and_python_hears_them(lab):
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
 
 
+def test_controls_stay_in_sight_while_the_notebook_is_scrolled(lab):
+    beyond = """card => {
+        const page = card.getRootNode().host.closest('.jp-WindowedPanel-outer');
+        const topOf = (element) => element.getBoundingClientRect().top;
+        page.scrollBy(0, topOf(card.querySelector('.picture')) - topOf(page));
+        return topOf(card.querySelector('.bar')) - topOf(page);
+    }"""
+    assert abs(lab.cards[MASKS].evaluate(beyond)) < 1
+
+
 def test_after_a_fast_drag_python_has_the_last_state(lab):
     slider = lab.cards[SCALING].get_by_role("slider").first
     slider.scroll_into_view_if_needed()

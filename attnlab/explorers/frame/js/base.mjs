@@ -13,7 +13,7 @@
 // such function here.
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
-import { isProjected, project } from "./projector.mjs";
+import { adopt, isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 
 const DIMMED = 300;  // ms until a picture is dimmed that is no longer that of the state
@@ -28,6 +28,7 @@ export function mount(explorer, model, host) {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const card = html("div", { class: "card", role: "group" });
   root.adoptedStyleSheets = [SHEET];
+  adopt(host);
   root.replaceChildren(card);
   const lab = new Lab(explorer, model, card, stop.signal);
   try {
@@ -46,7 +47,7 @@ export function mount(explorer, model, host) {
 
 class Lab {
   constructor(explorer, model, card, signal) {
-    Object.assign(this, { explorer, model, card, signal });
+    Object.assign(this, { explorer, model, card, signal, host: card.getRootNode().host });
     this.data = model.get("data");
     this.state = this.read();
     this.bar = html("div", { class: "bar", role: "group", "aria-label": "Controls" });
@@ -186,9 +187,16 @@ class Lab {
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
-    this.card.classList.toggle("large", this.state.large || isProjected());
+    this.resize();
     this.showAnswer(answer, fresh);
     this.gate?.look(this.state);
+  }
+
+  /** Let the style sheet know where the card is: on a projector, on a slide. */
+  resize() {
+    const { classList } = this.host;
+    classList.toggle("large", this.state.large || isProjected());
+    classList.toggle("slide", "slides" in document.documentElement.dataset);
   }
 
   /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */
@@ -244,10 +252,10 @@ function same(one, other) {
 
 function followPage(lab) {
   const look = () => {
-    const dark = isDarkBehind(lab.card.getRootNode().host);
+    const dark = isDarkBehind(lab.host);
     const changed = dark !== lab.isDark();
     lab.card.classList.toggle("dark", dark);
-    lab.card.classList.toggle("large", lab.state.large || isProjected());
+    lab.resize();
     lab.projector.setAttribute("aria-pressed", isProjected());
     if (changed && lab.drawState) lab.draw();
   };
