@@ -57,11 +57,7 @@ export function relate(boxesOf, host) {
   return () => {
     hide();
     stop.abort();
-    boxesOf.forEach((_, mark) => {
-      const { parentNode } = mark;
-      mark.replaceWith(...mark.childNodes);
-      parentNode?.normalize();
-    });
+    boxesOf.forEach((_, mark) => mark.replaceWith(...mark.childNodes));
   };
 }
 

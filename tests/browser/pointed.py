@@ -8,7 +8,7 @@ from attnlab.display import ShownFigure, show_figure
 from attnlab.plotting import plot_attention
 from tests.browser.pages import read
 
-WEIGHTS = [[0.75, 0.25], [0.25, 0.75]]
+WEIGHTS = [[0.75, 0.25], [0.25, 0.7]]
 WORDS = ["cat", "sat"]
 BOX = """e => {
     const {x, y, width, height} = e.getBoundingClientRect();

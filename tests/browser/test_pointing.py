@@ -10,7 +10,7 @@ from tests.browser.pointed import BOX, is_lit, shown_weights
 
 SENTENCES = {  # in the text below the figure, and what is marked in it: number, row, column
     "In the row of <code>cat</code>, .25 goes to <em>sat</em>.": [(".25", "cat", "sat")],
-    "“sat” keeps 0.75, or 0.7. And 0.75?": [("0.75", "sat", "sat")],
+    "“sat” keeps 0.70, or 0.7. And 0.70?": [("0.70", "sat", "sat")],
     "“sat” gives or gets 0.25.": [],
     "The cat keeps 0.75, and “the cat” too.": [],
     "“cat” has 10.75, 0.753, 0.75% and 3.0.75.": [],
