@@ -14,8 +14,8 @@
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
 import { isProjected, project } from "./projector.mjs";
-import { linkWords } from "./quoted.mjs";
 import { STYLE } from "./style.mjs";
+import { linkWords } from "./quoted.mjs";
 
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
