@@ -34,6 +34,7 @@ function render({ model, el }) {
   requestAnimationFrame(() => {  // a widget is put into the page after it is made
     [...el.children].forEach((one) => typeset(manager, one));
     draw();
+    if (manager?.context) followNotebook(manager.context.model.cells, el.closest(".jp-Notebook"));
   });
   model.on("change:said", draw);
   return () => model.off("change:said", draw);

@@ -37,6 +37,7 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from PIL import Image
 
 from attnlab import palette
+from attnlab.display.browser import pointing_script
 from attnlab.exercises.predict import page_parts
 from attnlab.explorers import SoftLookupExplorer
 from attnlab.explorers.frame import few_colours, to_json
@@ -49,7 +50,9 @@ from tools.build.sources import (
     html_of,
     is_folded,
     is_lesson,
+    outputs_of,
     read_notebook,
+    shown_in,
     tags,
     write_notebook,
 )
@@ -208,7 +211,7 @@ class PageExporter(TemplateExporter):
             style="\n".join([predictions, asset("site.css")]),
             early="\n".join(asset(name) for name in ("settings.js", "address.js")),
             reader="\n".join(asset(f"{name}.js") for name in ("spelling", "encoder", "reader")),
-            script="\n".join([predicting, asset("site.js"), asset("search.js")]),
+            script="\n".join([predicting, pointing_script(), asset("site.js"), asset("search.js")]),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
         self.register_filter("mistakes", mistakes)
@@ -255,7 +258,10 @@ class PageExporter(TemplateExporter):
             "after": series[here + 1 :][:1],
             "preview": self.previews.get(card.page),
         }
-        page, _ = self.from_notebook_node(self.edition(path), resources)
+        notebook = self.edition(path)
+        told = [facts for output in outputs_of(notebook) for facts in shown_in(output)]
+        maps = {facts.number: facts.maps for facts in told if "maps" in facts}
+        page, _ = self.from_notebook_node(notebook, {**resources, "maps": to_json(maps)})
         return page
 
     def edition(self, path: Path) -> NotebookNode:

@@ -15,6 +15,7 @@ import { button, meets } from "./controls.mjs";
 import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
 import { adopt, isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
+import { linkWords } from "./quoted.mjs";
 
 const DIMMED = 300;  // ms until a picture is dimmed that is no longer that of the state
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
@@ -183,7 +184,11 @@ class Lab {
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    if (say !== this.said) this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
+    if (say !== this.said) {
+      this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
+      this.unlink?.();
+      this.unlink = linkWords(this.words, this.picture, this.card);
+    }
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
