@@ -97,8 +97,7 @@ def draw_matrix(
         blocked |= ~attn_mask.expand(matrix.shape).cpu().numpy()
     mesh = ax.pcolormesh(
         np.where(np.isneginf(values), np.nan, np.clip(values, *limits)),  # −∞ has no colour
-        vmin=limits[0],
-        vmax=limits[1],
+        norm=plt.Normalize(*limits),
         cmap=plt.get_cmap(colours).with_extremes(bad=BLOCKED_COLOUR),
         edgecolor="white",
         linewidth=1 if values.size <= ANNOTATE_UP_TO else 0,
@@ -176,20 +175,21 @@ def _write_numbers(
     """
     decimals = _decimals(values)
     shown = ~blocked & ~np.isnan(values)
-    colours = mesh.cmap(mesh.norm(mesh.get_array()[shown]))
-    texts = [_digits(number, decimals) for number in values[shown]]
-    inches = _number_size(ax, values.shape, longest=max(texts, key=len, default="0"))
+    texts = np.full(values.shape, "", object)
+    texts[shown] = [_digits(number, decimals) for number in values[shown]]
+    inches = _number_size(ax, values.shape, longest=max(texts[shown], key=len, default="0"))
     if inches < smallest:
         return
     numbers = PathCollection(
-        [_outline(text) for text in texts],
+        [_outline(text) for text in texts[shown]],
         sizes=None,
         offsets=np.argwhere(shown)[:, ::-1] + 0.5,
         offset_transform=ax.transData,
-        facecolors=[readable_on(colour) for colour in colours],
+        facecolors=[readable_on(colour) for colour in mesh.to_rgba(mesh.get_array()[shown])],
         linewidths=0,
         label="numbers",
     )
+    numbers.texts = texts.tolist()  # for display, which cannot read outlines
     numbers.set_transform(Affine2D().scale(inches) + ax.figure.dpi_scale_trans)
     numbers.set_in_layout(False)  # each lies inside its cell
     ax.add_collection(numbers, autolim=False)

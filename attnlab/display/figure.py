@@ -13,6 +13,8 @@ from attnlab.display.stored import Stored
 from attnlab.display.texts import caption_of, check_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 CSS_PIXELS_PER_INCH = 120  # width on the page, so that 6 inches fill a column of a lesson
@@ -33,6 +35,9 @@ class ShownFigure(Stored):
         Width on the page, in CSS pixels.
     number, alt, caption : str
         As given to ``show_figure``.
+    maps : list of dict
+        Of each heatmap with numbers in its cells: their ``texts``, the names of its ``rows`` and
+        ``columns``, and its ``box``: left, top, width and height, as shares of the picture.
     """
 
     png: bytes
@@ -40,14 +45,15 @@ class ShownFigure(Stored):
     number: str
     alt: str
     caption: str
+    maps: list[dict[str, object]]
 
     def __repr__(self) -> str:
         return f"Figure {self.number}. {self.caption}"
 
     def facts(self) -> dict[str, object]:
-        """Return number, alternative text and caption."""
+        """Return number, alternative text, caption, and heatmaps if there are any."""
         texts = {"number": self.number, "alt": self.alt, "caption": self.caption}
-        return {"kind": "figure", **texts}
+        return {"kind": "figure", **texts, **({"maps": self.maps} if self.maps else {})}
 
     def to_html(self) -> str:
         """Return the picture with number and caption."""
@@ -104,12 +110,34 @@ def show_figure(
     buffer = io.BytesIO()
     # the default metadata names the version of matplotlib
     fig.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
-    width = round(fig.get_figwidth() * CSS_PIXELS_PER_INCH)
+    width, maps = round(fig.get_figwidth() * CSS_PIXELS_PER_INCH), maps_in(fig)
     if fig.canvas.manager is not None:  # only figures that pyplot made have one
         import matplotlib.pyplot as plt
 
         plt.close(fig)
-    return ShownFigure(buffer.getvalue(), width, number, texts["alt"], texts["caption"])
+    return ShownFigure(buffer.getvalue(), width, number, texts["alt"], texts["caption"], maps)
+
+
+def maps_in(fig: Figure) -> list[dict[str, object]]:
+    """Return what can be read in those heatmaps of a drawn figure whose cells hold numbers."""
+    drawn = [(ax, getattr(one, "texts", None)) for ax in fig.axes for one in ax.collections]
+    return [_map(ax, texts) for ax, texts in drawn if texts]
+
+
+def _map(ax: Axes, texts: list[list[str]]) -> dict[str, object]:
+    corners = [(0, 0), (len(texts[0]), len(texts))]  # of the cells, top left and bottom right
+    (left, top), (right, bottom) = (ax.transData - ax.figure.transFigure).transform(corners)
+    box = [round(float(share), 4) for share in (left, 1 - top, right - left, top - bottom)]
+    rows, columns = _names(ax.yaxis, len(texts)), _names(ax.xaxis, len(texts[0]))
+    return {"box": box, "rows": rows, "columns": columns, "texts": texts}
+
+
+def _names(axis: Axis, count: int) -> list[str]:
+    """Return the labels of rows or columns, also if they stand beside another heatmap only."""
+    places = axis.get_ticklocs()
+    names = axis.get_major_formatter().format_ticks(places)
+    known = {int(place): name for place, name in zip(places, names, strict=True)}
+    return [known.get(place, "") for place in range(count)]
 
 
 def picture_html(png: bytes, *, alt: str, width: int) -> str:

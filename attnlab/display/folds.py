@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 SUMMARY = "What happens? Predict first, then open."
+ANSWERED = "The answer"  # as predict.mjs calls it
 OPENING = (
     '<details class="attnlab-answer {key}"{state}>'
-    f'<summary style="cursor:pointer;font-size:15px;font-weight:600">{SUMMARY}</summary>'
+    '<summary style="cursor:pointer;font-size:15px;font-weight:600">{summary}</summary>'
 )
 CLOSING = "</details>"
 PRE = '<pre style="white-space:pre-wrap">{}</pre>'
@@ -93,12 +94,13 @@ class Folded(Stored):
 
 def fold(key: str, html: str, *, is_open: bool = False) -> str:
     """Return HTML inside a fold that opens once the prediction is answered."""
-    return OPENING.format(key=escape(key), state=" open" * is_open) + html + CLOSING
+    state, summary = (" open", ANSWERED) if is_open else ("", SUMMARY)
+    return OPENING.format(key=escape(key), state=state, summary=summary) + html + CLOSING
 
 
 def unfold(key: str, page: str) -> str:
     """Return the HTML inside a closed fold."""
-    return page.removeprefix(OPENING.format(key=escape(key), state="")).removesuffix(CLOSING)
+    return page.removeprefix(fold(key, "").removesuffix(CLOSING)).removesuffix(CLOSING)
 
 
 def _run(cell: str, shell: InteractiveShell) -> None:

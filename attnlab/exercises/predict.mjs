@@ -34,15 +34,18 @@ function render({ model, el }) {
   requestAnimationFrame(() => {  // a widget is put into the page after it is made
     [...el.children].forEach((one) => typeset(manager, one));
     draw();
+    if (manager?.context) followNotebook(manager.context.model.cells, el.closest(".jp-Notebook"));
   });
   model.on("change:said", draw);
   return () => model.off("change:said", draw);
 }
 
-/** Unfold the outputs and the paragraphs that tell this answer. */
+/** Unfold the outputs and the paragraphs that tell this answer, and ask for no prediction any more. */
 function open(key) {
   for (const fold of document.getElementsByClassName("attnlab-answer")) {
-    if (fold.classList.contains(key)) fold.open = true;
+    if (!fold.classList.contains(key)) continue;
+    fold.open = true;
+    fold.querySelector("summary").textContent = "The answer";
   }
 }
 

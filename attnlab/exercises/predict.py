@@ -75,7 +75,7 @@ class Prediction(Storable, anywidget.AnyWidget):
         The same as the browser tells it: the place of the option.
     """
 
-    _esm = browser.script(SCRIPT)
+    _esm = f"{browser.pointing_script()}\n{browser.script(SCRIPT)}"
     _css = browser.style_sheet(STYLE, ".attnlab-predict")
     asked = traitlets.Dict().tag(sync=True)
     said = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)

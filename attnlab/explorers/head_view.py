@@ -17,9 +17,9 @@ from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.bundle import numbers
 from attnlab.explorers.frame.controls import State
 from attnlab.explorers.frame.panels import Bars, Maps
+from attnlab.explorers.frame.sentences import MANY, named, share, top_of
 from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
-from attnlab.explorers.frame.sentences import named, top_of
-from attnlab.explorers.frame.words import HALF, TIE, decimals, texts_beside
+from attnlab.explorers.frame.words import HALF, TIE, texts_beside
 from attnlab.models.pretrained import FIRST, LAST
 
 DIGITS = 4
@@ -82,11 +82,11 @@ class HeadsPicture(Explorer):
         """Return what the token attends to most in this head."""
         (tokens, weights), keys = self.shown(), self.attended_to()
         row = numbers(weights[self.head, self.picked], DIGITS)
-        return self.words["say"].format(
+        return self.words["say" if max(row) else "nothing"].format(
             **self._named(),
             **top_of(keys or tokens, row, -1 if keys else self.picked),
-            marked=decimals(row[0] + row[-1]),
-            equal=decimals(1 / len(row)),
+            marked=share(row[0] + row[-1]),
+            equal=share(1 / len(row)),
         )
 
 
@@ -203,6 +203,7 @@ class HeadView(HeadsPicture):
             "markers": [FIRST, LAST],
             "tie": TIE,
             "half": HALF,
+            "many": MANY,
         }
 
 

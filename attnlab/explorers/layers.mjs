@@ -1,5 +1,5 @@
 // Six layers of a trained model read a sentence: where a word lies, and what it attends to.
-import { asker, decimals, nameOf, topOf } from "./frame/js/asking.mjs";
+import { asker, nameOf, share, topOf } from "./frame/js/asking.mjs";
 import { showControls } from "./frame/js/controls.mjs";
 import { html, setText } from "./frame/js/drawing.mjs";
 import { panelOf } from "./frame/js/panels.mjs";
@@ -11,10 +11,10 @@ export const fits = fitsSentence;
 export function render(lab) {
   const { words, panels: [bars, curves] } = lab.data;
   const find = sentences(lab, "layers"), text = asker(lab, bars), controls = showControls(lab), charts = {};
-  const name = html("h4", { class: "scaled" }), side = html("div", { style: "flex:1 1 13em;min-width:0;max-width:19em" });
+  const name = html("h4", { class: "scaled" }), side = html("div", { class: "lean" });
   lab.picture.append(html("div", { class: "one" }, name, text.arcs, text.rows), side);
   lab.scale([0, 1], "weight");
-  lab.bar.querySelector(".note")?.style.setProperty("order", 1);  // after the sliders
+  lab.bar.querySelectorAll(".note").forEach((note) => { note.style.order = 1; });  // after the sliders
   const chartOf = (names) => charts[names] ??= panelOf(lab, { ...curves,
     lines: curves.lines.map((line, i) => ({ ...line,
       name: i ? fill(words.line, { meaning: names[i - 1] }) : line.name })) });
@@ -38,7 +38,7 @@ export function render(lab) {
       `${fill(words.unknown, named)} ${words.others}`));
     const where = fill(words[kind], named), attends = layer ? fill(words.attends, { where,
       ...topOf(lab.data, tokens, row, place, true),
-      marked: decimals(lab.data, row[0] + row.at(-1)) }) : where;
+      marked: share(lab.data, row[0] + row.at(-1)) }) : where;
     return { say: `${lies(lab.data, meaning, named)} ${attends}`,
       code: fill(words.code, { lines: code, row: fill(words.rows[kind], named) }) };
   };

@@ -15,8 +15,15 @@ from attnlab.explorers.frame.bundle import numbers
 from attnlab.explorers.frame.controls import Slider, State
 from attnlab.explorers.frame.panels import Axis, Bars, Curves, Line
 from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
-from attnlab.explorers.frame.sentences import SentenceExplorer, a_place, named, readable, top_of
-from attnlab.explorers.frame.words import decimals, listed, texts_beside
+from attnlab.explorers.frame.sentences import (
+    SentenceExplorer,
+    a_place,
+    named,
+    readable,
+    share,
+    top_of,
+)
+from attnlab.explorers.frame.words import listed, texts_beside
 from attnlab.models.meanings import lean, vectors_of
 from attnlab.models.pretrained import (
     NUM_HEADS,
@@ -36,6 +43,7 @@ CHOICES = {
 }
 TABLES = ("bank_means.csv", "two_meanings.csv")
 PLACES = tuple(range(NUM_LAYERS + 1))  # before the first layer, and after each
+AFTER = {place: str(place - 1) if place else "before" for place in PLACES}
 MEAN = "mean"  # of all heads
 CLOSE = 0.005  # leans closer to 0 than this are to neither side
 DIGITS = 3  # of leans; weights are sent in percent
@@ -97,7 +105,7 @@ class LayersExplorer(SentenceExplorer):
     choices = CHOICES
     sentence = State(CHOICES["thief"][0], readable)
     word = State(6, a_place)
-    layer = Slider(1, PLACES, label="layers passed", width=110)
+    layer = Slider(1, AFTER, label="after layer", spoken="after layer", width=110)
     head = Slider(MEAN, (MEAN, *range(NUM_HEADS)), label="head", width=110)
     panels = (
         Bars("row", caption="Weights of the word that asks", head="key", grow=1.4),
@@ -105,7 +113,7 @@ class LayersExplorer(SentenceExplorer):
             "curve",
             over="layer",
             stops=PLACES,
-            labels=("before", *map(str, range(NUM_LAYERS))),
+            labels=[*AFTER.values()],
             lines=[
                 Line(name, [0.0] * len(PLACES), *look)
                 for name, *look in (
@@ -186,7 +194,7 @@ class LayersExplorer(SentenceExplorer):
         row = percent(self.sentence)[max(layer - 1, 0), which, self.picked] / 100
         kind = "first" if layer == 0 else "mean" if self.head == MEAN else "head"
         top = top_of(tokens, row.tolist(), self.picked, words_only=True)
-        facts |= {**top, "marked": decimals((row[0] + row[-1]).item())}
+        facts |= {**top, "marked": share((row[0] + row[-1]).item())}
         where = WORDS[kind].format(**facts)
         attends = WORDS["attends"].format(where=where, **facts) if layer else where
         if not meanings:

@@ -38,16 +38,18 @@ from attnlab.display.setup import STYLE_FILE
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
 from attnlab.explorers.frame.learner import name_of
-from attnlab.explorers.frame.panels import Picture
+from attnlab.explorers.frame.panels import Panel, Picture, stacked
 from attnlab.palette import BLUE, INK, SOFT
 
 PAUSE = 0.02  # seconds that a further key press has to arrive before the next stop is drawn
+LINES = 8  # of what ``draw`` prints: the last ones are shown
 PLACE = "place_{}"  # the state that a control moves: its name alone may be taken
 
 SENTENCE = (  # carries its own look, since it is stored without the style sheet
     '<p role="status" style="font-size:16px;line-height:1.4;margin:4px 0;padding:6px 12px;'
     f'border-left:5px solid {BLUE};background:{SOFT};color:{INK}">{{}}</p>'
 )
+PRINTED = '<pre style="white-space:pre-wrap">{}</pre>'
 
 Draw = Callable[..., str | None]
 
@@ -66,7 +68,8 @@ def live(
     ----------
     draw : callable
         ``draw(fig, **values)`` draws on an empty matplotlib Figure and may return one sentence to
-        show with it (HTML allowed). ``draw(**values)`` draws with pyplot, as for
+        show with it (HTML allowed); the last lines that it prints stand under the figure.
+        ``draw(**values)`` draws with pyplot, as for
         ``ipywidgets.interact``. Either may return the figure or the axes that it has drawn on.
     figsize : tuple of float
         Width and height in inches.
@@ -143,7 +146,9 @@ class Live(Explorer):
         self.controls = {name: Knob(self, name) for name in stops}
         self.alt = alt or f"A figure that depends on {', '.join(stops)}."
         width = round(figsize[0] * CSS_PIXELS_PER_INCH)
-        self.panels = (Picture("picture", alt=self.alt, width=width),)
+        picture = Picture("picture", alt=self.alt, width=width)
+        self.panels = (stacked(picture, Panel("printed", kind="lines")),)
+        self._width = width
         self._layouts: dict[tuple, list[Bbox]] = {}
         self._frames: dict[tuple[int, ...], dict[str, object]] = {}
         self._frames_from = ipython.cells_run()
@@ -181,7 +186,14 @@ class Live(Explorer):
 
     def frame(self, **places: int) -> dict[str, object]:
         """Return sentence and picture at some places of the controls."""
-        figure, text = self._drawn(places)
+        printed = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(printed):
+                figure, text = self._drawn(places)
+        except Exception as error:
+            if lines := _last_lines(printed.getvalue()):
+                error.add_note("\n".join(["It printed:", *lines]))
+            raise
         buffer = io.BytesIO()  # savefig would draw a second time
         picture = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
         picture.save(buffer, "PNG", compress_level=1)
@@ -190,6 +202,7 @@ class Live(Explorer):
             "bad": False,
             "code": "",
             "picture": {"png": base64.b64encode(buffer.getvalue()).decode()},
+            "printed": {"lines": _last_lines(printed.getvalue())},
         }
 
     def figure(self) -> Figure:
@@ -269,7 +282,9 @@ class Live(Explorer):
             f"<b>{html.escape(name)}</b> = {_listed(self.stops[name], value)}"
             for name, value in self.value.items()
         )
-        picture = picture_html(self.picture, alt=self.alt, width=self.panels[0].width)
+        picture = picture_html(self.picture, alt=self.alt, width=self._width)
+        if lines := self.answer["drawn"]["printed"]["lines"]:
+            picture += PRINTED.format(html.escape("\n".join(lines)))
         sentence = SENTENCE.format(self.sentence) if self.sentence else ""
         return (
             f'<div class="attnlab-live-stored">{picture}{sentence}'
@@ -318,6 +333,12 @@ def _control(name: str, stops: Sequence[object]) -> Slider | Choice:
     if all(isinstance(stop, str | bool) for stop in stops):
         return Choice(0, texts, label=name)
     return Slider(0, texts, label=name, spoken=name, width=280)
+
+
+def _last_lines(printed: str) -> list[str]:
+    """Return the last lines of what was printed, the first a mark if there were more."""
+    lines = printed.splitlines()
+    return lines if len(lines) <= LINES else ["…", *lines[1 - LINES :]]
 
 
 # --- drawing functions ----------------------------------------------------------------------------

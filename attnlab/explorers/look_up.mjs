@@ -47,9 +47,9 @@ export function render(lab) {
 function say({ names, values, words, digits }, weights, output, kind) {
   const texts = written(weights, values, output, digits);
   const terms = texts.map((weight, i) => fill(words.term, { weight, legs: values[i] }));
-  const name = names[weights.indexOf(Math.max(...weights))];
+  const [name, least] = [Math.max, Math.min].map((end) => names[weights.indexOf(end(...weights))]);
   return fill(words.say, { terms: terms.join(" + "), output: output.toFixed(2),
-    verdict: fill(words[kind], { name }) });
+    verdict: fill(words[kind], { name, least }) });
 }
 
 /** Weights with so many decimals that their average rounds to the output, as in look_up.py. */
@@ -61,10 +61,11 @@ function written(weights, values, output, digits) {
 
 /** What kind of average weights make, as in look_up.py. */
 function verdict(weights) {
-  const largest = Math.max(...weights), spread = largest - Math.min(...weights);
+  const largest = Math.max(...weights), smallest = Math.min(...weights);
+  const spread = largest - smallest;
   if (largest >= 0.99) return "alone";
   if (spread < 0.01) return spread ? "nearly" : "exactly";
-  return "between";
+  return smallest < 0.01 ? "two" : "between";
 }
 
 const rounded = (value) => Math.round(value * 1e4) / 1e4 + 0;

@@ -110,7 +110,8 @@ class SoftLookupExplorer(Explorer):
             WORDS["term"].format(weight=weight, legs=f"{legs:g}")
             for weight, legs in zip(_written(weights.tolist(), output), LEGS, strict=True)
         )
-        verdict = WORDS[_verdict(weights)].format(name=ANIMALS[weights.argmax()])
+        animals = {"name": ANIMALS[weights.argmax()], "least": ANIMALS[weights.argmin()]}
+        verdict = WORDS[_verdict(weights)].format(**animals)
         return WORDS["say"].format(terms=terms, output=f"{output:.2f}", verdict=verdict)
 
     def draw(self, fig: Figure) -> None:
@@ -138,13 +139,13 @@ def _written(weights: Sequence[float], output: float) -> list[str]:
 
 def _verdict(weights: Tensor) -> str:
     """Return what kind of average weights make, as a key of ``WORDS``."""
-    largest = weights.max().item()
-    spread = largest - weights.min().item()
+    largest, smallest = weights.max().item(), weights.min().item()
+    spread = largest - smallest
     if largest >= 0.99:
         return "alone"
     if spread < 0.01:
         return "nearly" if spread else "exactly"
-    return "between"
+    return "two" if smallest < 0.01 else "between"
 
 
 def _draw_arrows(ax: Axes, query: tuple[float, float]) -> None:

@@ -106,11 +106,8 @@ function lookOf(number, open, { seen }) {
 
 const sum = (row) => row.reduce((total, one) => total + one, 0);
 
-/** Cells by which a token sees a later one although the mask is causal. */
-function openedCells({ state, allowed }) {
-  if (!["causal", "both"].includes(state.mask)) return [];
-  return state.toggled.filter(([i, j]) => j > i && allowed[i][j]);
-}
+/** Cells opened by hand, in which a later token or padding is seen. */
+const openedCells = ({ state, allowed }) => state.toggled.filter(([i, j]) => allowed[i][j]);
 
 /** What cannot be right about a row of weights; the same as _problem in masks.py. */
 function problemOf(row, allowed, { seen }) {
@@ -133,12 +130,14 @@ const number = (value) =>
 const percent = ({ half }, share) => (100 * (share + half)).toFixed(0);
 
 function sayOf(facts, answer) {
-  const { opened, data: { words }, tokens, data } = facts;
+  const { opened, data: { words, pad }, tokens, state } = facts;
   const told = answer ? sayOfFunction(facts, answer.name) : sayOfRule(facts);
   if (!opened.length) return told;
   const [[query, key], ...more] = opened;
-  const kind = words.kinds[Number(tokens[key] === data.pad)];
-  const first = fill(words.opened, { query: tokens[query], key: tokens[key], kind });
+  const isLater = state.mask !== "padding" && key > query;
+  const kind = isLater ? (tokens[key] === pad ? "token" : "word") : "padding";
+  const what = fill(words.seen[kind], { key: tokens[key] });
+  const first = fill(words.opened, { query: tokens[query], what });
   const others = more.length ? fill(words.more[Number(more.length > 1)], { cells: more.length }) : "";
   return { say: `${first}${others} ${told.say}`, bad: true };
 }

@@ -16,7 +16,7 @@ from attnlab.display.table import load_table
 from attnlab.explorers.frame import learner
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.bundle import sendable
-from attnlab.explorers.frame.controls import Button, Choice, Slider, State, check_items
+from attnlab.explorers.frame.controls import Choice, Reset, Slider, State, check_items
 from attnlab.explorers.frame.words import HALF, TABLE, TOKENS, decimals, listed, texts_beside
 from attnlab.masks import causal_mask
 from attnlab.measures import influence_map
@@ -109,7 +109,7 @@ class MaskExplorer(Explorer):
     )
     mask = Choice("both", KINDS, label="mask", sets={"toggled": ()})
     fill = Choice("-inf", FILLS, label="blocked")
-    reset = Button("Reset")
+    reset = Reset()
     toggled = State((), _cells)
 
     def __init__(
@@ -168,14 +168,10 @@ class MaskExplorer(Explorer):
 
     def _describe(self) -> dict[str, object]:
         described = super()._describe()
-        names = {"mask", "padding", "toggled", "fill"}
         if self._function is not None:  # it decides what a blocked cell gets
             described["question"] = None
             kept = [control for control in described["controls"] if control.get("name") != "fill"]
             described["controls"] = kept
-        for control in described["controls"]:
-            if control["kind"] == "button":  # back to the state of the call
-                control["sets"] = sendable({name: getattr(self, name) for name in sorted(names)})
         return described
 
     def _shown(self) -> MaskResult:
@@ -195,7 +191,9 @@ class MaskExplorer(Explorer):
         left, middle, right = fig.subplots(1, 3)
         fig.get_layout_engine().set(wspace=0.1)  # the sums stand clear of the next names
         plot_mask(shown.mask, ax=left, queries=tokens, keys=tokens, title=titles[0], legend=False)
-        drawn_by = WORDS["by"].format(name=self.answer["name"]) if self.answer else FILLS[self.fill]
+        drawn_by = FILLS[self.fill]
+        if (self.answer or {}).get("drawn"):
+            drawn_by = WORDS["by"].format(name=self.answer["name"])
         for ax, cells, top, title in (
             (middle, shown.weights, 1, f"{titles[1]} ({drawn_by})"),
             (right, shown.influence, STRONG, titles[2]),
@@ -214,10 +212,12 @@ class MaskExplorer(Explorer):
             look = {"va": "center", "color": ORANGE if wrong else INK}
             total = "NaN" if weights.isnan().any() else f"{weights.sum():.2f}"
             middle.text(COUNT + 0.15, row + 0.5, total, **look)
-        for row, column in (shown.influence.gt(SEEN) & ~shown.mask).nonzero().tolist():
-            if row != column:
+        opened = self._opened(shown.mask)
+        through = (_off_diagonal(shown.influence).gt(SEEN) & ~shown.mask).nonzero().tolist()
+        for ax, cells in ((left, opened), (right, [*through, *opened])):
+            for row, column in cells:
                 frame = {"fill": False, "edgecolor": ORANGE, "linewidth": 2}
-                right.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **frame))
+                ax.add_patch(Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, **frame))
         for ax in (left, middle, right):
             ax.set(xlabel="", ylabel="")
 
@@ -229,21 +229,20 @@ class MaskExplorer(Explorer):
             return f"{self.answer['name']} failed. {self.answer['error']}"
         shown = self._shown()
         opened = self._opened(shown.mask)
-        told = [self._say_opened(opened)] if opened else []
-        told.append(self._say_of_function(shown) if self.answer else self._say_of_rule(shown))
-        return " ".join(told)
+        told = self._say_of_function(shown) if self.answer else self._say_of_rule(shown)
+        return f"{self._say_opened(opened)} {told}" if opened else told
 
     def _opened(self, mask: Tensor) -> list[tuple[int, int]]:
-        """Return the cells by which a token sees a later one although the mask is causal."""
-        if self.mask not in ("causal", "both"):
-            return []
-        return [(i, j) for i, j in self.toggled if j > i and mask[i, j]]
+        """Return the cells opened by hand, in which a later token or padding is seen."""
+        return [(query, key) for query, key in self.toggled if mask[query, key]]
 
     def _say_opened(self, opened: list[tuple[int, int]]) -> str:
         (query, key), *more = opened
         tokens = self.tokens
-        kind = WORDS["kinds"][tokens[key] == PAD]
-        text = WORDS["opened"].format(query=tokens[query], key=tokens[key], kind=kind)
+        is_later = self.mask != "padding" and key > query
+        kind = "padding" if not is_later else "token" if tokens[key] == PAD else "word"
+        what = WORDS["seen"][kind].format(key=tokens[key])
+        text = WORDS["opened"].format(query=tokens[query], what=what)
         return text + (WORDS["more"][len(more) > 1].format(cells=len(more)) if more else "")
 
     def _say_of_rule(self, shown: MaskResult) -> str:

@@ -23,8 +23,7 @@ export function render(lab) {
     onPreview: (i) => lab.preview(i === undefined ? {} : at(i)), onPick: (i) => lab.set(at(i)) });
   lab.picture.append(
     html("section", { class: "panel", style: "--grow:1.4" }, html("h4", {}, "query and key, turned"),
-      html("div", { class: "turns",
-        style: "display:grid; grid-template-columns:repeat(auto-fit, minmax(5.9em, 1fr)); gap:6px 12px" }, planes.map(({ element }) => element))),
+      html("div", { class: "turns" }, planes.map(({ element }) => element))),
     html("section", { class: "panel", style: "--grow:1" }, html("h4", {}, panel.title),
       curve.element));
   lab.longest([fill(words.say, { query: 24, key: 24, offset: "−24", score: "−0.00",
@@ -100,6 +99,5 @@ function makePlane({ vectors, side, words }, i) {
     change(picture, { "aria-label": fill(words.plane, { pair: i, query, key }) });
     setText(caption, `pair ${i}: ${Number(speed.toPrecision(2))} a step`);
   };
-  return { element: html("figure", { class: "turned", style: "margin:0; text-align:center" }, picture,
-    caption), show };
+  return { element: html("figure", {}, picture, caption), show };
 }

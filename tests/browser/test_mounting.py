@@ -35,6 +35,40 @@ def test_nothing_is_left_when_an_explorer_is_taken_away(open_cards):
     assert card.page.evaluate(MOUNT, keys) == [[True, 1], [False, 1], 0]
 
 
+# Mount an explorer before a slow kernel, and move it. Return whether its picture is dimmed at
+# once; when it is, whether the kernel is not yet called silent; and whether the picture is still
+# dimmed after a further move, and after an answer.
+SLOW = """async keys => {
+    const [start, key, page] = keys.map(key => attnlabModules[key]);
+    const stored = JSON.parse(document.querySelector('.attnlab-explorer script').textContent);
+    const model = page.loneModel(stored), host = document.createElement('div');
+    let answered = null;
+    Object.assign(model, { alone: false, on: (name, act) => { answered = act; } });
+    document.body.append(host);
+    start.mount(key, model, host);
+    const [cell, other, picture, note] = ['.cell', 'td + td .cell', '.picture', '.note'].map(one =>
+        host.shadowRoot.querySelector(one));
+    const dimmed = () => picture.classList.contains('stale');
+    cell.click();
+    const seen = [dimmed()];
+    await new Promise(done => new MutationObserver(done).observe(picture, { attributes: true }));
+    seen.push(note.hidden);
+    other.click();  // a further move does not show the old picture as if it were the new one
+    seen.push(dimmed());
+    model.set('answer', { ...stored.answer, state: Object.fromEntries(
+        stored.data.state.map(name => [name, model.get(name)])) });
+    answered();
+    await null;
+    return [...seen, dimmed()];
+}"""
+
+
+def test_a_picture_is_dimmed_soon_while_python_draws_the_next_one(open_cards):
+    [card] = open_cards([MaskExplorer(function=lambda s, mask: s.softmax(-1) * mask)])
+    keys = [bundle.key_of(name) for name in ("base", "masks", "page")]
+    assert card.page.evaluate(SLOW, keys) == [False, True, True, False]
+
+
 def test_texts_of_the_learner_are_texts(open_cards, tab):
     evil = ["</script>", "<!--<script>", "<b>x</b>", "${1}`\\", "</SCRIPT "]
     view = HeadView([torch.eye(5)[None, None]], evil, ask=False)

@@ -29,6 +29,7 @@ from attnlab.explorers.who_asks import cases, counts
 from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
 from tests.browser.pages import close, read, shades, written
+from tests.explorers.test_head_view import EXTREME, view_of
 
 
 def open_each(open_cards, made):
@@ -138,10 +139,7 @@ def test_masks(open_cards):
             card.locator("td .cell"),
             "e => [...e.classList].filter(x => x != 'cell' && x != 'zero')",
         )
-        later = torch.ones(6, 6).triu(1).bool()
-        by_hand = {tuple(one) for one in explorer.toggled} & {
-            tuple(one) for one in (later & shown.mask).nonzero().tolist()
-        }
+        by_hand = {(i, j) for i, j in explorer.toggled if shown.mask[i, j]}
         for i, j in itertools.product(range(6), range(6)):
             may, place = bool(shown.mask[i, j]), 6 * i + j
             assert looks[place] == ["allowed" if may else "blocked"] + ["leak"] * (
@@ -197,6 +195,7 @@ def test_a_function_that_is_not_here_leaves_the_drawing_to_the_browser(open_card
 STATES = [
     SoftLookupExplorer(ask=False, query=(0, 0)),
     SoftLookupExplorer(ask=False, query=(0.4, -1.35), temperature=0.2),
+    SoftLookupExplorer(ask=False, query=(-0.7071, 0.7071), temperature=0.1),
     RotaryExplorer(ask=False, query=0, key=24, base=10.0),
     RotaryExplorer(ask=False, query=24, key=0, base=1_000_000.0),
 ]
@@ -312,7 +311,7 @@ def test_planes_of_rotary(open_cards):
     explorer = RotaryExplorer(ask=False, query=24, key=3, base=100.0)
     [card] = open_cards([explorer])
     result = explorer.result
-    ends = read(card.locator(".turned .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
+    ends = read(card.locator(".turns .dot"), "e => [e.cx.baseVal.value, -e.cy.baseVal.value]")
     pairs = torch.stack([result.query, result.key], dim=1)  # a plane for each pair
     close(torch.tensor(ends) / 50, pairs.flatten(0, 1), 1e-4)
 
@@ -356,6 +355,20 @@ def test_real_heads(open_cards):
     for explorer.word, (said, code) in enumerate(told):
         assert said == explorer.say()
         assert f"weights[0, 4, {explorer.word}]" in code
+
+
+def test_heads_of_extreme_weights(open_cards):
+    for view, card in open_each(open_cards, [view_of(weights) for weights in EXTREME.values()]):
+        assert card.locator(".say").inner_text() == view.say()
+
+
+def test_words_that_the_model_does_not_know_are_named(open_cards):
+    german, english = "Die Katze saß auf der Matte 我喜", "the cat sat on the mattress"
+    for sentence, words in ((german, " katz·e, sa·ß, matt·e, [UNK]."), (english, "")):
+        [card] = open_cards([RealHeadsExplorer(ask=False, sentence=sentence)])
+        told = " | ".join(card.locator(".bar .note:visible").all_inner_texts())
+        assert told.endswith(words)
+        assert ("The model has learned from English." in told) == bool(words)
 
 
 def test_layers(open_cards):

@@ -26,7 +26,7 @@ LOOK = """() => {
         && getComputedStyle(one).overflow !== 'visible'
         && (one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1);
     const isCut = (box) => (one) => {
-        if (!one.checkVisibility() || one.matches('.unseen')) return false;
+        if (!one.checkVisibility() || one.closest('.unseen, .asking .picture')) return false;
         const {left, top, right, bottom} = one.getBoundingClientRect();
         return left < box.left - 1 || top < box.top - 1 || right > box.right + 1
             || bottom > box.bottom + 1 || scrolls(one);

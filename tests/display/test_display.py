@@ -6,12 +6,16 @@ import io
 import re
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
 from attnlab.display import show_figure
 from attnlab.display.stored import is_static
+from attnlab.palette import shade
+from attnlab.plotting import plot_attention, plot_mask
 
 SHOWN = re.compile(
     r'<figure data-number="([^"<>]+)" style="[^"]*">'
@@ -48,6 +52,33 @@ def test_the_picture_is_sharp_always_the_same_and_names_no_version():
         assert shown.width == width < picture.width
         assert picture.text == {}
         assert show(a_figure(inches)).png == shown.png
+
+
+def test_what_is_stored_says_where_the_picture_has_which_number():
+    figure = Figure(figsize=(6, 3), layout="constrained")
+    beside, ax = figure.subplots(1, 2)
+    assert "maps" not in show(plot_mask(torch.ones(2, 3).bool(), ax=beside)).facts()
+    weights = torch.tensor([[0.25, 0.75, 0.0], [0.0, 0.0, 1.0]])
+    plot_attention(weights, ax=ax, queries=["a", "b"], keys=["u", "v", "w"], colorbar=False)
+    ax.yaxis.set_tick_params(labelleft=False)
+    shown = show(figure)
+    (told,) = shown.facts()["maps"]
+    assert told["texts"] == [["0.25", "0.75", "0.00"], ["0.00", "0.00", "1.00"]]
+    assert (told["rows"], told["columns"]) == (["a", "b"], ["u", "v", "w"])
+    pixels = np.asarray(Image.open(io.BytesIO(shown.png)).convert("RGB"))
+    down, across = np.nonzero((pixels == shade(1.0)).all(axis=2))  # the cell (b, w)
+    (left, top, width, height), (high, wide, _) = told["box"], pixels.shape
+    drawn = [across.min(), across.max() + 1, down.min(), down.max() + 1]
+    line = 1  # half of a white line between cells
+    assert drawn == pytest.approx(
+        [
+            wide * (left + width * 2 / 3) + line,
+            wide * (left + width) - line,
+            high * (top + height / 2) + line,
+            high * (top + height) - line,
+        ],
+        abs=1,
+    )
 
 
 def test_a_pyplot_figure_is_closed_so_that_it_appears_once():

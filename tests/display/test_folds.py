@@ -54,6 +54,7 @@ def run(shell, code, key=KEY):
 
 
 def test_all_that_a_cell_shows_is_in_the_fold_and_its_names_are_the_notebooks(shell, monkeypatch):
+    pytest.importorskip("matplotlib.pyplot")  # whose figures are flushed if it is imported
     inline = pytest.importorskip("matplotlib_inline.backend_inline")
     monkeypatch.setattr(inline, "flush_figures", lambda: print("pictures of pyplot"))
     code = """
@@ -92,7 +93,9 @@ def test_the_fold_is_open_once_the_learner_has_committed_in_this_kernel(shell):
     question = predict(KEY)
     question.said = {"option": 1}
     assert question.answer == "two"
-    assert " open>" in run(shell, "1")[1]
+    shown = run(shell, "1")[1]
+    assert " open>" in shown
+    assert shown.endswith(">The answer")  # it does not ask for a prediction any more
     predict(KEY)  # asked again: folded again
     assert " open>" not in run(shell, "1")[1]
 

@@ -28,9 +28,14 @@ def look_up(explorer: Explorer) -> Truth:
     scores = torch.tensor([right, up, -right]).double() / tau
     weights = scores.softmax(-1)
     output = weights @ legs.double()
+    low, middle, high = weights.sort().values.tolist()
+    said = "alone" if middle + low <= 0.01 else "plain average of all" if high - low < 0.01 else ""
+    least = ("cat", "bird", "spider")[weights.argmin()]
+    said = said or (f", in which {least} gets nearly nothing" if low < 0.01 else "all three values")
     return Truth(
         {"scores": scores, "weights": weights, "output": output},
         [*pairs(weights, legs), output],
+        said=[said],
         code=explorer.data["words"]["code"].format(right=right, up=up, temperature=tau),
         made={"weights": weights, "output": output[None]},
     )
@@ -46,7 +51,7 @@ def masks(explorer: Explorer) -> Truth:
     )
     vectors = torch.cat([torch.zeros(pads, 5), table("the_cat_sat_on_the_mat.csv")[: 6 - pads]])
     may = torch.ones(6, 6).bool()
-    if kind in ("causal", "both"):
+    if causal := kind in ("causal", "both"):
         may &= may.tril()
     if kind in ("padding", "both"):
         may &= torch.arange(6) >= pads
@@ -68,11 +73,14 @@ def masks(explorer: Explorer) -> Truth:
         lambda z: weights_of(z) @ z, vectors.double()
     ).norm(dim=(1, 3))
     empty, apart = (~may.any(-1)).nonzero().flatten().tolist(), ~torch.eye(6).bool()
-    leaks, opened = int((influence.gt(1e-6) & ~may & apart).sum()), []
-    if kind in ("causal", "both"):
-        opened = [(i, j) for i, j in explorer.toggled if j > i and may[i, j]]
+    leaks = int((influence.gt(1e-6) & ~may & apart).sum())
+    opened = [(i, j) for i, j in explorer.toggled if may[i, j]]
     tokens = ["<pad>"] * pads + SENTENCE[: 6 - pads]
-    said = [f"“{tokens[i]}” now sees the later" for i, _ in opened[:1]]
+    said = [
+        f"“{tokens[i]}” now sees "
+        + (f"the later {'word' if j >= pads else 'token'}" if j > i and causal else "padding.")
+        for i, j in opened[:1]
+    ]
     numbers: list[float] = [len(opened) - 1] * (len(opened) > 2)
     taken = [weights[5, :pads].sum() * may[5, :pads].any()] if pads else []
     taken = [share for share in taken if share]
@@ -83,6 +91,7 @@ def masks(explorer: Explorer) -> Truth:
     )
     rows = rows * (len(empty) < 6)
     open_rows = [i for i in range(6) if i not in empty]
+    whole = [weights[i].sum() for i in open_rows[:1]]
     if may.all():
         said += ["Every output depends on all six tokens."]
         numbers += taken
@@ -106,11 +115,11 @@ def masks(explorer: Explorer) -> Truth:
         torch.testing.assert_close(weights.sum(-1), torch.ones(6).double())
     elif fill in ("-inf", "divide again"):
         said += ["the whole gradient is NaN."]
-        numbers += [*rows, 0, 0, 0]
+        numbers += [*rows, 0, 0, *whole, 0]
         assert influence.isnan().all()
     elif fill == "-1e9":
         said += ["an average over all six tokens"]
-        numbers += rows
+        numbers += [*rows, *whole]
         torch.testing.assert_close(weights[empty], torch.full_like(weights[empty], 1 / 6))
     else:
         said += ["nfluence map is the mask", "gives 0."]
@@ -164,10 +173,19 @@ def name_of(tokens: list[str], i: int) -> str:
     return f"{name} at {i}" if tokens.count(tokens[i]) > 1 else name
 
 
-def most_of(tokens: list[str], row: Tensor, asking: int) -> str:
-    """Return the names of those who get most of a row."""
-    top = (row > row.max() - 0.005).nonzero().flatten().tolist()
+def most_of(tokens: list[str], row: Tensor, asking: int, among: range, kind: str) -> str:
+    """Return the names of those who get most of a row, or how many they are."""
+    least = max(row[i] for i in among)
+    least = least - min(0.005, least / 4)
+    top = [i for i in among if row[i] > least or not row[list(among)].any()]
+    if len(top) > 2:
+        return f"{len(top)} of {len(among)} {kind}"
     return " and ".join("itself" if i == asking else name_of(tokens, i) for i in top)
+
+
+def written(weight: Tensor) -> float:
+    """Return a weight, or what is read of one that would be written as 0.00."""
+    return max(float(weight), 0.01) if weight < 0.005 else float(weight)
 
 
 def numbers_of(*texts: str) -> list[float]:
@@ -186,11 +204,12 @@ def real_heads(explorer: Explorer) -> Truth:
     tokens, weights = of_layer(explorer.sentence)
     place, head = asked(explorer, tokens), explorer.head
     row, name = weights[head, place], name_of(tokens, place)
-    most, lines = most_of(tokens, row, place), ex.real_heads.code(explorer.sentence, len(tokens))
+    most = most_of(tokens, row, place, range(len(tokens)), "tokens")
+    lines, marked = ex.real_heads.code(explorer.sentence, len(tokens)), written(row[0] + row[-1])
     code = {"lines": lines, "head": head, "place": place, "token": ""}
     return Truth(
         {"tokens": tokens, "weights": weights},
-        [head, *numbers_of(name, most), row.max(), row[0] + row[-1], 1 / len(tokens)],
+        [head, *numbers_of(name, most), row.max(), marked, 1 / len(tokens)],
         {"maps.maps": weights, "row.weights": row, "row.names": tokens},
         {"row.title": [head, *numbers_of(name)]},
         said=[f"{name} attends most to {most} ("],
@@ -244,13 +263,13 @@ def layers(explorer: Explorer) -> Truth:
     exact = maps.mean(dim=0) if head == "mean" else maps[head]
     row, name, told = (100 * exact).round() / 100, name_of(tokens, place), explorer.data["words"]
     leans = leans_of(tokens[place], explorer.sentence)
+    stop = next(one for one in explorer.data["controls"] if one["name"] == "layer")["texts"][layer]
     meanings, here = [*dict.fromkeys(labelled(tokens[place]).values())], leans[layer].item()
-    most = most_of(tokens, row.clone().index_fill(0, torch.tensor([0, len(row) - 1]), -1), place)
-    most = most if most.count(" and ") < 2 else f"{most.count(' and ') + 1} words"
+    most = most_of(tokens, row, place, range(1, len(row) - 1), "words")
     numbers = [*[layer - 1] * (layer > 0), *numbers_of(name), here] if meanings else []
     if layer:
-        numbers += [*numbers_of(most), row[1:-1].max(), *[head] * (head != "mean")]
-        numbers.append(row[0] + row[-1])
+        numbers += [*numbers_of(most), written(row[1:-1].max()), *[head] * (head != "mean")]
+        numbers.append(written(row[0] + row[-1]))
     near = [meanings[here < 0]] if meanings and round(abs(here), 3) >= 0.005 else []
     line = told["rows"]["first" if not layer else "mean" if head == "mean" else "head"]
     line = line.format(place=place, below=layer - 1, head=head, asking="")
@@ -259,7 +278,9 @@ def layers(explorer: Explorer) -> Truth:
         {"tokens": tokens, "weights": shown, "meanings": meanings, "leans": leans},
         numbers,
         {"row.weights": shown, "row.names": tokens, "curve.values.0": leans},
-        said=[f"nearer to {one}" for one in near] + [f"most to {most} ("] * (layer > 0),
+        said=[f"nearer to {one}" for one in near]
+        + [f"most to {most} ("] * (layer > 0)
+        + [f"After layer {stop}"] * bool(meanings and layer),
         code=told["code"].format(lines=ex.layers.code(explorer.sentence, len(tokens)), row=line),
         given={"load_encoder": lambda: SimpleNamespace(read=READ)},
         made={"last": exact} if layer else {},

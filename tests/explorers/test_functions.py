@@ -73,21 +73,36 @@ def test_with_a_function_no_question_comes_first_and_no_control_does_nothing():
     ]
 
 
+def test_the_still_picture_says_who_has_drawn_it():
+    for function, name in ((mine, "by mine"), (lambda scores, mask: None, "score −∞")):
+        middle = MaskExplorer(function=function).figure().axes[1]
+        assert f"weights ({name})" in [middle.get_title(loc=side) for side in ("left", "center")]
+
+
 def test_reset_goes_back_to_the_state_of_the_call():
     called = {"padding": 2, "mask": "padding", "fill": "0", "toggled": [[0, 2]]}
     explorer = MaskExplorer(**called)
     explorer.padding, explorer.toggled = 5, ()
-    (reset,) = (one for one in explorer.data["controls"] if one.get("text") == "Reset")
-    assert reset["sets"] == called
+    assert explorer.data["call"] == called  # which the button sets
 
 
 def test_a_leak_made_by_hand_is_named():
     explorer = MaskExplorer(mask="causal", padding=0, toggled=[(0, 2)])
     assert explorer.say().startswith("“The” now sees the later word “sat”. The influence map is")
     explorer.toggled = [(0, 2), (1, 3), (2, 5)]
-    assert "“sat”. 2 other cells show the future as well. The infl" in explorer.say()
-    explorer.mask = "none"  # nothing is later than allowed
+    assert "“sat”. 2 other cells were opened by hand, too. The infl" in explorer.say()
+    assert [len(ax.patches) for ax in explorer.figure().axes] == [3, 0, 3]  # each has a frame
+    explorer.mask = "none"  # they are closed now
     assert "now sees" not in explorer.say()
+
+
+@pytest.mark.parametrize("mask", ["padding", "both"])
+def test_padding_that_is_opened_by_hand_is_named(mask):
+    explorer = MaskExplorer(mask=mask, padding=1, fill="-1e9", toggled=[(3, 0)])
+    assert explorer.say().startswith("“sat” now sees padding. ")
+    explorer.toggled = [(0, 3), (3, 0)]  # the first opens a later word, or closes a word
+    assert ("later word “sat”. Another cell" in explorer.say()) == (mask == "both")
+    assert "are right" not in explorer.say()  # of rows that see what they should not
 
 
 def test_any_cells_flipped_by_hand_leave_every_sentence_true():

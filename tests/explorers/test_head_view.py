@@ -63,6 +63,33 @@ def test_of_many_tokens_the_picture_has_those_with_the_largest_weights_of_ties_t
     assert view.frame_now()["row"]["names"] == [*[f"t{i}" for i in range(23)], "t41"]
 
 
+def uniform(*shape):
+    return torch.full(shape, 1 / shape[-1])
+
+
+# few among many: 0.004, three times 0.0015, and others far below
+SMALL = torch.tensor([0.004, *[0.0015] * 3, *[0.0001] * 196])[None, None]
+
+EXTREME = {
+    "“0” attends most to 5 of 5 tokens (0.20 each); uniform attention gives": uniform(1, 5, 5),
+    "most to itself (1.00); uniform attention gives each token 1.00.": uniform(1, 1, 1),
+    "most to 300 of 300 tokens (less than 0.01 each); unif": uniform(1, 3, 300),
+    "attends most to “0” (less than 0.01); uniform attention gives each token 0.01.": SMALL,
+    "In head 0, “0” attends to nothing: all its weights are 0.": torch.zeros(1, 5, 5),
+}
+
+
+def view_of(weights):
+    """Return a view of weights whose tokens, and keys if they are others, are numbers."""
+    _, L, S = weights.shape
+    return HeadView(weights, range(L), None if L == S else range(S))
+
+
+@pytest.mark.parametrize("said", EXTREME)
+def test_even_small_and_missing_weights_are_told_as_they_are(said):
+    assert said in view_of(EXTREME[said]).say()
+
+
 SOURCE = ["le", "chat", "dort", "."]
 
 

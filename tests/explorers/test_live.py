@@ -77,10 +77,10 @@ def test_the_picture_is_what_draw_drew_in_the_style_of_the_lessons():
         widget = live(draw, d_k=[1, 4], figsize=(4, 1))
         widget.controls["d_k"].value = 4
     picture = Image.open(io.BytesIO(widget.picture))
-    width = widget.panels[0].width
+    width = widget.panels[0].panels[0].width
     assert (picture.format, picture.size) == ("PNG", (width, width // 4))
     assert picture.getpixel((5, 5)) == (255, 0, 0)
-    assert width == 2 * a_live().panels[0].width
+    assert width == 2 * a_live().panels[0].panels[0].width
     style = mpl.rc_params_from_file(STYLE_FILE, use_default_template=False)
     assert sizes == [style["font.size"]] * 2
 
@@ -213,6 +213,34 @@ def test_a_function_without_a_figure_draws_with_pyplot_and_arrays_are_stops():
     assert (widget.picture != red, widget.sentence) == (True, "")
     assert ("d_k = <b>1</b>" in sentence, widget.stops["d_k"]) == (True, STOPS)
     assert len({red, widget.picture, a_live(draw=draw_on_a_figure_of_its_own).picture}) == 3
+
+
+# --- what the learner's code prints ---------------------------------------------------------------
+
+
+def draw_and_print(fig, d_k):
+    for number in range(d_k):
+        print(f"<line {number}>")
+    fig.subplots(1, 0 if d_k == 16 else 1)
+
+
+def test_the_last_lines_that_are_printed_stand_under_the_figure(capsys):
+    widget = live(draw_and_print, d_k=[1, 4, 20, 16])
+
+    def printed():
+        return widget.answer["drawn"]["printed"]["lines"]
+
+    assert printed() == ["<line 0>"]
+    assert "&lt;line 0&gt;</pre>" in widget.to_html()
+    widget.controls["d_k"].value = 20
+    assert printed() == ["…", *(f"<line {number}>" for number in range(13, 20))]
+    widget.controls["d_k"].value = 16
+    assert widget.answer["error"].endswith(
+        "1, 0 if d_k == 16 else 1)\nIt printed:\n…\n"
+        + "\n".join(f"<line {number}>" for number in range(9, 16))
+    )
+    assert "<pre" not in a_live().to_html()
+    assert capsys.readouterr().out == ""
 
 
 # --- errors of the learner's code -----------------------------------------------------------------

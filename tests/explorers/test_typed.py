@@ -14,9 +14,11 @@ OWN = "the bat sat on the river bank with a nervous seal"
 TYPED = [  # the word that asks, what is typed, and the word that asks now
     ("bank", "  The Bank   of England ", "bank"),
     ("bank", "a bank is not a bank", "bank"),
-    ("bank", "he ate bread", "bread"),  # the last word, where there is no fifth
+    ("bank", "he ate bread", "bread"),  # else the last word
     ("[SEP]", "he ate bread", "[SEP]"),
-    ("sat", "she swam in the river", "swam"),  # the place stays
+    ("sat", "she swam in the lagoon at night!", "night"),
+    ("sat", "er saß auf der Matte", "matt"),  # its first piece
+    ("sat", "?!", "!"),
 ]
 
 

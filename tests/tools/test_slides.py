@@ -29,7 +29,7 @@ PREDICTION.data[BUNDLE] = {
         {"text": "two", "feedback": "", "correct": True},
     ],
 }
-SHOWN = ShownFigure(b"", 9, "1.1", "A line.", "Read it.")
+SHOWN = ShownFigure(b"", 9, "1.1", "A line.", "Read it.", [])
 FIGURE = new_output(
     "display_data", Folded(SHOWN.to_html(), (SHOWN.facts(),), False, "1/a")._repr_mimebundle_()
 )

@@ -34,6 +34,7 @@ with lessons_extra():
     import traitlets
 
 PICTURE_DOTS_PER_INCH = 84  # of the picture in the page: legible, and 10 to 30 kB
+LOOKS = ("ask", "large")  # states that a reset leaves as they are
 COLOURS = 128  # of that picture: it takes a third of the bytes and looks the same
 
 _encoded: dict[tuple[Callable, object], dict[str, object]] = {}  # frames, computed once
@@ -169,6 +170,7 @@ class Explorer(Storable, anywidget.AnyWidget):
             "code_title": self.code_title,
             "question": self.prediction and self.prediction.describe(),
             "controls": [control.describe() for control in controls_of(type(self)).values()],
+            "call": {name: value for name, value in self.state().items() if name not in LOOKS},
             "panels": [panel.describe() for panel in self.panels],
         }
         return {**bundle.sendable(described), **self.make_data()}

@@ -34,7 +34,7 @@ START = "page"  # the module that looks for explorers in a page and starts them
 DEFINES = "globalThis.attnlabModules ??= {};"  # how the script that defines modules begins
 WAKES = "globalThis.attnlabModules?."  # and the script that starts their explorers, after it
 
-IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(?:frame/js/)?(\w+)\.mjs";\n', re.MULTILINE)
+IMPORT = re.compile(r'^import \{([^}]*)\} from "[./]+(?:\w+/)*(\w+)\.mjs";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:const|function|class) (\w+))", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
@@ -58,8 +58,8 @@ def source_of(name: str) -> str:
     """Return the text of a module; "style" is made."""
     if name == "style":
         return _style_module()
-    own, shared = OWN / f"{name}.mjs", SHARED / f"{name}.mjs"
-    return browser.read(own if own.is_file() else shared)
+    folders = (OWN, SHARED, browser.FOLDER)
+    return browser.read(next(filter(Path.is_file, (at / f"{name}.mjs" for at in folders))))
 
 
 def _style_module() -> str:

@@ -169,29 +169,18 @@ class Steps(Control):
     kind = "steps"
 
 
-class Button:
-    """A button that sets values of the state, and has none of its own.
-
-    Parameters
-    ----------
-    text : str
-        On the button.
-    **sets
-        The values.
-    """
-
-    def __init__(self, text: str, **sets: object) -> None:
-        self.text, self.sets = text, sets
+class Reset:
+    """A button that brings back the state of the call; the explorer knows it."""
 
     def describe(self) -> dict[str, object]:
         """Return the button for the browser."""
-        return {"kind": "button", "text": self.text, "sets": self.sets}
+        return {"kind": "reset", "text": "Reset"}
 
 
-def controls_of(cls: type) -> dict[str, Control | Button]:
+def controls_of(cls: type) -> dict[str, Control | Reset]:
     """Return the controls of a class by name, those of its base classes first."""
     named = [pair for base in reversed(cls.__mro__) for pair in vars(base).items()]
-    return {name: value for name, value in named if isinstance(value, Control | Button)}
+    return {name: value for name, value in named if isinstance(value, Control | Reset)}
 
 
 def text_of(value: object) -> str:

@@ -50,7 +50,7 @@ def tell(error: Exception, function: Callable) -> str:
     text = str(error)
     if error.__traceback__ is None or not _is_ours(error):
         text = f"{type(error).__name__}: {error}"
-    return f"{text}{own_line(error, function)}"
+    return "\n".join([f"{text}{own_line(error, function)}", *getattr(error, "__notes__", ())])
 
 
 def _is_ours(error: Exception) -> bool:

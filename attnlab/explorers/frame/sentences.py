@@ -106,17 +106,23 @@ class SentenceExplorer(Explorer):
             try:
                 self.sentence = self.typed
                 self.problem = ""
-                self.word = place_in(self.tokens_of(self.sentence), self.word, asking)
+                self.word = place_of(asking, self.tokens_of(self.sentence))
             except Exception as error:  # shown inside the explorer
                 self.problem = str(error)
             self.typed = ""
 
 
-def place_in(tokens: Sequence[str], place: int, token: str = "") -> int:
-    """Return where a token is first, or else a place that the sentence has."""
-    if token in tokens:
-        return tokens.index(token)
-    return place if place < len(tokens) else len(tokens) - 2  # the last word, not its marker
+def place_in(tokens: Sequence[str], place: int) -> int:
+    """Return a place, or the last word of a sentence that has fewer tokens."""
+    return place if place < len(tokens) else len(tokens) - 2
+
+
+def place_of(asking: str, tokens: Sequence[str]) -> int:
+    """Return where a token is first in another sentence, or else where its last word begins."""
+    if asking in tokens:
+        return tokens.index(asking)
+    words = [place for place, token in enumerate(tokens[:-1]) if token[0].isalnum()]
+    return words[-1] if words else len(tokens) - 2
 
 
 def named(tokens: Sequence[str], place: int) -> str:
@@ -135,9 +141,16 @@ def top_of(
     part = row[ends : len(row) - ends]
     places = [ends + i for i in largest(part)]
     top = [WORDS["itself"] if i == picked else named(tokens, i) for i in places]
-    many = words_only and len(top) > MANY
+    kind = "words" if words_only else "tokens"
+    many = WORDS["many"].format(count=len(top), total=len(part), kind=kind)
     return {
-        "top": WORDS["many"].format(count=len(top)) if many else " and ".join(top),
-        "most": decimals(max(part)),
+        "top": many if len(top) > MANY else " and ".join(top),
+        "most": share(max(part)),
         "each": WORDS["each"] if len(top) > 1 else "",
     }
+
+
+def share(weight: float) -> str:
+    """Return a weight as it stands in a sentence."""
+    text = decimals(weight)
+    return WORDS["little"] if text == "0.00" else text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 TOKENS = ("The", "cat", "sat", "on", "the", "mat")
 TABLE = "the_cat_sat_on_the_mat.csv"
-TIE = 0.005  # weights closer than this to the largest are called as large
+TIE = 0.005  # weights closer than this to the largest are called as large, if they are not small
 HALF = 1e-9  # added before rounding: halves go up, in the browser as here
 
 
@@ -42,5 +42,6 @@ def decimals(value: float) -> str:
 
 def largest(weights: Sequence[float]) -> list[int]:
     """Return the places of the largest weight: several if there is a tie."""
-    low = max(weights) - TIE
-    return [place for place, weight in enumerate(weights) if weight > low]
+    most = max(weights)
+    low = most - min(TIE, most / 4)
+    return [place for place, weight in enumerate(weights) if weight > low or weight == most]

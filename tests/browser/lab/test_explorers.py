@@ -18,6 +18,7 @@ def mine(scores, mask):
 def draw(fig, d_k, word):
     if d_k == 2:
         raise ValueError(f"no picture for {d_k}")
+    print("drawn with", word)
     fig.subplots().bar(["a", word], [1, d_k])
     return f"d_k is {d_k}"
 
@@ -71,6 +72,16 @@ def test_keys_work_inside_jupyterlab_and_python_hears_them(lab):
     lab.until("print(heads.head, heads.word)", "7 8")
     lab.until_both_say_the_same("heads", HEADS)
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == cells
+
+
+def test_controls_stay_in_sight_while_the_notebook_is_scrolled(lab):
+    beyond = """card => {
+        const page = card.getRootNode().host.closest('.jp-WindowedPanel-outer');
+        const topOf = (element) => element.getBoundingClientRect().top;
+        page.scrollBy(0, topOf(card.querySelector('.picture')) - topOf(page));
+        return topOf(card.querySelector('.bar')) - topOf(page);
+    }"""
+    assert abs(lab.cards[MASKS].evaluate(beyond)) < 1
 
 
 def test_after_a_fast_drag_python_has_the_last_state(lab):
@@ -127,11 +138,12 @@ def test_a_live_figure_moves_and_an_error_in_it_is_shown_and_goes_away(lab):
     slider.press("ArrowRight")
     expect(error).to_contain_text("ValueError: no picture for 2")
     expect(error).to_contain_text("raise ValueError")
-    faded = "image => Number(getComputedStyle(image.closest('.panel')).opacity) < 0.5"
+    faded = "image => Number(getComputedStyle(image.closest('.column')).opacity) < 0.5"
     wait_until(lab.page, lambda: image.evaluate(faded), "the stale picture fades")
     slider.press("End")
     expect(error).to_be_hidden()
     expect(said).to_have_text("d_k is 4")
+    expect(card.locator(".picture pre")).to_have_text("drawn with raw")
     wait_until(lab.page, lambda: not image.evaluate(faded), "the picture is in full colour")
 
 

@@ -98,6 +98,7 @@ def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
     expect(box.get_by_role("status")).to_contain_text("✗ Not quite. You said nothing.")
     # what answers has opened itself, in the output and in the text
     assert in_sight(look) == ["zebra", "lion", "ocelot", "hyena"]
+    expect(fold(look, "17/choice").locator("summary")).to_have_text("The answer")
     marks = box.get_by_role("button").evaluate_all("all => all.map(one => one.dataset.mark)")
     assert marks == ["✗ ", "✓ "]
     assert page.evaluate(FOCUSED) == "nothing"

@@ -53,10 +53,12 @@ def test_a_page_spells_words_as_python_does(open_named):
 def test_real_heads_read_a_sentence_and_a_link_shows_it(open_named):
     page = open_named(HEADS)
     card = type_into(page, OWN, ".arcs button", "cafe")
+    said = card.locator(".say")
+    assert "“construct” attends most to" in said.inner_text()  # no “bank”: the last word
     card.get_by_role("button", name="cafe (2)").press("Enter")
     tokens, _, _, weights = load_layer().read(OWN)
     assert card.locator(".arcs button").all_inner_texts() == tokens
-    assert "In head 4, “cafe” attends most to" in card.locator(".say").inner_text()
+    assert "In head 4, “cafe” attends most to" in said.inner_text()
     close(page.evaluate(READ, ["real_heads", OWN])["weights"], weights, 0.002)
     sent, address = cards_of(page), address_with(page, "word=2")
     follow(page, address)

@@ -28,9 +28,9 @@ export function headsPicture(lab) {
     setText(rowName, fill(words.row, named));
     text.paint(tokens, row, place, keys);
     const own = keys === tokens ? place : -1;
-    const sizes = { marked: decimals(lab.data, row[0] + row.at(-1)),
-      equal: decimals(lab.data, 1 / row.length) };
-    return { say: fill(words.say, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
+    const sizes = { marked: share(lab.data, row[0] + row.at(-1)),
+      equal: share(lab.data, 1 / row.length) };
+    return { say: fill(Math.max(...row) > 0 ? words.say : words.nothing, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
       code: fill(words.code, { ...named, lines: code }) };
   };
 }
@@ -139,8 +139,11 @@ function arc(from, to) {
 
 // --- words -----------------------------------------------------------------------------------------
 
-/** A number with two decimals, rounded as in Python. */
-export const decimals = ({ half }, value) => (value + half).toFixed(2);
+/** A weight as it stands in a sentence, rounded as in Python. */
+export function share({ half, words }, weight) {
+  const text = (weight + half).toFixed(2);
+  return text === "0.00" ? words.little : text;
+}
 
 /** A token in quotes, with its place if it occurs several times. */
 export function nameOf({ markers, words }, tokens, place) {
@@ -154,8 +157,11 @@ export function nameOf({ markers, words }, tokens, place) {
 export function topOf(data, tokens, row, place, wordsOnly = false) {
   const { words, tie, many } = data, ends = wordsOnly ? 1 : 0;
   const part = row.slice(ends, row.length - ends), most = Math.max(...part);
-  const top = part.flatMap((weight, i) => (weight > most - tie
+  const low = most - Math.min(tie, most / 4);
+  const top = part.flatMap((weight, i) => (weight > low || weight === most
     ? [i + ends === place ? words.itself : nameOf(data, tokens, i + ends)] : []));
-  return { most: decimals(data, most), each: top.length > 1 ? words.each : "",
-    top: wordsOnly && top.length > many ? fill(words.many, { count: top.length }) : top.join(" and ") };
+  const kind = wordsOnly ? "words" : "tokens";
+  const counted = fill(words.many, { count: top.length, total: part.length, kind });
+  return { most: share(data, most), each: top.length > 1 ? words.each : "",
+    top: top.length > many ? counted : top.join(" and ") };
 }

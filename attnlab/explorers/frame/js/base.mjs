@@ -13,9 +13,11 @@
 // such function here.
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
-import { isProjected, project } from "./projector.mjs";
+import { adopt, isProjected, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
+import { linkWords } from "./quoted.mjs";
 
+const DIMMED = 300;  // ms until a picture is dimmed that is no longer that of the state
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
 export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
 const SHEET = new CSSStyleSheet();
@@ -27,6 +29,7 @@ export function mount(explorer, model, host) {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   const card = html("div", { class: "card", role: "group" });
   root.adoptedStyleSheets = [SHEET];
+  adopt(host);
   root.replaceChildren(card);
   const lab = new Lab(explorer, model, card, stop.signal);
   try {
@@ -45,7 +48,7 @@ export function mount(explorer, model, host) {
 
 class Lab {
   constructor(explorer, model, card, signal) {
-    Object.assign(this, { explorer, model, card, signal });
+    Object.assign(this, { explorer, model, card, signal, host: card.getRootNode().host });
     this.data = model.get("data");
     this.state = this.read();
     this.bar = html("div", { class: "bar", role: "group", "aria-label": "Controls" });
@@ -162,6 +165,7 @@ class Lab {
     this.signal.addEventListener("abort", () => {
       names.forEach((name) => this.model.off(name, follow));
       clearTimeout(this.timer);
+      clearTimeout(this.dimmer);
     });
   }
 
@@ -180,13 +184,24 @@ class Lab {
     const fresh = answer && same(answer.state, this.state);
     const used = answer?.drawn && (fresh || !this.model.alone) ? answer : null;
     const { say, bad, code } = this.drawState({ ...this.state, ...this.previewed }, used);
-    if (say !== this.said) this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
+    if (say !== this.said) {
+      this.words.replaceChildren(...(this.data.markup ? markup : rich)(say));
+      this.unlink?.();
+      this.unlink = linkWords(this.words, this.picture, this.card);
+    }
     this.sayLine.classList.toggle("bad", Boolean(bad));
     if (code !== this.coded) this.showCode(code);
     this.said = say;
-    this.card.classList.toggle("large", this.state.large || isProjected());
+    this.resize();
     this.showAnswer(answer, fresh);
     this.gate?.look(this.state);
+  }
+
+  /** Let the style sheet know where the card is: on a projector, on a slide. */
+  resize() {
+    const { classList } = this.host;
+    classList.toggle("large", this.state.large || isProjected());
+    classList.toggle("slide", "slides" in document.documentElement.dataset);
   }
 
   /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */
@@ -198,22 +213,26 @@ class Lab {
 
   showAnswer(answer, fresh) {
     const failed = Boolean(answer?.error) && !(this.model.alone && !fresh && answer.drawn);
-    const stale = (late) => this.picture.classList.toggle("stale", failed || late);
+    const waits = answer && !fresh && !failed && !this.model.alone;
+    const stale = (yes) => this.picture.classList.toggle("stale", yes);
     this.error.hidden = !failed;
     this.sayLine.hidden = failed || !this.said;
     if (failed) this.error.textContent = `${answer.name} failed. ${answer.error}`;
     clearTimeout(this.timer);
     this.note.hidden = true;
-    stale(false);
-    if (!answer || fresh || failed) return;
-    if (this.model.alone) {
-      this.tell(`Without Python, the browser draws this: run the cell and ${answer.name} does.`);
-    } else {
+    if (waits) {
+      this.dimmer ??= setTimeout(() => stale(true), DIMMED);
       this.timer = setTimeout(() => {
-        stale(true);
         this.sayLine.hidden = true;
         this.tell(SILENT);
       }, PATIENCE);
+      return;
+    }
+    clearTimeout(this.dimmer);
+    this.dimmer = null;
+    stale(failed);
+    if (answer && !fresh && !failed) {
+      this.tell(`Without Python, the browser draws this: run the cell and ${answer.name} does.`);
     }
   }
 
@@ -238,10 +257,10 @@ function same(one, other) {
 
 function followPage(lab) {
   const look = () => {
-    const dark = isDarkBehind(lab.card.getRootNode().host);
+    const dark = isDarkBehind(lab.host);
     const changed = dark !== lab.isDark();
     lab.card.classList.toggle("dark", dark);
-    lab.card.classList.toggle("large", lab.state.large || isProjected());
+    lab.resize();
     lab.projector.setAttribute("aria-pressed", isProjected());
     if (changed && lab.drawState) lab.draw();
   };

@@ -88,8 +88,8 @@ const MAKERS = {
       show: () => pair.forEach((one) => one.show()),
     };
   },
-  button: (lab, { text, sets }) => {
-    const element = button(lab, text, () => lab.set(sets));
+  reset: (lab, { text }) => {
+    const element = button(lab, text, () => lab.set(lab.data.call));
     element.className = "plain";
     return { elements: [element], show: () => {} };
   },

@@ -3,6 +3,7 @@ import { PATIENCE, SILENT } from "./base.mjs";
 import { choice } from "./controls.mjs";
 import { html, setText } from "./drawing.mjs";
 import { isPlace } from "./maths.mjs";
+import { fill } from "./words.mjs";
 
 /** What has no control and may come from elsewhere: a sentence that can be read, and a place. */
 export const fitsSentence = {
@@ -22,13 +23,14 @@ export function sentences(lab, kind) {
   const { words } = lab.data, { alone } = lab.model;
   const reader = alone ? globalThis.attnlabReaders?.[kind] : null;
   const note = html("p", { class: "note few", role: "status" }, reader?.note ?? words.few);
+  const pieces = html("p", { class: "note few", role: "status", hidden: "" });
   let shown;
   const placeIn = ({ tokens }, place) => (place < tokens.length ? place : tokens.length - 2);
   const accept = (reading) => {
     const isNew = reading.sentence !== lab.state.sentence;  // else it stood in the address
-    const word = reading.tokens.indexOf(shown.tokens[placeIn(shown, lab.state.word)]);
+    const word = placeOf(shown.tokens[placeIn(shown, lab.state.word)], reading.tokens);
     lab.model.set("reading", reading);
-    lab.set({ sentence: reading.sentence, ...(isNew && word >= 0 ? { word } : {}) });
+    lab.set({ sentence: reading.sentence, ...(isNew ? { word } : {}) });
   };
   const report = (text) => setText(note, text);
   const ask = (tell) => (reader ? askPage(reader, { accept, report, tell }) : askPython(lab, tell));
@@ -36,19 +38,34 @@ export function sentences(lab, kind) {
   const choices = makeChoices(lab, box ? words.or : words.alone, () => box?.tell(""));
   lab.bar.classList.add("sentences");
   lab.bar.append(...(box ? [box.element] : []), choices.element, ...(box ? [box.problem] : []),
-    ...(alone ? [note] : []));
+    ...(alone ? [note] : []), pieces);
   const find = (state) => {
     const known = [...lab.data.readings, lab.model.get("reading") ?? {}];
     const reading = known.find(({ sentence }) => sentence === state.sentence) ?? shown ?? known[0];
     shown = reading;
     choices.show(state.sentence);
     box?.show(state.sentence);
+    const unknown = inPieces(reading.tokens);
+    pieces.hidden = !unknown.length;
+    setText(pieces, fill(words.pieces, { words: unknown.join(", ") }));
     return { reading, place: placeIn(reading, state.word) };
   };
   const { sentence } = lab.state;
   if (reader && !lab.data.readings.some((known) => known.sentence === sentence)) box.read(sentence);
   return find;
 }
+
+/** Where a token is first in another sentence, or else where its last word begins. */
+function placeOf(asking, tokens) {
+  const place = tokens.indexOf(asking);
+  if (place >= 0) return place;
+  const last = tokens.slice(0, -1).findLastIndex((token) => /^[\p{L}\p{N}]/u.test(token));
+  return last >= 0 ? last : tokens.length - 2;
+}
+
+/** Words that the model does not know, with dots between their pieces. */
+const inPieces = (tokens) => tokens.join(" ").replaceAll(" ##", "·").split(" ")
+  .filter((word) => word.includes("·") || word === "[UNK]");
 
 // --- sentences -------------------------------------------------------------------------------------
 

@@ -119,10 +119,14 @@ export const SPECIAL = {
       html("thead", {}, head), body), show };
   },
 
-  /** Lines of a calculation. */
+  /** Lines of a calculation, or of what is printed. */
   lines: () => {
     const element = html("pre", {});
-    return { element, show: ({ lines }) => element.replaceChildren(...codeLines(lines.join("\n"))) };
+    const show = ({ lines }) => {
+      element.hidden = !lines.length;
+      element.replaceChildren(...codeLines(lines.join("\n")));
+    };
+    return { element, show };
   },
 
   /**
@@ -177,7 +181,7 @@ function tableOf(caption, columns, rows) {
 
 function boxOf(element) {
   const { left, top, width } = element.getBoundingClientRect();
-  return width ? { left, top } : null;
+  return width ? { left, top, zoom: width / element.offsetWidth } : null;
 }
 
 /** Let every cell travel from where it was to where it is now; returns what moves. */
@@ -185,7 +189,8 @@ function glide(before) {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return [];
   const moves = [...before].map(([cell, from]) => [cell, from, boxOf(cell)]);
   return moves.flatMap(([cell, from, to]) => {
-    const [x, y] = from && to ? [from.left - to.left, from.top - to.top] : [0, 0];
+    const [x, y] = from && to
+      ? [from.left - to.left, from.top - to.top].map((far) => far / to.zoom) : [0, 0];
     return x || y ? [cell.animate([{ transform: `translate(${x}px, ${y}px)`, zIndex: 1 },
       { transform: "none", zIndex: 1 }], { duration: 700, easing: "ease-in-out" })] : [];
   });
