@@ -219,6 +219,13 @@ def test_what_follows_an_explorer_is_no_headline_of_it():
     assert (slide.headline, slide.verdict) == ("", "It is so.")
 
 
+def test_an_output_is_that_of_the_lesson_which_is_being_made():
+    exporter = slides.SlidesExporter()
+    for lesson in ("one", "two"):
+        exporter.register_filter("stored", lambda _, lesson=lesson: lesson)
+        assert f">{lesson}<" in exporter.output(EXPLORER)
+
+
 # --- the lessons ----------------------------------------------------------------------------------
 
 REFERS = re.compile(r"\W*(So|But|Then|And|It|Its|They|Their|These|Those|Such|Therefore)\b")

@@ -251,7 +251,8 @@ class SlidesExporter(PageExporter):
 
     def output(self, output: NotebookNode) -> str:
         """Return an output as HTML."""
-        return str(self.environment.get_template("parts.html.j2").module.output(output))
+        parts = self.environment.get_template("parts.html.j2").make_module()  # of this lesson
+        return str(parts.output(output))
 
 
 def unfolded(output: NotebookNode) -> NotebookNode:
