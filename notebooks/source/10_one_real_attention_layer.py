@@ -639,7 +639,7 @@ check_own_word(my_word_solution)
 # it needed something that the token holds.
 # </details>
 
-# %% in-torch [markdown] below="By default you get"
+# %% in-torch [markdown] below=["Pass `average_attn_weights=False` if", "By default you get"]
 # ## In torch
 #
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters.
@@ -654,7 +654,7 @@ by_head = theirs(x, x, x, average_attn_weights=False)[1]  # (N, H, L, S)
 assert torch.allclose(by_head[0], sat.weights, atol=1e-5)
 print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f}")
 
-# %% own-model-told [markdown] below="`HeadView` shows them"
+# %% own-model-told [markdown]
 # ### Your own model
 #
 # The models of Hugging Face Transformers return their weights if they are loaded with

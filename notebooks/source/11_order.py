@@ -277,7 +277,7 @@ def answers_to(lists, rotation):
     return logits[:, 0].argmax(dim=-1)  # (N,)
 
 
-# %% suspect [markdown] below=["The distant keys are", "Relative to the query"]
+# %% suspect [markdown] below=["The distant keys are", "The distant keys are"]
 # The distant keys are one suspect: if all keys more than 15 tokens back are masked,
 # the layer finds every entry that is nearer.
 # Relative to the query, most of their pairs are turned by angles that never occurred in training.

@@ -229,7 +229,7 @@ from attnlab.display import diagram
 
 show_figure(diagram("two_looks"), "12.3")
 
-# %% find-heads [markdown] below=["The *previous-token score* is", "The *follower score* (also"]
+# %% find-heads [markdown] below=["The *previous-token score* is", "Does the trained model"]
 # These are two steps, and the second needs the result of the first.
 # A head that searches by letter cannot take both steps in one look,
 # and other heads of its layer cannot pass it the result, because they all work at the same time.

@@ -11,6 +11,7 @@ from attnlab.display.folds import Folded
 from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     BUNDLE,
+    ROOT,
     LessonError,
     find_notebooks,
     html_of,
@@ -287,6 +288,12 @@ def test_code_on_slides_needs_nothing_that_comes_later(deck):
 def test_a_lecture_has_a_slide_a_minute_at_most(deck):
     found, lesson = deck
     assert len(found) <= int(TOLD.search(lesson.cells[0].source)[1])
+
+
+def test_teaching_tells_how_many_slides_there_are():
+    counts = [len(slides.Deck(read_notebook(path), Plain).slides) for path in LESSONS]
+    text = " ".join((ROOT / "TEACHING.md").read_text(encoding="utf-8").split())
+    assert f"There are {min(counts)} to {max(counts)} to a lesson" in text
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands one sentence of the prose, which the source of the lesson names (slide_sentences.py).
+slide stands a sentence of the prose, which the source of the lesson names (slide_sentences.py).
+Code that does not fit beside its output is left out, except for what code on slides needs.
 The notes for teachers are those of the first slide, and sections that a class does not look at
 together are left out.
 
