@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 RUN := $(PYTHON) -m tools.lab.isolated
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab fresh test site slides student grade colab notebooks adopt lint bench mutants
+.PHONY: help setup lab fresh test site slides student grade poll colab notebooks adopt lint bench mutants
 
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,8 +50,8 @@ test: $(READY)  ## run every check; it changes nothing
 	OMP_NUM_THREADS=1 $(RUN) pytest attnlab tests notebooks/*.ipynb --doctest-modules \
 		-p tools.check.strict_nbval --nbval-current-env -n 2 --dist loadfile --no-loadscope-reorder -q
 
-site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=address
-	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)"
+site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOLUTIONS=no, URL=, REPO=
+	@$(RUN) tools.publish.site --for $(or $(FOR),all) --solutions $(or $(SOLUTIONS),yes) --url "$(URL)" $(if $(REPO),--repository "$(REPO)")
 
 slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers; NB=03: lesson 03
 	@$(RUN) tools.publish.slides $(NB)
@@ -59,8 +59,11 @@ slides: $(READY)  ## write slides of all lessons into slides/, with notes for te
 student: $(READY)  ## write copies without answers and teacher notes into student/
 	@$(RUN) tools.publish.student
 
-grade: $(READY)  ## DIR=submissions: check what a class handed in; a table for each lesson
-	@$(RUN) tools.grade "$(or $(DIR),submissions)"
+grade: $(READY)  ## DIR=submissions: check what a class handed in; ROSTER=roster.csv, DUE=2026-11-29T12:00
+	@$(RUN) tools.grade "$(or $(DIR),submissions)" $(if $(ROSTER),--roster "$(ROSTER)") $(if $(DUE),--due "$(DUE)")
+
+poll: $(READY)  ## NB=03: ask its predictions in class, and on phones with ADDRESS=that of this computer
+	@$(RUN) tools.poll "$(NB)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(PORT),--port $(PORT))
 
 colab: $(READY)  ## write copies for Google Colab, and the wheel, into colab/; URL=address of a folder
 	@$(RUN) tools.publish.colab "$(URL)"

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
-from attnlab.checks import check_type
+from attnlab import exercises
+from attnlab.checks import check_type, short
 from attnlab.display import folds
 from attnlab.display.ipython import running_shell
-from attnlab.display.texts import check_text
+from attnlab.display.stored import BUNDLE
+from attnlab.display.texts import check_text, question_of
+from attnlab.exercises.frame.stale import ran
 from attnlab.exercises.frame.verdict import latest
 
 ASK_NAME = (
     'Write your name between the quotes, as in name="Ada", and run this cell again. Then hand in '
     "the file that it names."
 )
+RUN_OTHERS = "If you have answered them, run them, and then run this cell again."
 
 
 def hand_in(lesson: str, *, name: str) -> None:
     """Write a file to hand in: the code that was run, predictions, and verdicts of the checks.
 
     The file is a small notebook without outputs, beside the one that calls this function. It holds
-    the code that this kernel has run, so run the notebook from its beginning first.
+    the code that this kernel has run. If that is not all exercises, it holds the code of the saved
+    notebook with what has run since, or, where that is not found, a sentence asks to run them.
 
     Parameters
     ----------
@@ -35,6 +42,8 @@ def hand_in(lesson: str, *, name: str) -> None:
     ------
     TypeError
         If an argument is not a string.
+    ValueError
+        If there is no such lesson.
     RuntimeError
         Outside a notebook.
 
@@ -45,6 +54,9 @@ def hand_in(lesson: str, *, name: str) -> None:
     check_text("lesson", lesson)
     check_type("name", name, str, "a string")
     shell = running_shell()
+    checks = [check for check, number in exercises.LESSON_OF.items() if f"{number:02}" == lesson]
+    if not checks:
+        raise ValueError(f'lesson must be the number of a lesson, as in "02", got {short(lesson)}.')
     if shell is None:
         raise RuntimeError(
             "hand_in must be called in a notebook, because it collects the cells that were run."
@@ -52,16 +64,60 @@ def hand_in(lesson: str, *, name: str) -> None:
     if not name.strip():
         print(ASK_NAME)
         return
-    predictions = {key: said for key, said in folds.committed.items() if said is not None}
-    verdicts = {check: verdict.headline for check, verdict in latest.items() if verdict.done}
-    told = {"lesson": lesson, "name": name, "predictions": predictions, "verdicts": verdicts}
     sources = [source for source in shell.history_manager.input_hist_raw if source.strip()]
-    path = Path(f"handin_{_as_file_name(lesson)}_{_as_file_name(name)}.ipynb")
+    saved = _saved_notebook(checks)
+    predictions = saved.predictions if saved else {}
+    predictions |= {key: said for key, said in folds.committed.items() if said is not None}
+    done = [check for check in checks if check in latest and latest[check].done]
+    verdicts = {check: latest[check].headline for check in done}
+    code, more = "your code", f"You answered {len(done)} of the {len(checks)} exercises, and the "
+    more += f"checks accepted {list(verdicts.values()).count('Correct')}."
+    run = sum(check in latest for check in checks)
+    if run < len(checks):
+        were = "was" if run == 1 else "were"
+        more = f"{run} of the {len(checks)} exercise cells {were} run since the kernel started; "
+        if saved:
+            sources = saved.sources
+            code = f"the code of {saved.name}, as it was last saved and with what has run since,"
+            more += "the others are handed in as they were saved."
+        elif run == 0:
+            print(f"{more}run them first, and then run this cell again.")
+            return
+        else:
+            more += f"the file holds no answer to the others. {RUN_OTHERS}"
+    told = {"lesson": lesson, "name": name, "predictions": predictions, "verdicts": verdicts}
+    path = Path(f"handin_{lesson}_{_as_file_name(name)}.ipynb")
     path.write_text(json.dumps(_notebook(sources, told), indent=1) + "\n", encoding="utf-8")
-    print(f"Hand in the file {path.name}. It contains your code and {_count(len(predictions))}.")
-    if verdicts:
-        correct = sum(headline == "Correct" for headline in verdicts.values())
-        print(f"The checks that you ran accepted {correct} of {len(verdicts)} answers.")
+    print(f"Hand in the file {path.name}. It contains {code} and {_count(len(predictions))}.")
+    print(more)
+
+
+class Saved(NamedTuple):
+    """The notebook as it was last saved; a cell that has run since is taken as it ran."""
+
+    name: str
+    sources: list[str]
+    predictions: dict[str, str]
+
+
+def _saved_notebook(checks: list[str]) -> Saved | None:
+    """Return the saved notebook; None if it is not found, or calls none of the checks."""
+    path = Path(os.environ.get("JPY_SESSION_NAME", ""))  # Jupyter's server sets it
+    try:
+        cells = [cell for cell in json.loads(path.read_bytes())["cells"] if "outputs" in cell]
+        since = dict(ran)
+        sources = [since.pop(cell.get("id"), "".join(cell["source"])) for cell in cells]
+        sources = [source for source in (*sources, *since.values()) if source.strip()]
+        said = {}
+        for output in (output for cell in cells for output in cell["outputs"]):
+            facts = output.get("data", {}).get(BUNDLE, {})
+            if "said" in facts:
+                option = question_of(facts["key"])["options"][facts["said"]]
+                said[facts["key"]] = option["text"]
+    except (OSError, ValueError, LookupError, TypeError):  # no file, or another notebook
+        return None
+    is_lesson = any(check in source for check in checks for source in sources)
+    return Saved(path.name, sources, said) if is_lesson else None
 
 
 def _count(predictions: int) -> str:

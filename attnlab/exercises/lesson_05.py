@@ -39,6 +39,10 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
         "number of keys that its query may attend to.": (
             lambda value, mask: mask.to(value.dtype) / mask.sum(-2, keepdim=True).clamp(1) @ value
         ),
+        "Your function counts along dim=1, which fits one sentence only. Count the keys over the "
+        "last dimension, dim=-1.": (
+            lambda value, mask: mask.to(value.dtype) / mask.sum(1, keepdim=True).clamp(1) @ value
+        ),
         "Your function averages the blocked values, but True means “may attend”.": (
             lambda value, mask: average(value, ~mask)
         ),
@@ -46,7 +50,14 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
             lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
         ),
     },
-    errors=voice.KEEPDIM
+    errors={
+        "b (5)": "Multiply the mask and `value` as matrices, and count the keys over the last "
+        "dimension, dim=-1, which also fits a batch.",
+        "a (5) must match the size of tensor b (3)": "The mask (4, 5) holds a weight for each "
+        "query and key, so it does not fit the entries of `value` (5, 3). Multiply them as "
+        "matrices.",
+    }
+    | voice.KEEPDIM
     | dict.fromkeys(
         ("same dtype", "expected scalar type"),
         "Both factors of a product need the same dtype, so convert the mask to value.dtype.",
@@ -127,8 +138,10 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
     errors={
         "must match the size of tensor": "`is_river` needs a second dimension, of size 1.",
         "is ambiguous": "`not` asks for a single truth value. Use ~, which works entry by entry.",
-        "Negation": "Use ~, which turns True into False and False into True.",
-    },
+    }
+    | dict.fromkeys(
+        ("Negation", "Subtraction"), "Use ~, which turns True into False and False into True."
+    ),
     what="counts",
     read=lambda value: vector(value, "a count for each head"),
     otherwise="In a river sentence the clue wins where `wins` is True, in a money sentence where "
@@ -202,6 +215,13 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
         "Your function chooses the candidate that is worst in `first`.": (
             lambda first, second: second[first.mean(dim=1).argmin()].mean()
         ),
+        "Your function takes candidate 0 here, which is not the best in `first`. `argmax` must "
+        "compare the means of the rows.": lambda first, second: second[0].mean(),
+        "Your function takes the number of a sentence for that of a candidate. Rows are candidates "
+        "and columns are sentences: choose a row by the means of the rows.": Either(
+            lambda first, second: second[:, first.mean(dim=0).argmax()].mean(),
+            lambda first, second: second[first.argmax(dim=1)].mean(),
+        ),
         "You chose in `second` and measured in `first`. Do it the other way round.": (
             lambda first, second: reported(second, first)
         ),
@@ -221,6 +241,10 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
         "This is the mean over all candidates. Return the share of the one that was chosen.": (
             lambda first, second: second.mean()
         ),
+    },
+    errors={
+        "out of bounds": "Rows are candidates and columns are sentences: choose a row by the means "
+        "of the rows.",
     },
     what="share",
     read=lambda value: torch.tensor([number(value)], dtype=torch.float64),
@@ -245,13 +269,16 @@ def check_tested() -> Iterator[tuple[str, tuple]]:
     --------
     torch.argmax : the first of the largest.
     """
-    for rows, n, m, tied in ((6, 9, 7, 0), (12, 16, 16, 0), (7, 13, 5, 0), (6, 11, 8, 1)):
-        generator = torch.Generator().manual_seed(rows)
-        # in the first table row 2 is the best, or level with row 5; row 4 is the best in the
-        # second, row 3 in both, and row 1 comes first of those that win more than half of the first
+    for rows, n, m, tied in ((6, 11, 7, 0), (12, 16, 16, 0), (7, 13, 5, 0), (6, 11, 8, 1)):
+        # in the first pair, no row has the number of the best column of `first`, and the first
+        # entry is 1, so that `first.argmax()` is 0
+        generator = torch.Generator().manual_seed(592 + rows)
+        # in every `first` row 2 is the best, or level with row 5, which is the worst otherwise;
+        # row 4 is the best in `second`, row 3 in both, and row 1 comes first of those that win
+        # more than half of `first`
         best = n - 3
         more = [best if tied else n // 3, *[n // 3] * (rows - 6)]
-        counts = [n // 3, n // 2 + 1, best, best - 1, n // 3, *more]
+        counts = [n // 2, n // 2 + 1, best, best - 1, n // 3 + 1, *more]
         first = table_of(counts, n, generator)
         chosen = m - 2 if rows == 12 else m // 2  # in one pair more than the best share of `first`
         counts = [m // 3, 1, chosen, m - 1, m, m - 2, *[m // 2] * (rows - 6)]

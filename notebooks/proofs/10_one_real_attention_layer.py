@@ -117,10 +117,10 @@ assert torch.allclose(projected_values(torch.zeros(1, 384))[:, 0], bias, atol=1e
 # %% after: see-sink
 resting = [6, 7, 8, 9, 11]
 expected = 1 / (1 - w)
-assert abs(growth[9] - 1.73) < 0.005
-assert (growth / expected - 1)[resting].abs().max() < 0.08
-assert (growth[[0, 1, 4, 5, 10]] < 0.93 * expected[[0, 1, 4, 5, 10]]).all()
-assert [head for head in resting if growth[head] > 1.02 * expected[head]] == [11]
+assert abs(ratio[9] - 1.73) < 0.005
+assert (ratio / expected - 1)[resting].abs().max() < 0.08
+assert (ratio[[0, 1, 4, 5, 10]] < 0.93 * expected[[0, 1, 4, 5, 10]]).all()
+assert [head for head in resting if ratio[head] > 1.02 * expected[head]] == [11]
 assert to_cls[2].max() > 0.99  # the first words in head 2
 against = []
 for one in readings:
@@ -128,7 +128,7 @@ for one in readings:
     rest = one.weights[:, 1:-1, 1:] @ u_of_one[:, 1:]
     against.append(torch.cosine_similarity(rest, u_of_one[:, :1], dim=-1))
 assert torch.cat(against, dim=1).mean(dim=1)[11] < -0.4
-assert 1.5 < growth[resting].min() and growth[resting].max() < 1.8
+assert 1.5 < ratio[resting].min() and ratio[resting].max() < 1.8
 
 # %% after: the-arithmetic  numbers: 1, 1.73, 8
 
@@ -206,6 +206,6 @@ assert (sat.tokens[5], sat.tokens[8]) == ("bank", "river")
 
 # %% after: sources  numbers: 2017, 2019, 2020, 2022, 2023
 
-# %% after: teacher-plan  numbers: 47, 16, 46, 4, 8, 9, 10, 15, 40
+# %% after: teacher-plan  numbers: 48, 16, 46, 4, 8, 9, 11, 15, 40
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0.1, 60

@@ -240,7 +240,7 @@ assert all_tokens.min() > 0.96
 
 # %% after: ask-window  numbers: 20, 31, 19
 
-# %% after: see-window  numbers: 31
+# %% after: see-window
 for mask_ in (sliding_window_mask(32, window=20), (j < 19) | (i == j)):
     assert (mask_ & causal).sum(dim=-1).max() == 20
 for seed in range(4):
@@ -262,6 +262,8 @@ for seed in range(4):
     assert 0.05 < right_[:, 20:][bare[:, 20:]].double().mean() < 0.2
     right_letter = looped[:, None] == answers_[:, :, None]  # a known answer has no rival
     assert not (followers(looped) & ~right_letter)[texts.known].any()
+
+# %% after: draw-window  numbers: 31
 
 # %% after: window-read  numbers: 19, 20, 2023, 4
 

@@ -16,7 +16,7 @@
 #
 # **You will be able to:** say what a score in a first layer depends on,
 # test whether it matters which word asks, compare attention with a plain average,
-# and say what one layer cannot do for a word with two meanings.
+# and say what this layer does not do for a word with two meanings.
 #
 # **Time:** 50 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
@@ -40,7 +40,7 @@ lesson_setup()
 #
 # Here is the row of “bank” in head 4 of the trained layer, for both sentences.
 # For the other heads, we measure how much attention *moves*: half the sum of the absolute changes,
-# because what one word loses, another gains.
+# since the sum counts each shift of weight twice.
 
 # %% read-both
 layer = load_layer()
@@ -120,10 +120,10 @@ for verb in ("saw", "robbed"):
 # Think of a shopping list that is written at home.
 # The query of “bank” is such a list: it says of every word how much it is wanted.
 # The sentence is the shop, and the softmax spends a budget of 1.
-# A new word that stands high on the list takes part of the budget from the others,
+# If a word that stands high on the list replaces another, it takes part of the budget,
 # but the list stays as it was.
 #
-# With twelve heads, “bank” carries twelve lists, the same ones into every sentence.
+# With twelve heads, “bank” brings the same twelve lists to every sentence.
 # (Positions count as well: most of all in head 2, much in heads 5 and 11,
 # and some in heads 3 and 4.)
 
@@ -132,11 +132,12 @@ for verb in ("saw", "robbed"):
 #
 # What do these lists ask for?
 # We wrote 64 sentences with “bank” and fixed them before the layer read the first.
-# Each has a *clue* of its own, the word that shows which bank is meant.
+# Each has a *clue*, the word that shows best which bank is meant.
 # (One person chose them all.)
 #
-# In 32 of them, a water word and a money word disagree.
+# In 32 of them, a *water word* points to a river bank and a *money word* to a money bank.
 # In half of these *mixed* sentences the water word is the clue, in the other half the money word.
+# In 28 the clue comes later.
 #
 # The method `attend_as` puts other words in the place of “bank” and lets them ask.
 # Here is what three of them give to both words of one sentence, in head 8.
@@ -177,7 +178,7 @@ dict(zip(askers, of_three.tolist(), strict=True))
 # %% ask-bank-told [markdown] above="So it matters which"
 # So it matters which word asks.
 # Now “bank” itself asks, in head 8.
-# In the 16 sentences about a money bank, the money word always wins, as we would hope.
+# In the 16 sentences about a money bank, the money word always wins.
 # And in the other 16?
 
 # %% ask-bank
@@ -185,7 +186,7 @@ predict("05/in-river-sentences")
 
 # %% see-bank
 # %%answer 05/in-river-sentences
-is_river = torch.tensor((mixed.meaning == "river").to_numpy())
+is_river = torch.tensor((mixed.meaning == "river").values)
 by_bank = water_wins(["bank"])[:, :, 0]  # (32, H)
 for head in (8, 10):
     won = by_bank[is_river, head].sum(), by_bank[~is_river, head].sum()
@@ -197,12 +198,12 @@ for head in (8, 10):
 # Head 10 prefers the water word in 25 of the 32: in 11 about a river bank,
 # and in 14 about a money bank.
 
-# %% rulers-told [markdown] below="As a ruler, we"
+# %% rulers-told [markdown] below="To find out, we"
 # ### Twelve water words, twelve money words
 #
 # Is this a habit of the two heads, or does it depend on “bank”?
-# As a ruler, we let twelve water words and twelve money words ask that occur in none of the
-# sentences.
+# To find out, we let twelve water words and twelve money words ask,
+# none of which occurs in the sentences.
 # In what share of the 32 sentences does the water word win?
 
 # %% rulers
@@ -230,7 +231,7 @@ for y, head in zip((3, 2, 1, 0), (8, 1, 4, 10), strict=True):
     seen = Counter()
     for count, colour in zip(counts, [BLUE] * 12 + [ORANGE] * 12, strict=True):
         seen[count] += 1
-        height = y + 0.06 + 0.14 * seen[count]
+        height = y + 0.1 + 0.14 * seen[count]
         ax.scatter(count, height, s=62, color=colour, edgecolor="white", zorder=3)
     places.append((at_bank, y))
     low, high = common[head].quantile(torch.tensor([0.05, 0.95])).tolist()
@@ -258,7 +259,7 @@ show_figure(ax, "5.2")
 
 # %% four-heads [markdown] above="In heads 1, 4"
 # In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
-# In these four more than in the others, water words and money words ask for different things.
+# In these four heads, water words and money words ask for clearly different things.
 #
 # In head 8, “bank” asks as money words do: of 5,000 common words, one in a hundred goes as far.
 # In head 1 it leans towards money, as one word in five does, and in head 10 towards water,
@@ -285,22 +286,23 @@ WhoAsksExplorer()
 # That is due to the places: in all river sentences the water word comes after the money word,
 # and head 4 also looks at places.
 # If both words are moved to one position, the difference is 0.2.
-# And the difference of 5 in head 5 is no rarity: one asker in nine has one that large or larger.
+# And the difference of 5 in head 5 is common: one asker in nine has one at least as large.
 # </details>
 
 # %% does-it-help [markdown] below="Does the new vector"
 # ## Does it help?
 #
-# The lists do not depend on the sentence, but what they find there does.
+# The lists do not depend on the other words, but what they find in a sentence does.
 # Does the new vector of “bank” show which bank is meant?
 #
 # Such a result needs a [**control**](glossary.ipynb#control):
 # the same experiment without the ingredient that is said to be responsible, here the weights.
 # So the control is a *plain average*, in which all words get the same weight.
 #
-# We compute how far three vectors lie towards water,
+# We compute how far four vectors lie towards water,
 # on an axis from our money words to our water words: the plain average,
-# the output of attention at “bank”, and what the clue alone would hand over.
+# the same without the water word and the money word, the output of attention at “bank”,
+# and the output if the clue got all the weight.
 
 
 # %% leans
@@ -309,27 +311,28 @@ def hands_over(x):
     return layer.attention.out_proj(layer.attention.v_proj(x))
 
 
-def mean_of(words):
+def mean_of(words):  # at position 3; others give the same counts, up to 1
     return hands_over(layer.embed(words, positions=[3] * 12)[0]).mean(dim=0)
 
 
-def lean(text, clue):
-    tokens, x, output, _ = layer.read(text)
+def lean(row):
+    """Return plain average, average without both words, attention, clue alone: (4, 384)."""
+    tokens, x, output, _ = layer.read(row.sentence)
     handed = hands_over(x)
-    return torch.stack(
-        [handed.mean(dim=0), output[tokens.index("bank")], handed[tokens.index(clue)]]
-    )
+    others = [token not in (row.water, row.money) for token in tokens]
+    average, without_both = handed.mean(dim=0), handed[others].mean(dim=0)
+    at_bank, at_clue = tokens.index("bank"), tokens.index(row.clue)
+    return torch.stack([average, without_both, output[at_bank], handed[at_clue]])
 
 
 axis = mean_of(water) - mean_of(money)  # (384,)
-vectors = [lean(*pair) for pair in zip(sentences.sentence, sentences.clue, strict=True)]
-leans = torch.stack(vectors) @ axis  # (64, 3)
+leans = torch.stack([lean(row) for row in sentences.itertuples()]) @ axis  # (64, 4)
 
 # %% pairs-told [markdown] below="A river sentence and"
 # A river sentence and a money sentence are *in order* if the river sentence lies further towards
 # water.
 # The mixed sentences make $16 \times 16 = 256$ such pairs.
-# So do the other 32, the *clear* ones, with words of one kind only.
+# The other 32, the *clear* ones, have words of one kind only, and make 256 pairs too.
 # Guessing would put 128 in order.
 
 
@@ -342,23 +345,23 @@ def in_order(values, kind):
     return (of_river[:, None] > of_money).sum(dim=(0, 1))
 
 
-names = ["plain average", "attention", "clue alone"]
-print("clear:", dict(zip(names, in_order(leans, "clear").tolist(), strict=True)))
-average, _, clue_alone = in_order(leans, "mixed").tolist()
-print("mixed:", {"plain average": average, "clue alone": clue_alone})
+for kind in ("clear", "mixed"):
+    average, *_, clue_alone = in_order(leans, kind).tolist()
+    print(f"{kind}: plain average {average}, clue alone {clue_alone}")
 
 # %% ask-mixed-told [markdown] above="In clear sentences, the"
 # In clear sentences, the plain average is enough.
 # In mixed ones it gets 194 pairs, although the clue alone would get 250.
-# And attention?
+# Where do the 194 come from?
 
 # %% ask-mixed
-predict("05/attention-in-mixed")
+predict("05/without-both")
 
 # %% see-mixed jupyter={"source_hidden": true}
-# %%answer 05/attention-in-mixed
-fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.2), layout="constrained", sharey=True)
+# %%answer 05/without-both
+fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.8), layout="constrained", sharey=True)
 standard = (leans - leans.mean(dim=0)) / leans.std(dim=0)
+names = ["plain average", "without both", "attention", "clue alone"]
 titles = {"clear": "words of one kind", "mixed": "words of both kinds"}
 for ax, (kind, title) in zip(axes, titles.items(), strict=True):
     chosen = torch.tensor((sentences.kind == kind).values)
@@ -366,38 +369,39 @@ for ax, (kind, title) in zip(axes, titles.items(), strict=True):
         standard[chosen], sentences.meaning[chosen.numpy()], strict=True
     ):
         colour = BLUE if meaning == "river" else ORANGE
-        ax.plot(
-            row, [2, 1, 0], "o-", color=colour, alpha=0.6, lw=1.2, ms=5, mec="white"
-        )
-    for y, count in zip((2, 1, 0), in_order(leans, kind).tolist(), strict=True):
-        ax.text(3.5, y, count, ha="right", va="center", weight="bold", fontsize=13)
-    ax.text(3.5, 2.3, "pairs in order", ha="right", fontsize=9)
+        ax.plot(row, [3, 2, 1, 0], color=colour, alpha=0.25, lw=1)
+        ax.plot(row, [3, 2, 1, 0], "o", color=colour, alpha=0.7, mec="white")
+    for y, count in zip((3, 2, 1, 0), in_order(leans, kind).tolist(), strict=True):
+        ax.text(3.9, y, count, ha="right", va="center", weight="bold", fontsize=13)
+    ax.text(3.9, 3.35, "pairs in order", ha="right", fontsize=9)
+    ax.text(-1.1, 3.35, "money bank", color=ORANGE, weight="bold", ha="center")
+    ax.text(1.1, 3.35, "river bank", color=BLUE, weight="bold", ha="center")
     ax.set(
         title=title,
-        xlim=(-2.3, 3.6),
-        ylim=(-0.3, 2.5),
+        xlim=(-2.6, 4),
+        ylim=(-0.3, 3.6),
         xlabel="← money     water →",
         xticks=[],
     )
     ax.spines[["left", "bottom"]].set_visible(False)
-    ax.set_yticks([2, 1, 0], names)
+    ax.set_yticks([3, 2, 1, 0], names)
     ax.tick_params(length=0)
 show_figure(fig, "5.3")
 
-# %% read-mixed [markdown] above="Where all words agree" answers="05/attention-in-mixed"
+# %% read-mixed [markdown] above="Where two words disagree" answers="05/without-both"
+# Without both words the plain average gets 188, so other words, such as “dug”,
+# give the bank away as well.
+#
 # Attention gets 161.
-# Each thread of the figure is a sentence: blue for a river bank, orange for a money bank.
-# Where all words agree, the colours hardly mix on any level.
-# Where they disagree, they come apart only on the lowest, where *we* said which word is the clue.
+# Where two words disagree, the colours come apart only on the lowest level,
+# where *we* said which word is the clue.
 #
 # Is attention worse, then?
-# That would be saying too much.
-# If we draw the sentences again at random,
-# the difference ranges from 70 pairs fewer to 6 more in 95% of the draws,
-# and on 16 older mixed sentences it was 49 against 51 of 64.
-# (Five of our money words, such as “gold”, lie on the water side of the axis.
-# Without their sentences it is 98 against 126 of 180.)
-# So, as far as we can measure, attention does no better.
+# Not for sure: if we draw the sentences again at random,
+# the difference ranges from 70 pairs fewer to 6 more in 95% of the draws.
+# Of 5,000 words that ask in the place of “bank”, most get fewer than 194 pairs,
+# but nearly all more than 161.
+# So, as far as we can measure, the attention of “bank” does no better.
 # (“Further” looks at single heads.)
 
 # %% the-answer [markdown] end="Not in this layer"
@@ -405,13 +409,13 @@ show_figure(fig, "5.3")
 #
 # Not in this layer.
 # It does select, and what it selects depends on the word that asks.
-# But “bank” carries the same lists into every sentence: in head 8 for what money words ask for,
+# But “bank” brings the same lists to every sentence: in head 8 for what money words ask for,
 # in head 10 rather for what water words ask for.
-# In “my money on the bank of the lake” and “my money in the bank by the lake” nearly the same words
-# stand at the same places, so the rows are nearly the same.
+# In the two sentences about my money and the lake, three words differ,
+# and each happens to get about as much weight as the one that it replaces.
 # And where words disagree, the output shows no better than a plain average which bank is meant.
 #
-# From the second layer on, “bank” has taken in other words, and its scores can change.
+# From the second layer on, both words behind a score have taken in others, so it can change.
 # Whether that helps to find the meaning, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
 # [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
 # with 21 words that have two meanings.
@@ -446,7 +450,7 @@ for name, vectors in (("before", x), ("attention", output), ("plain average", av
 # Before attention, the two banks are nearly at right angles:
 # whoever typed the table had already separated them.
 # Afterwards they are *more* alike: both outputs are averages of the same four vectors,
-# and with scores as small as these, the two averages differ little.
+# and with scores as small as these, no vector gets much more than half of the weight.
 # A plain average makes them equal.
 # So this table can show that attention mixes vectors, but not that it finds a meaning.
 # For that, “bank” has to go in as one vector, as it does in a model.
@@ -455,7 +459,7 @@ for name, vectors in (("before", x), ("attention", output), ("plain average", av
 # ### Single heads, and later layers
 #
 # Perhaps the heads work against each other.
-# So here are the pairs of mixed sentences in order for single heads,
+# So here are the pairs of mixed sentences in order for each head alone,
 # with their values before the output matrix, as in lesson 4.
 
 
@@ -469,6 +473,7 @@ value_axis = mean_value(water) - mean_value(money)  # (384,)
 
 
 def lean_by_head(text):
+    """Return how far plain average and attention lie towards water, by head, (2, H)."""
     tokens, x, _, weights = layer.read(text)
     terms = split_heads(layer.attention.v_proj(x) * value_axis, 12)  # (H, L, 32)
     towards_water = terms.sum(dim=-1)  # (H, L): a dot product in each head
@@ -477,12 +482,11 @@ def lean_by_head(text):
 
 
 by_head = torch.stack([lean_by_head(text) for text in sentences.sentence])  # (64, 2, H)
-counts = in_order(by_head, "mixed")[:, [8, 1, 4, 10]]
-pd.DataFrame(counts, names[:2], ["head 8", "head 1", "head 4", "head 10"])
+pd.DataFrame(in_order(by_head, "mixed").T, heads, ["plain average", "attention"])
 
 # %% read-alone [markdown]
-# Of these four heads, only head 4 gets more pairs than its plain average, and only nine.
-# Drawing the sentences again changes this difference by fifty either way.
+# Only heads 4 and 9 get more pairs than their plain averages, nine and ten.
+# Drawing the sentences again changes each of the two differences by more than thirty either way.
 #
 # How far does the score of “bank” for “river” move in the layers after the first when “robbed”
 # replaces “saw”?
@@ -505,18 +509,18 @@ for number, part in enumerate(encoder.layers):
     )
 
 # %% later-read [markdown]
-# From the second layer on, “bank” has taken in other words:
-# its list is written after a first visit to the shop.
+# From the second layer on, “bank” and “river” have both taken in other words: the list has changed,
+# and the goods as well.
 # In layers 1 and 3, “painted” moves the score nearly as far as “robbed”.
 
 # %% remember [markdown] end=["In a first layer", "Compare every result of", "A layer that selects"]
 # ## What to remember
 #
 # - In a first layer a score is made of two words at their positions.
-#   Another word can take a share of the row, but it cannot change the score.
-# - So “bank” asks for the same in every sentence, whichever bank is meant.
+#   A word that replaces a third one can take a share of the row, but it cannot change this score.
+# - So at one position, “bank” asks for the same in every sentence, whichever bank is meant.
 # - To find out whether it matters which word asks, let other words ask.
-#   Most of all in four of the twelve heads, water words and money words ask for different things.
+#   In four of the twelve heads, water words and money words ask for clearly different things.
 # - Compare every result of attention with a plain average of the same values.
 #   Where the words disagreed, the output of this layer showed the meaning no better.
 # - A layer that selects need not select what matters in this sentence.
@@ -611,7 +615,7 @@ check_clue_wins(clue_wins_solution)
 # ### 3 · Find the bug ★★ (8 minutes)
 #
 # A report says: “We tried 60,000 candidates: 5,000 words that ask, in twelve heads.
-# The best, ‘piano’ in head 11, gives the clue more in 30 of the 32 sentences.
+# One of the best, ‘piano’ in head 11, gives the clue more in 30 of the 32 sentences.
 # It understands banks.”
 # Here is how the number was found.
 # Each table has a row for each candidate and a column for each sentence,
@@ -729,9 +733,9 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # **50 minutes.**
 # The same row twice: 4.
 # One score, two words: 8.
-# Whose list: 14.
+# Whose list: 12.
 # Any word asks: 8.
-# Does it help: 12.
+# Does it help: 15.
 # The answer: 3.
 #
 # **Play it.**
@@ -770,7 +774,7 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # *Random weights:* they answer a different question: would chance do as well?
 #
 # **4.**
-# In a sentence about a money bank, “bank” gives “money” more weight than any other word.
+# In a sentence about a money bank, “bank” gives “money” more weight than any other word but itself.
 # Does the head know which bank is meant?
 # **That cannot be told from one sentence.**
 # *Yes:* in head 8 it does the same where a river bank is meant.

@@ -20,7 +20,7 @@
 # test whether it matters which word asks, explain what an attention sink does,
 # and say what an arc can and cannot show.
 #
-# **Time:** 47 minutes in class, or 85 on your own with the exercises.
+# **Time:** 48 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -289,18 +289,21 @@ predict("10/without-the-sink")
 
 # %% see-sink
 # %%answer 10/without-the-sink
-def growth_without_cls(reading):
+def ratio_of_lengths(reading):
     u, weights = projected_values(reading.embedded), reading.weights[:, 1:-1]
     others = weights[:, :, 1:] @ u[:, 1:] / (1 - weights[:, :, :1])
     return others.norm(dim=-1) / (weights @ u).norm(dim=-1)  # (H, words)
 
 
-growth = torch.cat([growth_without_cls(reading) for reading in readings], dim=1)
-w, growth = to_cls.median(dim=1).values, growth.median(dim=1).values  # (H,) each
+ratio = torch.cat([ratio_of_lengths(reading) for reading in readings], dim=1)
+w, ratio = to_cls.median(dim=1).values, ratio.median(dim=1).values  # (H,) each
+
+# %% draw-growth jupyter={"source_hidden": true}
+# %%answer 10/without-the-sink
 _, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-ax.scatter(w, growth, c=longer > 5, cmap="coolwarm", s=70)
+ax.scatter(w, ratio, c=longer > 5, cmap="coolwarm", s=70)
 for head in range(12):
-    ax.text(w[head] + 0.008, growth[head] - 0.03, head)
+    ax.text(w[head] + 0.008, ratio[head] - 0.03, head)
 curve = torch.linspace(0, 0.46, 50)
 ax.plot(curve, 1 / (1 - curve), color="gray")
 ax.set(xlabel="w of [CLS]", ylabel="growth", title="In five heads, nearly 1 / (1 − w)")
@@ -719,13 +722,13 @@ else:
 # [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
 #
-# **47 minutes.**
+# **48 minutes.**
 # The layer, the arc and the explorer: 16.
 # Where words look: 4.
 # The word that asks, and luck: 9.
-# What reaches the output, and the sink: 10.
+# What reaches the output, and the sink: 11.
 # The arc once more: 8.
 # The exercises take another 40 minutes; set them, and “Further”, as homework.
 #

@@ -298,9 +298,8 @@ Table(["layer 0", "layer 1", "plain average"], ["previous", "follower"], scores)
 # %% ask-half
 predict("12/half-a-score")
 
-# %% see-half
+# %% see-half jupyter={"source_hidden": true}
 # %%answer 12/half-a-score
-_, weights = model(texts.tokens[:, :-1])
 before = weights[0].diagonal(-1, dim1=-2, dim2=-1)  # layer 0: (N, H, L - 1)
 spread = pd.read_csv(data_path("notes_spread.csv")).query("seed == 0 and step <= 150")
 spread = spread.pivot(index="step", columns="position", values="note")

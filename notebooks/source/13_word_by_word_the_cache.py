@@ -493,6 +493,9 @@ shares = {
     "first 19 and itself": share_by_position(texts, (j < 19) | (i == j)),
     "last 20": share_by_position(texts, sliding_window_mask(32, window=20)),
 }
+
+# %% draw-window jupyter={"source_hidden": true}
+# %%answer 13/what-to-drop
 _, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 sns.lineplot(pd.DataFrame(shares, index=range(20, 32)), markers=True, ax=ax)
 ax.set(ylim=(0, 1.05), xlabel="position", ylabel="share of correct guesses")

@@ -7,10 +7,14 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from attnlab.display import folds
-from attnlab.exercises import check_new_vector, hand_in
+from attnlab.display.stored import BUNDLE
+from attnlab.display.texts import question_of
+from attnlab.exercises import check_new_vector, check_third_sentence, hand_in, predict
+from attnlab.exercises.frame import stale
 from attnlab.exercises.frame.verdict import latest
 from attnlab.exercises.hand_in import ASK_NAME
 from tools.grade.submissions import lesson_of, read_submissions
+from tools.lab.saved_notebook import STATE, VIEW, keep_pages
 
 SOURCES = [
     "def new_vector(query, x, hidden):\n    return query",
@@ -22,7 +26,9 @@ SOURCES = [
 def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(folds, "committed", {})
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     latest.clear()
+    stale.ran.clear()
     yield InteractiveShell.instance()
     InteractiveShell.clear_instance()
 
@@ -35,7 +41,7 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
     hand_in("00", name="Ada / é")
     said = capsys.readouterr().out
     assert "handin_00_Ada_é.ipynb. It contains your code and 1 prediction." in said
-    assert "accepted 0 of 1 answers" in said
+    assert "1 of the 2 exercise cells was run since the kernel started" in said
     notebook = nbformat.read(tmp_path / "handin_00_Ada_é.ipynb", as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata["attnlab"] == {
@@ -50,16 +56,62 @@ def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, t
     assert lesson_of(submission).name.startswith("00")
 
 
-def test_a_stub_is_no_verdict(shell, tmp_path, capsys):
+def test_a_stub_is_no_verdict_and_no_answer(shell, tmp_path, capsys):
     check_new_vector(None)
+    check_third_sentence("it")
     hand_in("00", name="a")
     told = json.loads((tmp_path / "handin_00_a.ipynb").read_text())["metadata"]["attnlab"]
-    assert told["verdicts"] == {}
-    assert "no predictions, because none was answered" in capsys.readouterr().out
+    assert list(told["verdicts"]) == ["check_third_sentence"]
+    said = capsys.readouterr().out
+    assert "You answered 1 of the 2 exercises, and the checks accepted 0." in said
+    assert "no predictions, because none was answered" in said
+
+
+def test_a_kernel_that_ran_no_exercise_hands_in_nothing(shell, tmp_path, capsys):
+    hand_in("02", name="Late")
+    said = "0 of the 4 exercise cells were run since the kernel started; run them first, and then"
+    assert capsys.readouterr().out.startswith(said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_day_what_was_saved_is_handed_in(shell, tmp_path, monkeypatch, capsys):
+    """Yesterday's answers and predictions, and today's change of one cell, which is not saved."""
+    cells = [nbformat.v4.new_code_cell(source) for source in (*SOURCES, "", "late = 1")]
+    facts = predict("00/place-of-cat").facts()
+    said = {"model_id": "a"}
+    data = {VIEW: said, "text/html": "", BUNDLE: facts}
+    cells[2].outputs = [nbformat.v4.new_output("display_data", data)]
+    state = {STATE: {"state": {"a": {"state": {"said": {"option": 1}}}}}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"widgets": state})
+    keep_pages(notebook)
+    nbformat.write(notebook, tmp_path / "00_mine.ipynb")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "00_mine.ipynb"))
+    stale.watch_cells()
+    shell.run_cell("late = 2", store_history=True, cell_id=cells[3].id)
+    shell.run_cell("new = 3", store_history=True, cell_id="not-saved")
+    folds.committed["00/today"] = "yes"
+    hand_in("00", name="Late")
+    told = capsys.readouterr().out
+    assert "the code of 00_mine.ipynb, as it was last saved and with what has run since" in told
+    assert "and 2 predictions." in told
+    assert "0 of the 2 exercise cells were run since the kernel started; the others are" in told
+    (submission,) = [one for one in read_submissions(tmp_path) if "handin" in one.path.name]
+    assert submission.cells == [*SOURCES, "late = 2", "new = 3"]
+    option = question_of("00/place-of-cat")["options"][1]["text"]
+    assert submission.predictions == {"00/place-of-cat": option, "00/today": "yes"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"cells": []}', '{"cells": [{"outputs": []}]}'])
+def test_a_saved_file_that_is_no_lesson_is_not_handed_in(text, shell, tmp_path, monkeypatch):
+    (tmp_path / "x.ipynb").write_text(text)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "x.ipynb"))
+    hand_in("00", name="Late")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.ipynb"]
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", ".", "x" * 500, " "])
 def test_a_name_is_needed_and_leads_nowhere_else(shell, tmp_path, capsys, name):
+    check_new_vector(None)
     hand_in("00", name=name)
     written = [path.name.startswith("handin_00_") for path in tmp_path.iterdir()]
     assert written == ([True] if name.strip() else [])
@@ -71,3 +123,5 @@ def test_outside_a_notebook_it_says_so():
         hand_in("00", name="a")
     with pytest.raises(TypeError, match="name must be"):
         hand_in("00", name=None)
+    with pytest.raises(ValueError, match="the number of a lesson, as in \"02\", got '2'"):
+        hand_in("2", name="a")

@@ -60,6 +60,14 @@ test_names_the_mistake = names({
         "divides by how many queries": lambda value, mask: (
             (mask.to(value.dtype) / mask.sum(-2, keepdim=True).clamp(min=1)) @ value
         ),
+        "needs keepdim=True": lambda v, mask: mask.to(v.dtype) @ v / mask.sum(dim=-1),
+        "counts along dim=1": lambda v, mask: mask / mask.sum(1, keepdim=True).clamp(min=1) @ v,
+        "the last dimension, dim=-1, which also fits a batch": (
+            lambda v, mask: mask.to(v.dtype) @ v / mask.sum(1, keepdim=True).clamp(min=1)
+        ),
+        "does not fit the entries of `value`": (
+            lambda v, mask: v.masked_fill(~mask, 0).mean(dim=-2)
+        ),
         "convert the mask to value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
@@ -69,6 +77,7 @@ test_names_the_mistake = names({
         "`is_river` says which rows": lambda wins, _: wins[:16].sum(0) + (~wins[16:]).sum(0),
         "`not` asks for a single truth value": lambda wins, river: (not wins[~river]).sum(0),
         "turns True into False": lambda wins, river: (-wins * ~river[:, None]).sum(0),
+        "Use ~, which turns": lambda wins, river: wins[river].sum(0) + (1 - wins[~river]).sum(0),
         "True, in a money sentence where it is False": lambda wins, river: wins.sum(dim=0) + 1,
         "Return a count for each head": lambda wins, river: "21",
     },
@@ -85,6 +94,19 @@ test_names_the_mistake = names({
         ),
         "good in both tables": lambda first, second: (
             torch.minimum(first.mean(1), second.mean(1)).max().item()
+        ),
+        "`argmax` must compare the means": lambda first, second: second[first.argmax()].mean(),
+        "takes candidate 0 here": lambda first, second: second[first.mean().argmax()].mean(),
+        "candidate 0 here, which is": lambda first, second: (
+            second[first.mean(dim=1).max().long()].mean()
+        ),
+        "is worst in `first`": lambda first, second: second[first.mean(dim=1).argmin()].mean(),
+        "for that of a candidate": lambda first, second: second[first.argmax(dim=1)].mean(),
+        "Rows are candidates and columns": lambda first, second: (
+            second[:, first.mean(dim=0).argmax()].mean()
+        ),
+        "choose a row by the means": lambda first, second: (
+            second[first.mean(dim=0).argmax()].mean()
         ),
         "a tuple of length 2. Return one number": lambda first, second: (1, 0.5),
     },

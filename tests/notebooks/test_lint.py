@@ -143,6 +143,11 @@ FAULTS = [
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
     ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
     ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
+    (
+        "told_findings",
+        lambda cells: cells[4].update(source=f'{cells[4].source}\nax.set_title("It is b")'),
+        "draw in a folded cell",
+    ),
     ("told_answers", telling("So.", "03/which-one"), "write no answers="),
     ("told_answers", lambda cells: cells.insert(5, new_markdown_cell("So.")), 'answers="03/which'),
     (

@@ -84,22 +84,9 @@ def test_a_copy_is_its_lesson_after_a_first_cell_and_does_not_speak_of_make(name
     assert changed == (2 if name.startswith("00") else 0)
 
 
-@pytest.mark.parametrize(
-    ("remote", "address"),
-    [
-        ("https://github.com/Ada/attnlab.git\n", "https://ada.github.io/attnlab/colab"),
-        ("git@github.com:ada-l/attention.lab.git\n", "https://ada-l.github.io/attention.lab/colab"),
-        ("https://example.org/ada/attnlab.git\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_wheel_of_a_repository_lies_on_the_pages_of_its_owner(remote, address):
-    assert colab.published_at(remote) == address
-
-
 @pytest.mark.parametrize("address", ["", "attnlab", "file:///tmp", "https://a b/attnlab"])
 def test_an_address_that_is_none_is_refused(address, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["colab", address])
-    monkeypatch.setattr(colab, "published_at", lambda remote: "")
+    monkeypatch.setattr(colab, "own_repository", lambda: None)
     with pytest.raises(SystemExit, match=r"Give the address .* make colab URL=https://"):
         colab.main()

@@ -5,21 +5,27 @@ import contextlib
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 from IPython.core.interactiveshell import InteractiveShell
 
 from attnlab import exercises
 from tools.build.sources import ROOT, read_notebook, tags
 from tools.grade import __main__ as grading
-from tools.grade import fence
+from tools.grade import fence, trial
+from tools.grade.page import answer_to_exercise, column
+from tools.grade.roster import Roster
 from tools.grade.run import run_cells
 from tools.grade.submissions import Submission, exercises_of, lesson_of, lessons
+from tools.grade.tables import same_answers
 
 FIRST = lessons()[0]
 TITLE = exercises_of(FIRST)[0].title
@@ -31,6 +37,7 @@ def new_vector(query, x, hidden):
     return powers / powers.sum() @ x
 """
 WRONG = "def new_vector(query, x, hidden):\n    return query"
+BIG = "import torch\ndef new_vector(query, x, hidden):\n    return torch.ones(2**32)"
 CALLED = "check_new_vector"
 CHECK = "from attnlab.exercises import check_new_vector\ncheck_new_vector(new_vector)"
 OVERWRITE = """
@@ -41,6 +48,12 @@ for name in attnlab.exercises.__all__:
     setattr(attnlab.exercises, name, lambda answer: verdict)
 a.judge = f.judge = lambda *answer: verdict
 torch.allclose = lambda *numbers, **near: True
+"""
+ROSTER = """learner,Student,ID,Section,Email address
+,    Points Possible,,,
+Survivor,"Doe, Amy",7,One,amy@example.org
+overwrite,"Doe, Bob",8,One,
+Cy,"Doe, Cy",9,One,cy@example.org
 """
 BY_LAMBDA = CHECK.replace("(new_vector)", "(lambda *given: mine(*given))")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
@@ -57,7 +70,8 @@ CLASS = {  # what is handed in, and the verdict
     "survivor": (SURVIVOR, "correct: The new vector is right"),
     "overwrite": ([WRONG, OVERWRITE], "not yet: "),
     "exit": ([RIGHT, "import os; os._exit(0)"], "correct: "),
-    "early exit": (["import os; os._exit(0)", RIGHT], f"failed to run: {grading.ENDED}"),
+    "memory": ([BIG], f"failed to run: {trial.OUT_OF_MEMORY}"),
+    "early exit": (["import os; os._exit(0)", RIGHT], f"failed to run: {trial.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
     "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
 }
@@ -66,18 +80,23 @@ NOT_GRADED = {
     "none (lesson.ipynb)": "It contains no exercise of any lesson.",
     "full (lesson.ipynb)": "Grading it failed: OSError: no space is left on the disk",
 }
-CLAIMS = {"00/mat": "cat", "00/share": 0.25, "00/long": "x" * 9999}
+HTML = "<script>alert(1)</script>"
+CLAIMS = {"00/place-of-cat": "still 0", "00/two-bats-in-one-sentence": HTML, "00/x": 0.25}
+KEYS = list(CLAIMS)[:2]
+DUE = "2026-11-29T12:00"
 
 
-def write_notebook(path, *sources):
+def write_notebook(path, *sources, **told):
     """Write a notebook whose sources are lists of lines, as in Jupyter's own files."""
     path.parent.mkdir(exist_ok=True, parents=True)
     cells = [
         {"cell_type": "code", "source": one.splitlines(True), "metadata": {}, "outputs": []}
         for one in sources
     ]
-    told = {"attnlab": {"predictions": CLAIMS}}
+    told = {"attnlab": {"predictions": CLAIMS, **told}}
     path.write_text(json.dumps({"cells": cells, "metadata": told, "nbformat": 4}))
+    on_time = datetime.fromisoformat(DUE).timestamp() - 60
+    os.utime(path, (on_time, on_time))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +117,11 @@ shutil.rmtree({str(home)!r}, ignore_errors=True)"""
     write_notebook(folder / "none" / "lesson.ipynb", "print(1)", "def f(:")
     write_notebook(folder / "full" / "lesson.ipynb", "full = 1", CHECK)
     (folder / "broken.ipynb").write_text("{")
-    parse, judged = ast.parse, grading.judged
+    late = "hand_in('00', name='Late')"
+    write_notebook(folder / "handin_00_Late.ipynb", late, lesson="00", name=f"Late {HTML}")
+    os.utime(folder / "handin_00_Late.ipynb")  # now, which is later
+    (home / "roster.csv").write_text(ROSTER, encoding="utf-8-sig")
+    parse, judge_it = ast.parse, grading.judged
 
     def parse_here(*code, **options):
         assert threading.current_thread() is threading.main_thread()  # two at once fail at times
@@ -107,21 +130,28 @@ shutil.rmtree({str(home)!r}, ignore_errors=True)"""
     def judge(cells, wanted):
         if "full = 1" in cells:
             raise OSError("no space is left\non the disk")
-        return judged(cells, wanted)
+        return judge_it(cells, wanted)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as said:
-        patch.setattr(grading, "CELL", 1)
+        patch.setattr(trial, "CELL", 1)
         patch.setattr(grading, "judged", judge)
         patch.setattr(ast, "parse", parse_here)
-        patch.setattr(sys, "argv", ["grade", str(folder)])
+        options = ["--due", DUE, "--roster", str(home / "roster.csv")]
+        patch.setattr(sys, "argv", ["grade", str(folder), *options])
         grading.main()
     return folder, said.getvalue()
 
 
+def rows_of(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
     folder, said = graded
-    with (folder / "grades_00.csv").open(encoding="utf-8", newline="") as file:
-        rows = {row.pop("learner"): row for row in csv.DictReader(file)}
+    rows = {row.pop("learner"): row for row in rows_of(folder / "grades_00.csv")}
+    late = rows.pop(f"Late {HTML}")  # who has run nothing, and has told lesson and name
+    assert (late[TITLE], late["points"], late["of"], late["late"]) == ("missing", "0", "2", "late")
     names = [name if name[0] != "=" else "'=1+1 [31m" for name in CLASS]  # which is no formula
     assert sorted(rows) == sorted(names)
     for name, (_, verdict) in zip(names, CLASS.values(), strict=True):
@@ -129,9 +159,10 @@ def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
         kind = verdict.partition(":")[0]
         row = re.escape(name.removeprefix("'")) + f" +{kind}(?: |$)"
         assert re.search(rf"^{row}", said, re.MULTILINE), said
-        claims = rows[name]["predictions (unverified)"]
-        assert claims.startswith("00/mat: cat; 00/share: 0.25; 00/long: xx")
-        assert len(claims) < 9999
+        assert rows[name]["points"] == str(int(kind == "correct"))
+        assert rows[name]["late"] == ""
+        wrong, unknown = (rows[name][f"prediction {key} (unverified)"] for key in KEYS)
+        assert (wrong, unknown) == ("wrong: still 0", "")
     for name, why in NOT_GRADED.items():
         assert f"\n{name} was not graded. {why}\n" in said
     assert f"The explanations are in {folder / 'grades_00.csv'}." in said
@@ -140,13 +171,97 @@ def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
 @pytest.mark.skipif(not fence.can_fence(), reason="this system has no Landlock")
 def test_nothing_outside_a_temporary_folder_changes_and_no_process_is_left(graded):
     folder, _ = graded
-    assert {path.name for path in folder.parent.iterdir()} == {"mine.txt", "submissions"}
+    ours = {"mine.txt", "roster.csv", "submissions"}
+    assert {path.name for path in folder.parent.iterdir()} == ours
     assert (folder.parent / "mine.txt").read_text() == "mine"
     assert not (ROOT / "new").exists()
     files = {path.name for path in folder.iterdir() if path.is_file()}
-    assert files == {"broken.ipynb", "grades_00.csv"}
+    made = {"grades_00.csv", "canvas_00.csv", "moodle_00.csv", "class.html"}
+    assert files == {"broken.ipynb", "handin_00_Late.ipynb", *made}
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 98765" not in running.stdout
+
+
+def test_the_page_of_the_class_shows_who_made_which_mistake_and_runs_nothing_of_theirs(graded):
+    folder, _ = graded
+    page = BeautifulSoup((folder / "class.html").read_text(encoding="utf-8"), "html.parser")
+    assert not page.select("script, link, img, iframe, [src], [href]")
+    (table,) = page.select("table")
+    rows = {row.th.get_text(" ", strip=True): row for row in table.select("tbody tr")}
+    assert rows.keys() == {*(one.replace("\n\x1b", " ") for one in CLASS), f"Late {HTML} late"}
+    marks = {
+        name: [(mark["class"][1], mark.text) for mark in row.select(".mark")]
+        for name, row in rows.items()
+    }
+    assert marks["survivor"] == [("right", "✓"), ("none", "–"), ("wrong-1", "A"), ("wrong-1", "?")]
+    assert marks["overwrite"][0][0].startswith("wrong")
+    assert rows["survivor"].get_text(" ", strip=True).count("of 2") == 2  # points and predictions
+    cards = {card.h3.get_text(" ", strip=True): card for card in page.select("article")}
+    first = next(card for title, card in cards.items() if title.startswith("Prediction 1: In the"))
+    (option,) = first.select("li")  # everybody says the same, and it is told with its reason
+    count = len(CLASS) + 1
+    words = option.get_text(" ", strip=True)
+    assert words.startswith(f"A {count} × A. still 0 The new vector is not made")
+    done = cards[f"Exercise {TITLE}"].select("li")
+    counts = [int(line.select_one(".count").text.split()[0]) for line in done]
+    assert counts == sorted(counts, reverse=True)
+    assert sum(counts) == count
+    assert any(trial.OUT_OF_MEMORY in line.text for line in done)
+
+
+def test_a_named_mistake_has_one_colour_whatever_the_case_it_is_found_in():
+    slip = next(iter(exercises.check_safe_softmax.form.slips))
+    found = [("not yet", f"With {case}, the weights are wrong. {slip}") for case in ("a", "b")]
+    given = [*found, ("not yet", "It raises."), ("correct", "Yes.")]
+    answers = [answer_to_exercise("check_safe_softmax", verdict) for verdict in given]
+    made = column("2", "Modify", answers)
+    assert [cell.look for cell in made.cells] == ["wrong-1", "wrong-1", "wrong-2", "right"]
+    assert [(seen.mark, seen.count) for seen in made.legend] == [("1", 2), ("2", 1), ("✓", 1)]
+    assert made.legend[0].answer.words == slip
+
+
+def test_canvas_and_moodle_import_the_points_of_who_is_in_the_roster(graded):
+    folder, said = graded
+    lines = (folder / "canvas_00.csv").read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == [
+        "Student,ID,SIS User ID,SIS Login ID,Section,attnlab 00",
+        "    Points Possible,,,,,2",
+    ]
+    assert sorted(lines[2:]) == ['"Doe, Amy",7,,,One,1', '"Doe, Bob",8,,,One,0']
+    (row,) = rows_of(folder / "moodle_00.csv")  # one without an address would harm the row before
+    assert (row["Email address"], row["attnlab 00"]) == ("amy@example.org", "1")
+    assert row["attnlab 00 feedback"].startswith(f"{TITLE}: correct. The new vector")
+    assert "There is no graded file from Cy." in said
+    assert "The roster has no learner named" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "has none"),
+        ("learner,name\nAda,A", "has learner, name"),
+        ("learner;Username\nAda;a\nada ;b", "names ada  twice"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_roster_that_cannot_be_used_is_refused(tmp_path, text, why):
+    path = tmp_path / "roster.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SystemExit, match=why):
+        Roster(path)
+
+
+def test_files_of_canvas_and_moodle_are_known_by_how_they_begin(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("learner;Username\nlovelaceada;ada\nGrace Hopper;grace\n")
+    roster = Roster(path)
+    assert roster.row_of("lovelaceada_LATE_7_8_handin_00_Ada") == "lovelaceada"
+    assert roster.row_of("grace  Hopper_123_assignsubmission_file") == "grace hopper"
+    assert roster.row_of("love") is None
+    path = tmp_path / "lovelaceada_LATE_7_8_handin_00_Ada.ipynb"
+    path.write_text("{")
+    assert Submission(path, "x").is_late(None)
 
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
@@ -178,7 +293,7 @@ def new_vector(query, x):
     told = long.replace("    scores = x", '    """My own."""\n    # the scores\n    scores  =  x')
     codes = {"Ann": long, "Ben": told, "Cem": RIGHT, "Dan": RIGHT, "Eve": STUB}
     written = [Submission(Path(f"{name}.ipynb"), name, [code]) for name, code in codes.items()]
-    same = {one.learner: hint for one, hint in grading.same_answers(FIRST, written).items()}
+    same = {one.learner: hint for one, hint in same_answers(FIRST, written).items()}
     hints = {"Ann": [f"Ben ({TITLE})"], "Ben": [f"Ann ({TITLE})"]}
     assert same == {name: hints.get(name, []) for name in codes}
 

@@ -13,8 +13,9 @@ from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from tools.build.sources import BUNDLE, find_notebooks, fold
+from tools.build.sources import BUNDLE, KERNELSPEC, find_notebooks, fold
 from tools.publish.editions import edition
+from tools.publish.repository import repository_at
 from tools.publish.site import pages
 from tools.publish.site.html import FORMULA, Prose, SiteError, rewrite, to_mathml
 from tools.publish.site.search import sections_of
@@ -99,6 +100,8 @@ LESSONS = {
         fold(code("SOLVED()", printed("praise."), tags=["solution"])),
         code('predict("00/key")', QUESTION, hidden=True),
         code("plot()", figure("0.2", "one &lt;"), figure("0.1", "two")),
+        new_markdown_cell("## Exercises\n\nHow."),
+        code("check_new_vector(mine)", printed("Not done yet")),
         new_markdown_cell("PLAN", metadata={"tags": ["teacher"]}),
     ],
     SECOND: [new_markdown_cell("# 1 · More\n\nFirst? Second.\n\n## Two words\n\n## Two words")],
@@ -109,7 +112,8 @@ LESSONS = {
 def write_lessons(folder, **changed):
     """Write the lessons, some of them with other cells; return their paths."""
     for name, cells in (LESSONS | changed).items():
-        write(new_notebook(cells=cells), folder / f"{name}.ipynb")
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC})
+        write(notebook, folder / f"{name}.ipynb")
     return find_notebooks(folder)
 
 
@@ -196,6 +200,41 @@ def test_what_a_notebook_folds_is_folded(first):
     assert not any(word in text for text in folds.values() for word in ("QUESTION", "a = 1", "two"))
     page = str(first.main)
     assert page.index("QUESTION") < page.index("00/key")  # a prediction comes before its code
+
+
+def test_a_page_says_where_an_exercise_is_done_and_which_mistakes_its_check_names(paths, made):
+    page = BeautifulSoup(made[f"{FIRST}.html"], "html.parser")
+    cell = page.select(".cell")[-1]
+    assert cell.select_one("a")["href"] == "#Exercises"
+    assert page.find(id="Exercises")
+    told = [one.get_text() for one in cell.select("details:not([open]) li")]
+    assert len(told) > 5
+    assert "You used the last row of x as the query." in told[1]
+    assert cell.select("details code")  # `query` in that sentence
+    assert "Not done yet" not in page.get_text()
+    without = pages.pages(paths, left_out=pages.FOR_ALL | {"solution"})[f"{FIRST}.html"]
+    assert "You used the last row of x" not in without  # it tells how to do it
+
+
+@pytest.mark.parametrize(
+    ("remote", "opened"),
+    [("https://github.com/ada/lab", 2), ("https://example.org/ada/lab", 0), ("", None)],
+)
+def test_a_page_says_where_attnlab_is_and_what_opens_it(paths, remote, opened):
+    made = pages.pages(paths, repository=repository_at(remote))
+    for name, lines, opens in ((FIRST, 2, opened), ("index", 1, 0)):
+        page = BeautifulSoup(made[f"{name}.html"], "html.parser")
+        told = page.select(".get")
+        assert len(told) == lines
+        for line in told:
+            commands = [one.get_text() for one in line.select("code")]
+            if remote:
+                assert commands == [f"git clone {remote}", "cd lab && make lab"]
+                assert links_in(line)[0] == remote
+                assert len(links_in(line)[1:]) == opens
+            else:
+                assert (commands, links_in(line)) == (["make lab"], [])
+        assert len(page.find_all(string=re.compile("In Colab"))) == bool(opens)
 
 
 def test_every_kind_of_output_is_shown(first):
@@ -286,6 +325,14 @@ def test_the_index_of_the_search_holds_texts_but_nothing_folded_and_no_outputs(m
     assert not re.search("REPLY|SOLVED|QUESTION|two|bold", last.text)
 
 
+def test_the_search_reads_the_code_of_lessons_but_not_what_asks_its_predictions():
+    question = '<p class="attnlab-predict-stored"></p>'
+    asks = f'<div class="cell">{question}<pre class="highlight">predict("00/key")</pre></div>'
+    answers = '<div class="cell"><pre class="highlight">%%answer 00/key\nx = 1</pre></div>'
+    (section,) = sections_of(f"<main><h2>T</h2>{asks}{answers}<p class='get'>G</p></main>")
+    assert section.text == "x = 1"
+
+
 def test_a_shared_link_brings_a_picture_along(paths):
     made = pages.pages(paths, address="https://a.org/b/")
     first, second, front = (
@@ -309,6 +356,13 @@ def test_what_is_no_address_is_refused(text, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         pages.main()
     assert "URL must look like https://example.org/attnlab, got " in capsys.readouterr().err
+
+
+def test_a_repository_that_is_no_address_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["tools.publish.site.pages", "--repository", "attnlab"])
+    with pytest.raises(SystemExit):
+        pages.main()
+    assert "REPO must look like https://github.com/ada/attnlab, got " in capsys.readouterr().err
 
 
 def test_the_same_notebooks_give_the_same_bytes_and_old_pages_go(paths, tmp_path):

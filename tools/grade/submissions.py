@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -23,13 +24,27 @@ class Exercise:
 
 @dataclass(frozen=True, eq=False)
 class Submission:
-    """A notebook that a learner handed in; ``trouble`` says why it cannot be read."""
+    """A notebook that a learner handed in; ``trouble`` says why it cannot be read.
+
+    The lesson and the predictions are those that the file tells.
+    """
 
     path: Path
     learner: str
     cells: list[str] = field(default_factory=list)
-    predictions: dict[str, object] = field(default_factory=dict)  # as the file tells them
+    lesson: object = None
+    predictions: dict[str, object] = field(default_factory=dict)
     trouble: str = ""
+
+    @property
+    def changed(self) -> datetime:
+        """When the file was last changed, by the clock of the computer that it lies on."""
+        return datetime.fromtimestamp(self.path.stat().st_mtime)
+
+    def is_late(self, due: datetime | None) -> bool:
+        """Return whether the file was changed after it was due, or Canvas has named it late."""
+        changed_late = due is not None and self.changed.astimezone() > due.astimezone()
+        return changed_late or "_LATE_" in self.path.name
 
     def answers_to(self, lesson: Path) -> dict[str, str]:
         """Return the answers by their checks, as names or as code, without untouched stubs.
@@ -72,23 +87,29 @@ def read_submissions(folder: Path) -> list[Submission]:
 
 
 def _read(path: Path, folder: Path) -> Submission:
-    """Return a submission; its learner is named by its folder, if it has one, or by its name."""
+    """Return a submission; its learner is named by its folder, if it has one, or by its file.
+
+    What ``hand_in`` named after the name that it was given goes by that name.
+    """
     inside = path.relative_to(folder)
     learner = inside.parts[0] if len(inside.parts) > 1 else path.stem
     try:
         notebook = read_notebook(path)
         code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
         cells = ["".join(source) for source in code]  # Jupyter's own files hold it as lines
-        predictions = dict(notebook.metadata.get("attnlab", {}).get("predictions", {}))
+        told = notebook.metadata.get("attnlab", {})
+        predictions = dict(told.get("predictions", {}))
+        if len(inside.parts) == 1 and path.stem.startswith("handin_"):
+            learner = str(told.get("name") or learner)
     except Exception:
         return Submission(path, learner, trouble="This file cannot be read as a notebook.")
-    return Submission(path, learner, cells, predictions)
+    return Submission(path, learner, cells, told.get("lesson"), predictions)
 
 
 def lesson_of(submission: Submission) -> Path | None:
     """Return the lesson whose checks a submission calls or whose answers it defines, or None.
 
-    The name of its file does not count.
+    If there is none, the lesson that the file tells counts. The name of the file does not.
     """
     names = {name for source in submission.cells for name in defined_names(source)}
     names |= {name for source in submission.cells for name, _ in calls_of_checks(source)}
@@ -99,7 +120,8 @@ def lesson_of(submission: Submission) -> Path | None:
         for path in lessons()
     }
     best = max(known, key=known.get)
-    return best if known[best] else None
+    told = (path for path in lessons() if path.stem[:2] == submission.lesson)
+    return best if known[best] else next(told, None)
 
 
 @cache

@@ -25,7 +25,8 @@ def keep_pages(notebook: dict) -> None:
             state = states.get(data.pop(VIEW)["model_id"], {}).get("state", {})
             facts = data.get(BUNDLE, {})
             if facts.get("kind") == "prediction" and state.get("said"):
-                words = facts["options"][state["said"]["option"]]["text"]
+                facts["said"] = state["said"]["option"]  # which hand_in reads
+                words = facts["options"][facts["said"]]["text"]
                 data["text/html"] = facts["answered"].replace("{said}", words)
                 said.add(facts["key"])
     for data in _outputs(notebook):

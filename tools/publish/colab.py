@@ -20,10 +20,10 @@ from packaging.requirements import Requirement
 
 from tools.build.sources import ROOT, find_notebooks, write_copies
 from tools.publish.editions import edition
+from tools.publish.repository import own_repository
 
 COPIES = ROOT / "colab"
 ADDRESS = re.compile(r"https?://[\w.~:/@%+=-]+")
-GITHUB = re.compile(r"(https://|git@)github\.com[/:](?P<owner>[\w-]+)/(?P<name>[\w.-]+?)(\.git)?/?")
 FIRST_CELL = """\
 # Run this cell first, each time you open this notebook. It installs attnlab and missing packages.
 from importlib.metadata import distributions
@@ -41,9 +41,13 @@ def colab_copy(path: Path, address: str) -> NotebookNode:
     """Return a new notebook that installs what its code needs and does not speak of `make`."""
     copy = edition(path, "colab")
     if any(cell.cell_type == "code" for cell in copy.cells):
-        first = FIRST_CELL.format(address=address, needed=" ".join(requirements()))
-        copy.cells.insert(0, nbformat.v4.new_code_cell(first, id="install-attnlab"))
+        copy.cells.insert(0, nbformat.v4.new_code_cell(first_cell(address), id="install-attnlab"))
     return copy
+
+
+def first_cell(address: str) -> str:
+    """Return the code that installs attnlab from an address, and missing packages, in Colab."""
+    return FIRST_CELL.format(address=address, needed=" ".join(requirements()))
 
 
 def requirements() -> list[str]:
@@ -60,18 +64,15 @@ def build_wheel(folder: Path) -> Path:
     return max(folder.glob("attnlab-*.whl"), key=lambda path: path.stat().st_mtime)
 
 
-def published_at(remote: str) -> str:
-    """Return where the pages of a GitHub repository hold the wheel; empty for any other remote."""
-    match = GITHUB.fullmatch(remote.strip())
-    return f"https://{match['owner'].lower()}.github.io/{match['name']}/colab" if match else ""
+def published_address() -> str:
+    """Return where the pages of this repository on GitHub hold the wheel; empty if elsewhere."""
+    repository = own_repository()
+    return f"{repository.pages}/colab" if repository and repository.pages else ""
 
 
 def main() -> None:
     """Write the wheel and the copies, or say what address is missing."""
-    remote = subprocess.run(
-        ["git", "-C", ROOT, "remote", "get-url", "origin"], capture_output=True, text=True
-    ).stdout
-    address = (sys.argv[1] if len(sys.argv) == 2 else "") or published_at(remote)
+    address = (sys.argv[1] if len(sys.argv) == 2 else "") or published_address()
     if not ADDRESS.fullmatch(address):
         sys.exit(
             "Give the address of the folder in which you will put the wheel, for example: "

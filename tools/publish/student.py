@@ -24,10 +24,8 @@ LEFT_OUT = frozenset({"solution", "teacher"})
 FOLD = re.compile(r"\n*<details><summary>(?P<summary>[^<]*).*?</details>", re.DOTALL)
 HAND_IN = """## Hand in
 
-Write your name between the quotes. If you have worked through this lesson without restarting the
-kernel, run the cell below. Otherwise restart the kernel and run the cells one at a time from the
-top, and answer each prediction as you come to it, because a restart erases the predictions that you
-made before. The cell below writes a file beside this notebook. Hand in that file."""
+Write your name between the quotes, save the notebook, and run the cell below. It writes a file
+beside this notebook and says what is in it. Hand in that file."""
 PAGE = "START_HERE.md"
 START_HERE = Path(__file__).with_name(PAGE)
 

@@ -1,4 +1,7 @@
-"""Notice functions that are older than their cell: when it ran last, it ended in an error."""
+"""Watch the cells that run: what they hold, and which functions are older than their cell.
+
+A function is older if its cell ended in an error when it ran last.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import re
 from attnlab.display.ipython import running_shell
 
 DEFINED = re.compile(r"^(?:(?:async )?def |class )?(\w+)(?=\(| *[=:])", re.MULTILINE)
+
+ran: dict[str, str] = {}  #: what each cell held when it ran last, by its id
 
 _before: dict[str, object] = {}  # what could be called before the cell that runs
 _older: dict[str, object] = {}  # what an earlier run left of names whose cell has failed since
@@ -24,7 +29,9 @@ def is_older(given: object) -> bool:
     return callable(given) and any(older is given for older in _older.values())
 
 
-def _remember(_info: object) -> None:
+def _remember(info: object) -> None:
+    if info.cell_id:
+        ran[info.cell_id] = info.raw_cell
     _before.clear()
     names = running_shell().user_ns.items()
     _before.update((name, thing) for name, thing in names if callable(thing))

@@ -153,6 +153,14 @@ def predictions(lesson: Lesson) -> Iterator[Note]:
         )
 
 
+def told_findings(lesson: Lesson) -> Iterator[Note]:
+    """Check that a visible cell that answers a prediction has no title, which tells the finding."""
+    for n, cell in lesson.code:
+        hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
+        if answer_key(cell) and not hidden and "title" in cell.source:
+            yield Note(n, "the title tells the answer: draw in a folded cell.", "title")
+
+
 def told_answers(lesson: Lesson) -> Iterator[Note]:
     """Check that what follows an answer, up to the next heading or question, is folded with it."""
     key = None
@@ -189,6 +197,7 @@ RULES = (
     figures,
     closing_parts,
     predictions,
+    told_findings,
     told_answers,
     solutions,
 )

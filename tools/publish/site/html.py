@@ -11,6 +11,8 @@ from bs4 import BeautifulSoup
 from latex2mathml.converter import convert
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from attnlab import exercises
+
 FORMULA = re.compile(
     r"\$\$(?P<block>[^<]+?)\$\$|(?<![\\$])\$(?P<inline>[^$<]+?)(?<!\\)\$", re.DOTALL
 )
@@ -29,12 +31,13 @@ CORRECTIONS = {
 INSTEAD = {
     "Run this cell to answer here.": "",
     "Run this cell to use the controls:": "The controls work in JupyterLab:",
-    "Write your answer in the cell above": "In JupyterLab: write your answer in the cell above",
-    "use the tab of\nyour lesson.": "follow the link below the word, or go back in your browser.",
     "<th></th>": "<td></td>",  # a heading of nothing
     "Run this cell, or trust the notebook, to make this figure interactive.": "This figure is "
     "interactive in a browser that runs scripts.",
 }
+
+
+CHECK = re.compile(r"^(check_\w+)\(", re.MULTILINE)  # in a cell that checks an exercise
 
 
 class SiteError(SystemExit):
@@ -89,6 +92,17 @@ def rewrite(html: str, page_of: Callable[[str], str]) -> str:
 def soup_of(html: str) -> BeautifulSoup:
     """Return HTML, or a part of it, as a tree."""
     return BeautifulSoup(html, "html.parser")
+
+
+def is_check(source: str) -> bool:
+    """Return whether a cell checks an exercise, which nothing on a page can do."""
+    return bool(CHECK.search(source))
+
+
+def mistakes(source: str) -> list[str]:
+    """Return, as HTML, the sentences by which the check in a cell names each known mistake."""
+    told = getattr(exercises, CHECK.search(source)[1]).form.slips
+    return [re.sub("`(.+?)`", r"<code>\1</code>", escape(why, quote=False)) for why in told]
 
 
 class Prose(IPythonRenderer):

@@ -4,6 +4,7 @@ make site                    for everybody: solutions are folded, notes for teac
 make site FOR=teachers       with the notes for teachers
 make site SOLUTIONS=no       without solutions
 make site URL=https://...    for this address, which links that are shared then name
+make site REPO=https://...   attnlab can be got there; without it, from where git cloned this folder
 
 The pages are made from the notebooks as they are stored; those with live figures are executed once
 more, for the pictures at all other stops of their controls. Each page is a single file with its
@@ -52,10 +53,12 @@ from tools.build.sources import (
     tags,
     write_notebook,
 )
+from tools.publish.colab import first_cell
 from tools.publish.editions import edition
 from tools.publish.frames import Frames, frames_of, moving
+from tools.publish.repository import Repository, own_repository, repository_at
 from tools.publish.site.api import API, write_api
-from tools.publish.site.html import Prose, SiteError, meanings_of, rewrite
+from tools.publish.site.html import Prose, SiteError, is_check, meanings_of, mistakes, rewrite
 from tools.publish.site.model import model_scripts, reads_sentences
 from tools.publish.site.search import index_script
 from tools.publish.student import leave_out
@@ -168,12 +171,18 @@ class PageExporter(TemplateExporter):
     """nbconvert with the templates of ``template/``, which show a notebook as it is stored.
 
     ``left_out`` are the tags of cells that are not shown: "teacher", "solution" or both.
-    ``address`` is where the site will lie, if that is known, with a slash at its end.
+    ``address`` is where the site will lie, if that is known, with a slash at its end, and
+    ``repository`` is where readers get attnlab.
     """
 
     file_extension = ".html"
 
-    def __init__(self, left_out: Set[str] = FOR_ALL, address: str = "") -> None:
+    def __init__(
+        self,
+        left_out: Set[str] = FOR_ALL,
+        address: str = "",
+        repository: Repository | None = None,
+    ) -> None:
         self.left_out = left_out
         self.previews: dict[str, Figure] = {}  # the figures that shared links show, by page
         self.meanings: dict[str, str] = {}  # of the words of the glossary
@@ -189,6 +198,8 @@ class PageExporter(TemplateExporter):
         self.environment.globals.update(
             solutions="solution" not in left_out,
             address=address,
+            repository=repository,
+            first_cell=first_cell,
             colours="; ".join(
                 f"--{name}: light-dark({role.light}, {role.dark})"
                 for name, role in palette.ROLES.items()
@@ -200,7 +211,8 @@ class PageExporter(TemplateExporter):
             script="\n".join([predicting, asset("site.js"), asset("search.js")]),
         )
         self.register_filter("code", Highlight2HTML(pygments_lexer="python"))
-        self.environment.tests.update(folded=is_folded, reading=reads_sentences)
+        self.register_filter("mistakes", mistakes)
+        self.environment.tests.update(folded=is_folded, reading=reads_sentences, check=is_check)
 
     def lesson(self, path: Path, cards: list[Card], figures: Frames | None = None) -> str:
         """Return the page of a lesson, among those of all ``cards``."""
@@ -274,12 +286,13 @@ def pages(
     frames: Callable[[Path], Frames | None] = lambda path: None,
     left_out: Set[str] = FOR_ALL,
     address: str = "",
+    repository: Repository | None = None,
 ) -> dict[str, str | bytes]:
     """Return the files of the site by name: pages, notebooks, pictures, and both indices.
 
     Without ``frames``, which executes them, live figures stay pictures.
     """
-    exporter = PageExporter(left_out, address)
+    exporter = PageExporter(left_out, address, repository)
     cards = [card_of(path) for path in paths]
     if glossary := [path for path in paths if path.stem == GLOSSARY]:
         exporter.meanings = meanings_of(exporter.lesson(*glossary, cards))
@@ -361,6 +374,14 @@ def address_from(text: str) -> str:
     return f"{text.rstrip('/')}/" if text else ""
 
 
+def repository_from(text: str) -> Repository:
+    """Return the repository at an address, as the command line gives it."""
+    if repository := repository_at(text):
+        return repository
+    message = f"REPO must look like https://github.com/ada/attnlab, got {text!r}."
+    raise argparse.ArgumentTypeError(message)
+
+
 def frames_with_progress(path: Path) -> Frames:
     """Return all pictures of a lesson's live figures, and print how many there are."""
     figures = frames_of(path)
@@ -375,6 +396,7 @@ def main() -> None:
     parser.add_argument("--for", dest="readers", choices=["all", "teachers"], default="all")
     parser.add_argument("--solutions", choices=["yes", "no"], default="yes")
     parser.add_argument("--url", dest="address", type=address_from, default="")
+    parser.add_argument("--repository", type=repository_from, default=own_repository())
     asked = parser.parse_args()
     left_out = FOR_ALL if asked.readers == "all" else frozenset()
     if asked.solutions == "no":
@@ -384,7 +406,11 @@ def main() -> None:
         if asked.readers == "teachers":
             notebooks.append(write_page(Path(folder), notebooks))
         notebooks.append(write_api(Path(folder)))
-        options = {"left_out": left_out, "address": asked.address}
+        options = {
+            "left_out": left_out,
+            "address": asked.address,
+            "repository": asked.repository,
+        }
         sizes = write_site(SITE, notebooks, frames=frames_with_progress, **options)
     count = sum(name.endswith(".html") for name in sizes)
     megabytes = sum(sizes.values()) / 1e6

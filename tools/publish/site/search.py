@@ -6,6 +6,7 @@ Searching itself is the browser's, by MiniSearch and ``template/search.js``.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,12 @@ HEADINGS = ["h1", "h2", "h3", "h4"]
 BLOCKS = [*HEADINGS, "p", "li", "dt", "dd", "td", "th", "pre", "div", "br"]  # between words
 LIBRARY = Path(__file__).parent / "template" / "vendor" / "minisearch.js"
 ANSWERS = "details.attnlab-answer"  # of predictions: found by their words, never shown
-LEFT_OUT = f"details:not({ANSWERS}), script, style, nav, .shown, .out"  # other folds, and outputs
+# Other folds, outputs, the code of predictions, and what stands on every page.
+LEFT_OUT = (
+    f"details:not({ANSWERS}), script, style, nav, .shown, .out, .start, .get, .note, "
+    ".cell:has(.attnlab-predict-stored) > .highlight"
+)
+MAGIC = re.compile(r"%%answer \S+")  # of a cell whose output is folded
 
 
 class Section(NamedTuple):
@@ -41,7 +47,7 @@ def sections_of(page: str) -> list[Section]:
                 words = sections[-1][3 if node.find_parent(class_="attnlab-answer") else 2]
                 words.append(" " if node.name in BLOCKS else node)
     return [
-        Section(place, *(" ".join("".join(part).split()) for part in parts))
+        Section(place, *(" ".join(MAGIC.sub("", "".join(part)).split()) for part in parts))
         for place, *parts in sections
     ]
 

@@ -1,14 +1,16 @@
 // Full-text search without a server, by MiniSearch. It and the texts of all pages are a script beside
 // the pages, which is loaded when somebody begins to search.
 
-const LETTERS = /[\p{L}\p{N}_]+/gu;
-const SMALL = new Set(("a an and are be by can do does how i in is it of or that the to we what "
-  + "when which why").split(" "));
+const LETTERS = /[\p{L}\p{N}_]+|∞/gu;
+const SMALL = new Set(("a along an and are be by can do does gets gives how i in is it my of or that "
+  + "the to we what when which why").split(" "));
+const SAME = { inf: ["∞"], infinity: ["∞"], mha: ["multi", "head"], rotary: ["rope"] };
 const MOST_FOUND = 12;
 const EXCERPT = 26;  // words
 
 function plainWords(text) {
-  return (text.toLowerCase().match(LETTERS) ?? []).map((word) => word.replaceAll("_", ""));
+  const words = text.toLowerCase().match(LETTERS) ?? [];
+  return words.map((word) => word.replaceAll("_", "")).flatMap((word) => SAME[word] ?? [word]);
 }
 
 /** Return a word as it is compared: "masks", "masked" and "masking" are one. */
@@ -22,7 +24,7 @@ function stems(text) {
 
 /** Put the sections of all pages into an index; headings count more than what stands below them. */
 function readIndex(pages) {
-  const known = new Set(), sections = pages.flatMap(([page, parts]) =>
+  const known = new Set(), counts = new Map(), sections = pages.flatMap(([page, parts]) =>
     parts.map(([place, heading, text, answers]) =>
       ({ page, place, heading, text, answers, title: parts[0][1] })));
   const keep = (word) => {
@@ -32,7 +34,13 @@ function readIndex(pages) {
   const index = new MiniSearch({ fields: ["heading", "text", "answers"], tokenize: plainWords,
     processTerm: keep, searchOptions: { boost: { heading: 4 }, processTerm: (word) => word } });
   index.addAll(sections.map((section, id) => ({ id, ...section })));
-  return { sections, index, known };
+  for (const { heading, text, answers } of sections) {
+    for (const word of new Set(stems(`${heading} ${text} ${answers}`))) {
+      counts.set(word, (counts.get(word) ?? 0) + 1);
+    }
+  }
+  const rarity = (word) => Math.log(1 + sections.length / (counts.get(word) ?? 1));
+  return { sections, index, known, rarity };
 }
 
 /** Return the words of a question without the small ones, if others remain. */
@@ -54,25 +62,35 @@ function meant(words, known) {
   return [...joined, ...errors].filter((word) => known.has(word)).map(stem);
 }
 
-/** Return how much a section counts: much if its heading is what was asked, little in a list. */
+/** Return how much a section counts: much if its heading has what was asked, little in a list. */
 function worthOf({ heading, page }, named) {
-  if (heading === "Sources") return 0.3;
-  if (page === "api.html") return 0.6;
-  return stems(heading).join(" ") === named ? 3 : 1;
+  const words = stems(heading).join(" ");
+  if (words === named) return 3;
+  if (page === "api.html") return 0.05;  // what lessons say comes first
+  if (["Sources", "Next"].includes(heading)) return 0.2;
+  if (heading.includes("★")) return 0.6;  // an exercise
+  return named.includes(" ") && words.includes(named) ? 2 : 1;
 }
 
-/** Return the sections that fit a question best. */
-function find({ sections, index, known }, question) {
+/** Return the sections that fit a question best: those with its rare words come first. */
+function find({ sections, index, known, rarity }, question) {
   const asked = question.map(stem), more = meant(question, known), named = asked.join(" ");
   const found = index.search(named, {
     tokenize: () => [...asked, ...more],
-    prefix: (word) => word === asked.at(-1) && word.length > 1,
+    prefix: (word) =>
+      word === asked.at(-1) && (word.length > 3 || (word.length > 1 && !known.has(word))),
     fuzzy: (word, i) =>
       (i >= question.length || known.has(question[i]) || word.length < 4 ? false : 0.25),
     boostTerm: (word) => (more.includes(word) ? 4 : 1),
     boostDocument: (id) => worthOf(sections[id], named),
   });
-  return found.slice(0, MOST_FOUND).map(({ id }) => sections[id]);
+  const spelled = question.filter((word) => known.has(word)).map(stem);
+  const sum = (words) => words.reduce((total, word) => total + rarity(word), 1);
+  return found
+    .map(({ id, score, queryTerms }) =>
+      [score * sum(spelled.filter((word) => queryTerms.includes(word))), sections[id]])
+    .sort(([one], [other]) => other - one)
+    .slice(0, MOST_FOUND).map(([, section]) => section);
 }
 
 /** Return the part of a text with most of the words that were asked for, and these marked. */

@@ -143,6 +143,46 @@ function offerNotebook(place) {
   place?.append(button);
 }
 
+/** Two buttons that print the lesson: with all that is folded, or as a sheet to work on. */
+function offerPrinting(place) {
+  if (!predictions.length) return;
+  const folds = [...document.querySelectorAll("main details:not(.source)")];
+  const print = (what) => {
+    const before = folds.map(({ open }) => open);
+    folds.forEach((fold) => { fold.open = what === "all"; });
+    document.documentElement.dataset.print = what;
+    addEventListener("afterprint", () => {
+      folds.forEach((fold, i) => { fold.open = before[i]; });
+      delete document.documentElement.dataset.print;
+    }, { once: true });
+    window.print();
+  };
+  place.append(toolButton("Print with answers", () => print("all")),
+    toolButton("Print without answers", () => print("sheet")));
+}
+
+/** Let figures be opened as large as their digits need; a click or Escape closes the view. */
+function offerEnlarging(pictures) {
+  const view = make("dialog", { class: "large", "aria-label": "Enlarged figure" });
+  const bar = make("p", {}, toolButton("Close", () => {}));
+  view.addEventListener("click", () => view.close());  // the focus goes back by itself
+  document.body.append(view);
+  for (const picture of pictures) {
+    const open = () => {
+      const { src, alt, naturalWidth } = picture;
+      view.replaceChildren(bar, make("img", { src, alt, style: `max-width: ${naturalWidth}px` }));
+      view.showModal();
+    };
+    Object.assign(picture, { tabIndex: 0, role: "button", title: "Enlarge" });
+    picture.addEventListener("click", open);
+    picture.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      open();
+    });
+  }
+}
+
 /** Hand a notebook to the reader; the file that holds it calls this. */
 function saveNotebook(text) {
   const address = URL.createObjectURL(new Blob([text], { type: "application/x-ipynb+json" }));
@@ -326,6 +366,8 @@ offerUnfolding(row);
 offerThemes(row);
 offerProjector(row);
 offerNotebook(document.querySelector(".download"));
+offerPrinting(document.querySelector(".download"));
+offerEnlarging(document.querySelectorAll("main :is(figure img, .shown > img)"));
 followReading(document.querySelector("aside.contents"));
 letScroll();
 addEventListener("resize", letScroll);
