@@ -272,7 +272,7 @@ heads = [f"head {head}" for head in range(12)]
 measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
 Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
-# %% sink [markdown] above="In heads 6 to" below="Let us take it"
+# %% sink [markdown] above="In heads 6 to" below=["Let us take it", "Let us take it"]
 # In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
 # They spend much weight on a token that adds little, so we call them the *resting heads*.
 #
