@@ -1,4 +1,4 @@
-# %% opening [markdown] above="So how can the"
+# %% opening [markdown] above="So how can the" end="So how can the"
 # # 0 · Start here: how a word picks up its context
 #
 # *Deep in the cave hung a bat.*
@@ -170,7 +170,7 @@ def attend(x):
 output, weights = attend(x)
 assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6)
 
-# %% three-parts [markdown] below="On this page one"
+# %% three-parts [markdown] above="On this page one"
 # Why does PyTorch take `x` three times?
 # Because the vector of a word plays three parts.
 # As a [query](glossary.ipynb#query) it asks which words match it,
@@ -233,7 +233,7 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
 # </details>
 
-# %% two-bats [markdown] below="Both sentences have seven"
+# %% two-bats [markdown] below=["The word alone does not", "We gave `cave` some"]
 # ## Two bats
 #
 # The next table holds the words of both sentences about a bat.
@@ -288,7 +288,7 @@ left.set(title="in the cave", ylim=(0, 1.1))
 right.set(title="with the ball")
 show_figure(left, "0.2")
 
-# %% after-two-bats [markdown] above="Both numbers of"
+# %% after-two-bats [markdown] above="In the cave `sport`"
 # Both numbers of `bat` fall.
 # In the cave `sport` falls further; with the ball, `animal` does.
 # In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
@@ -369,7 +369,7 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% [markdown]
 # Its `animal` is even larger than at first, and it has kept its new `place`.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Attention can give the", "Attention gives every token", "The weights come from", "Without a mask and"]
 # ## What to remember
 #
 # - Attention gives every token a new vector:

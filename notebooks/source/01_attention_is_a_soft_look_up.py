@@ -1,4 +1,4 @@
-# %% opening [markdown] above="What if a dictionary"
+# %% opening [markdown] above="What if a dictionary" end="What if a dictionary"
 # # 1 · Attention is a soft lookup
 #
 # A Python dictionary is strict.
@@ -39,7 +39,7 @@ lesson_setup()
 number_of_legs = {"cat": 4, "bird": 2, "spider": 8}
 number_of_legs["kitten"]  # this line is meant to fail
 
-# %% [markdown]
+# %% [markdown] above="*Kitten* is not"
 # ## From “equal” to “close”
 #
 # *Kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess.
@@ -130,7 +130,7 @@ ax.axis("off")
 ax.figure.colorbar(drawn, label="weight of “cat”")
 show_figure(ax, "1.1")
 
-# %% after-circle [markdown] answers="01/most-weight-for-cat"
+# %% after-circle [markdown] above="The weight of a key" answers="01/most-weight-for-cat"
 # It is not the arrow of *cat*, which gives *cat* a weight of 0.665.
 # It is the arrow at $-24$ degrees, on the side away from *bird*, with 0.700.
 # As the query turns away from *cat*, the raw score of *cat* falls slowly at first,
@@ -179,7 +179,7 @@ ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides", a
 ax.set(xticks=[0, 45, 90, 120, 135, 180], xlabel="angle (degrees)", ylabel="legs")
 show_figure(ax, "1.2")
 
-# %% after-turning [markdown] above="The hard lookup is"
+# %% after-turning [markdown] above="The hard lookup is" below="Suppose a model has"
 # The hard lookup is flat, and then it jumps.
 # A model learns by following a slope: it changes each of its numbers by a little,
 # in the direction that brings the answer closer to the correct one.
@@ -201,7 +201,7 @@ Table(["hard", "soft"], ["at the start", "after a small turn"], answers)
 query = start.clone().requires_grad_()
 legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
-# %% after-two-slopes [markdown] above="The hard lookup answers"
+# %% after-two-slopes [markdown] above="The hard lookup answers" below="The loss is the square"
 # The hard lookup answers 2, which is wrong, and the small turn changes nothing.
 # The function `argmax` returns a position in a list, and that position stays the same.
 # PyTorch has no slope to give, and says so.
@@ -240,7 +240,7 @@ print(f"The answer after learning: {soft_lookup(path[-1], keys, legs):.2f} legs"
 before_and_after = (path[[0, -1]] @ keys.T).softmax(dim=-1)
 Table(["before learning", "after learning"], animals, before_and_after)
 
-# %% after-learned [markdown] above="The query has learned" answers="01/who-has-most-weight"
+# %% after-learned [markdown] above="The query has learned" below="Twelve queries, arrows of" answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
 # *Spider* has lost weight; most of it went to *bird*, and little to *cat*.
 #
@@ -302,7 +302,7 @@ show_figure(axes[0].figure, "1.3")
 # and still move: a longer query sharpens the weights,
 # and pointing away from *bird* takes weight from it sooner, as in Figure 1.1.
 
-# %% a-sentence-looks-up-its-own-words [markdown] below="Here is attention as"
+# %% a-sentence-looks-up-its-own-words [markdown] below=["Here is attention as", "In code, the transpose"]
 # ## A sentence looks up its own words
 #
 # In lesson 0, each word put its question to every word of its own sentence.
@@ -334,7 +334,7 @@ Q = K = V = x  # queries, keys and values, one in each row
 output, weights = attention(Q, K, V)
 assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6)
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] end="Asked for *kitten*, it"
 # ## A dictionary that answers “almost”
 #
 # What if a dictionary could answer “almost”?
@@ -410,7 +410,7 @@ RowExplorer(step=5)
 # The reason is that “is” points in nearly the same direction and is the longest of the three
 # vectors.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Attention is a lookup", "A soft answer usually", "The weight of a key"]
 # ## What to remember
 #
 # - Attention is a lookup that answers with a weighted average of all values.

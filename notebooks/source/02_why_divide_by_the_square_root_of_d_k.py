@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Why divide the dot products"
+# %% opening [markdown] above="Why divide the dot products" end="Why divide the dot products"
 # # 2 · Why divide by the square root of d_k
 #
 # Open almost any implementation of attention and you will find a line like this one:
@@ -36,7 +36,7 @@ from attnlab.plotting import plot_attention, plot_heads
 
 lesson_setup()
 
-# %% phone-book [markdown] above="The first name of" below="Each of our phone books"
+# %% phone-book [markdown] below="The first name of"
 # ## A phone book that learns
 #
 # Each of our phone books has eight entries, a name and a number each.
@@ -154,7 +154,7 @@ show_figure(ax, "2.1")
 # So something must grow as $\sqrt{d_k}$ does.
 # What is it?
 
-# %% strangers [markdown] below="The sum is a"
+# %% strangers [markdown] below=["The raw score of", "We let 1,000 queries"]
 # ## A sum of strangers
 #
 # The raw score of a query $q$ and a key $k$ is a sum of $d_k$ products.
@@ -210,7 +210,7 @@ for ax, (title, number) in zip(axes, titles.items(), strict=True):
 axes[0].set_ylabel("score")
 show_figure(axes[0], "2.2")
 
-# %% lucky [markdown] above="The luckiest key soon"
+# %% lucky [markdown] above="The softmax turns a lead"
 # Figure 2.2 shows the first query.
 # On the left its eight walks drift apart, along with the dashed lines at $\pm\sqrt{d_k}$.
 # The softmax turns a lead into a ratio: a key that is ahead by 8 gets $e^8$, or about 3,000,
@@ -218,7 +218,7 @@ show_figure(axes[0], "2.2")
 # The luckiest key soon takes all of it, although nothing has been learned.
 # On the right are the same walks, divided by $\sqrt{d_k}$.
 
-# %% variances-add [markdown] above="Its root is the" below="The softmax takes luck"
+# %% variances-add [markdown] above="For independent features of" below="Square the sum of"
 # The *spread* in the table is the [standard deviation](glossary.ipynb#standard-deviation),
 # a typical distance from the mean, which is about 0.
 # Why is it $\sqrt{d_k}$?
@@ -236,7 +236,7 @@ show_figure(axes[0], "2.2")
 # features.
 # The softmax takes luck for certainty: it is *clipped*, or [saturated](glossary.ipynb#saturated).
 
-# %% voices [markdown] below="The gradient of a query"
+# %% voices [markdown] below=["The gradient of a query", "We listen to the first"]
 # ## Who asks for a change?
 #
 # The gradient of a query says how it should change, and its length says how loudly it asks.
@@ -286,7 +286,7 @@ for i, d_k in enumerate([4, 64, 1024]):
 fig.suptitle("Only the root keeps the voices the same at every size", weight="bold")
 show_figure(fig, "2.3")
 
-# %% half-true [markdown] above="**A few queries shout"
+# %% half-true [markdown] above="**A few queries shout" below="Does it hurt if"
 # The suspicion was right about the typical query: in a book of eight entries,
 # its gradient becomes almost nothing at many features.
 # But the gradient of the matrix is longer than with the root, not shorter.
@@ -309,7 +309,7 @@ Table(["d_k = 256, not divided"], [f"{n:,} books" for n in books], learned)
 # where the one division brought .96.
 # (At a rate of 2 they bring .97, with a hundred times the work.)
 
-# %% sound-check [markdown]
+# %% sound-check [markdown] below="Our volume knob is"
 # ## The sound check
 #
 # Before a concert, a sound check sets the level.
@@ -330,7 +330,7 @@ ScalingExplorer(ask=False)
 # Which divisor can keep its rate?
 # Then try books of 4 and of 32 entries.
 
-# %% rescued [markdown] above="A whisper can be" answers="02/another-learning-rate"
+# %% rescued [markdown] above="At a rate of" answers="02/another-learning-rate"
 # A whisper can be turned up.
 # Without a division most queries have almost no gradient to turn up,
 # and no rate rescues the models in ten steps.
@@ -341,7 +341,7 @@ ScalingExplorer(ask=False)
 # But as $d_k$ grows from 16 to 1,024, the best rates for it on the slider are 8, 32, 128 and 512.
 # With the root, a rate of 2 brings at least .98 each time.
 
-# %% twice [markdown]
+# %% twice [markdown] below="How far does one"
 # ## Why the root keeps its rate
 #
 # How far does one step of training move the scores?
@@ -366,7 +366,7 @@ steps = {
 }
 pd.DataFrame(steps, labels).T.map("{:.2g}".format)
 
-# %% both-ends [markdown] above="So a step moves the scores"
+# %% both-ends [markdown] above="With the root, the"
 # With the root, the scores move about equally far at every size.
 # With $d_k$, they move about a quarter as far each time.
 #
@@ -377,7 +377,7 @@ pd.DataFrame(steps, labels).T.map("{:.2g}".format)
 # That is 1 for $c = \sqrt{d_k}$, and $1/d_k$ for $c = d_k$.
 # The root sets the start and the step at once.
 
-# %% concert [markdown] below="We take the first"
+# %% concert [markdown] below="How large are the"
 # ## The concert
 #
 # A sound check comes before the concert.
@@ -402,13 +402,13 @@ titles = [f"head {head}: spread {of_heads[head]:.1f}" for head in pair]
 figure = plot_heads(readings[0].weights[pair], queries=words, keys=words, titles=titles)
 show_figure(figure, "2.4")
 
-# %% after-trained [markdown] above="So the division does"
+# %% after-trained [markdown] above="Eleven heads have a"
 # Eleven heads have a spread between 0.8 and 1.8 in these 35 sentences.
 # Head 2 has one of 10: it gives nearly all its weight to the token before.
 # So the division does not limit the scores.
 # Together with the draw of the matrices, it sets where they start.
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] end="Among eight entries and"
 # ## Why divide, and why by this number?
 #
 # Why divide the dot products by anything?
@@ -486,7 +486,7 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # so a step of plain gradient descent moves the scores further.
 # Exercise 2 shows what this means for our phone book.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Not divided, the softmax", "Of the three, only", "The division sets the"]
 # ## What to remember
 #
 # - A raw score is a sum of $d_k$ products.
@@ -670,7 +670,7 @@ def normed_scores_solution(query, key):
 
 check_normed_scores(normed_scores_solution)
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="Note that `scale` is"
 # ## In torch
 #
 # `F.scaled_dot_product_attention` multiplies the dot products by `scale`.
@@ -687,7 +687,7 @@ x = torch.randn(1, 6, 64, generator=torch.Generator().manual_seed(0))  # (N, L, 
 default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
 
-# %% start [markdown]
+# %% start [markdown] below="For tokens of variance"
 # After the division by the root, the spread at the start depends on how a layer draws its matrices.
 # For tokens of variance 1, `nn.Linear` starts queries and keys at variance 1/3,
 # so the scores have a spread of only 1/3.

@@ -32,7 +32,7 @@ from attnlab.plotting import plot_attention, plot_mask
 
 lesson_setup()
 
-# %% the-suspect [markdown] below="Its first guess is"
+# %% the-suspect [markdown] below=["Inside is one layer", "The model reads six"]
 # ## The suspect
 #
 # The model reads six tosses and makes six guesses in one pass.
@@ -92,7 +92,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # The model cannot predict a fair coin, so it must be reading: tosses 2 to 6 are in its input,
 # and only toss 7 is not.
 
-# %% the-question [markdown] above="**How can a model" below="It is 0 if"
+# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) holds" end="**How can a model"
 # ## Which output looks where?
 #
 # A sentence is such a row: *The cat sat on the mat* holds five guesses, *cat* after *The*,
@@ -142,7 +142,7 @@ rows = [scores[1], scores.softmax(dim=-1)[1], masked[1], masked.softmax(dim=-1)[
 names = ["“cat”: scores", "weights", "masked scores", "their weights"]
 Table(names, tokens, torch.stack(rows))
 
-# %% same-factor [markdown] above="Without the mask, *cat*" below="Now train with screens"
+# %% same-factor [markdown] above="Without the mask, *cat*" below=["Now train with screens", "`in_use` guesses each"]
 # Without the mask, *cat* gives more than half of its weight to later words.
 # With it, *The* and *cat* share the whole hour.
 # (*cat* may look at itself: it is the row of *The* that has to guess *cat*.)
@@ -230,7 +230,7 @@ for ax, (title, kind) in zip(axes, panels.items(), strict=True):
             ax.text(i + 1.5, i + 0.5, "0", **ink)
 show_figure(axes[0], "3.2")
 
-# %% the-map-is-the-mask [markdown] above="The stripe has moved" below="So the short one"
+# %% the-map-is-the-mask [markdown] above="To the right of" below="Let a model continue"
 # The stripe has moved one cell to the left, from the answer to the toss before it.
 # To the right of the diagonal the map is exactly 0: this is the mask itself.
 #
@@ -265,7 +265,7 @@ Table(["“sat” alone", "“sat” behind <pad>"], features, torch.stack([alon
 # A score of 0 is a score like any other, since $e^0$ is 1.
 # So the three `<pad>` take 28% of the weight of *sat* and give nothing for it.
 
-# %% hide-padding [markdown] above="`real` hides `<pad>`" below="Masks combine with *and*"
+# %% hide-padding [markdown] below="Masks combine with *and*"
 # ## Two masks at once
 #
 # `real` hides `<pad>` from every query.
@@ -277,7 +277,7 @@ both = may_attend & real[:, None, :]  # (N, L, S); the axis of size 1 is repeate
 first = attend_masked(batch, both)
 first[1]
 
-# %% nan [markdown] above="*sat* has the output" below="Now a second layer"
+# %% nan [markdown] above="The rows of `<pad>`"
 # *sat* has the output that it has alone.
 # The rows of `<pad>` are NaN, “not a number”.
 # They have no open cell: all their scores are $-\infty$, and the softmax divides 0 by 0.
@@ -301,7 +301,7 @@ print(f"loss {loss:.2f}, NaN in the gradient of W: {W.grad.isnan().sum()} of 25"
 # Even a single such layer cannot be trained: the loss over the words is an ordinary number,
 # but every entry of the gradient of `W` is NaN.
 
-# %% six-rules [markdown] below="Find a rule with"
+# %% six-rules [markdown] below="Which rule never shows"
 # ## Your experiment: six ways to block a cell
 #
 # You see the mask, the weights and the influence map of our sentence, behind up to five `<pad>`.
@@ -341,7 +341,7 @@ MaskExplorer(ask=False)
 # The rule of answer 3 mends our layer, gradients included.
 # Padding on the right leaves no row empty: each sees the first word.
 
-# %% two-meanings [markdown] above="One guard at a" below="`F.scaled_dot_product_attention` reads `True`"
+# %% two-meanings [markdown] below="`F.scaled_dot_product_attention` reads `True`"
 # ## Two meanings of True
 #
 # One guard at a door has a list of those who may come in, another of those who may not.
@@ -364,7 +364,7 @@ for ax, (title, call) in zip(axes, calls.items(), strict=True):
 axes[0].set_ylabel("output")
 show_figure(axes[0], "3.3")
 
-# %% draw-the-map [markdown] above="No error, three different"
+# %% draw-the-map [markdown] above="No error, three different" end="You run it once"
 # No error, three different maps, and only the middle one is right.
 # On the left each word sees what comes after it, and the last sees nothing and gets 0.
 # (Words 0 to 3 still move their own output: each word is its own query.)
@@ -478,7 +478,7 @@ print("two masks:    ", twice.softmax(dim=-1)[0])
 # and the row is an average over the other cells, later words among them.
 # The other 16-bit type, bfloat16, can hold -1e9, and the row becomes an average too.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["A training loss that", "Fill with $-", "`True` means “may attend”"]
 # ## What to remember
 #
 # - A mask acts on the scores, before the softmax: what is blocked becomes $-\infty$.
@@ -650,7 +650,7 @@ check_padded_batch(mended_solution)
 # Filling with minus infinity still works there.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="attnlab has these masks"
 # ## In torch
 #
 # attnlab has these masks and their converters, and `influence_map` too, as later lessons use them.

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="What does a dark" below="Which of the two"
+# %% opening [markdown] above="What does a dark" below="Which of the two" end="What does a dark"
 # # 4 · Reading heatmaps honestly
 #
 # Below are two heatmaps for one sentence.
@@ -76,7 +76,7 @@ french, english = translation.french, translation.english
 ax = plot_attention(translation.weights, queries=french, keys=english)
 show_figure(ax, "4.2")
 
-# %% read-map [markdown] above="To read a cell"
+# %% read-map [markdown] above="To read a cell" below="A larger map has"
 # Each row belongs to a query: the step in which the translator wrote that French word.
 # A row sums to 1, because a query shares its attention among the keys.
 # Each column belongs to a key, an English word, and need not sum to 1.
@@ -164,7 +164,7 @@ some_story = votes.amax(dim=-1) >= 2
 print(f"this story:            {this_story.float().mean():.0%} of the tables")
 print(f"some story of its kind: {some_story.float().mean():.0%} of the tables")
 
-# %% choose-after [markdown] above="The trap is that" below="Move the slider to" answers="04/chance-of-agreement"
+# %% choose-after [markdown] above="Our story holds in" below="Move the slider to" answers="04/chance-of-agreement"
 # Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them.
 # The trap is that we chose the story *after* we had seen the table.
 #
@@ -183,7 +183,7 @@ def draw(fig, table):
 
 live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random queries.")
 
-# %% what-would-be-evidence [markdown] below="We trained eight translators"
+# %% what-would-be-evidence [markdown] below=["We trained eight translators", "For the translator we can"]
 # ## What would be evidence?
 #
 # A pattern is evidence if you name it *before* you look, find it in *many inputs*,
@@ -298,7 +298,7 @@ ax = plot_attention(weights_six, queries=tokens, keys=tokens, title=title)
 lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.4"), lengths)
 
-# %% one-row-proves-little [markdown]
+# %% one-row-proves-little [markdown] below=["One sentence proves little", "In 35 sentences with"]
 # One sentence proves little.
 # In 35 sentences with the word *bank*, 241 rows of words give `[CLS]` the largest weight of head 6.
 # In how many of them does the output move furthest if we take `[CLS]` away,
@@ -368,7 +368,7 @@ axes[0].set_ylabel("the output moves by")
 axes[0].legend(loc="upper right", markerscale=2.5)
 show_figure(axes[0], "4.5")
 
-# %% carried-read [markdown] above="Zeroing finds 6 rows"
+# %% carried-read [markdown] above="How much a dark"
 # Zeroing finds 6 rows, or 31, or 74, and the layer computes the same each time.
 # For 0 is not a neutral value: add one vector to all values and subtract it again from the output,
 # and nothing changes, since the weights of a row sum to 1.
@@ -378,7 +378,7 @@ show_figure(axes[0], "4.5")
 # `[CLS]` moves the output *less* than another value would.
 # How much a dark cell matters depends on what takes its place.
 
-# %% the-answer [markdown]
+# %% the-answer [markdown] end="One thing: in this"
 # ## So what does a dark cell prove?
 #
 # One thing: in this row, the query gave this key a larger share than it gave to the keys of the
@@ -395,7 +395,7 @@ maps = {"trained, head 3": trained[3], "noise": noise, "trained, head 2": traine
 labels = [f"{name}: “the” at {row}" for name in maps for row in (1, 5)]
 Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
-# %% reveal-read [markdown] above="So neither this map"
+# %% reveal-read [markdown] above="One reason for a"
 # One reason for a guess can be checked.
 # In the trained map, that of head 3, the two rows of *the* are nearly the same: column by column,
 # they differ by at most 0.06.
@@ -468,7 +468,7 @@ Table(["the same word elsewhere", "a different word"], columns, means)
 # So the label of a column is still mostly right there.
 # But it no longer tells the rest: the vector also holds something of the other words.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["A colour stands for", "Before you explain a", "Change the word, take"]
 # ## What to remember
 #
 # - A row belongs to a query, and a column to a key.
@@ -656,7 +656,7 @@ check_darkest_range(darkest_range_solution)
 # After the first one, the position of the full stop also holds something of the other words.
 # </details>
 
-# %% in-torch [markdown] below="It averages the weights"
+# %% in-torch [markdown] below="`nn.MultiheadAttention` computes several"
 # ## In torch
 #
 # `nn.MultiheadAttention` computes several heads and returns the output and the weights.
@@ -677,7 +677,7 @@ output, mean_of_heads = layer_of_torch(x, x, x)
 output, each_head = layer_of_torch(x, x, x, average_attn_weights=False)
 mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 
-# %% traced [markdown]
+# %% traced [markdown] below="attnlab has attention as"
 # attnlab has attention as one function, and a second one that also returns weights and scores.
 # The entropy of a row is the logarithm of its [effective keys](glossary.ipynb#effective-keys).
 

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Does attention find out"
+# %% opening [markdown] above="Does attention find out" end="Does attention find out"
 # # 5 · What does “bank” mean here?
 #
 # “I left my money on the bank of the lake.”
@@ -57,7 +57,7 @@ plot_attention(rows, ax=ax, queries=["river bank", "money bank"], keys=keys)
 ax.set_title("Two meanings, nearly the same row")
 show_figure(ax, "5.1")
 
-# %% same-arc [markdown] above="Someone who shows only"
+# %% same-arc [markdown] above="In no head does"
 # Someone who shows only the first row could write under it: “bank” gives “lake” 0.68,
 # so the head knows which bank is meant.
 # But where a money bank is meant, “lake” gets 0.69.
@@ -105,7 +105,7 @@ for verb in ("saw", "robbed"):
     score = scores[10, tokens.index("bank"), tokens.index("river")]
     print(f"{verb}: the score of “bank” for “river” is {score:.3f}")
 
-# %% same-score [markdown] above="It is made of two" answers="05/what-robbed-changes"
+# %% same-score [markdown] above="Only the rest of" answers="05/what-robbed-changes"
 # The score is the same.
 # It is made of two vectors, those of “bank” and of “river” at their positions.
 # In a first layer these come straight from the table of words, and no other word has touched them.
@@ -114,7 +114,7 @@ for verb in ("saw", "robbed"):
 # Only the rest of the row has changed: “robbed” has a high score of its own,
 # and it takes 0.59 of the weight.
 
-# %% shopping-list [markdown] above="Think of a shopping"
+# %% shopping-list [markdown]
 # ### A list written at home
 #
 # Think of a shopping list that is written at home.
@@ -127,7 +127,7 @@ for verb in ("saw", "robbed"):
 # (Positions count as well: most of all in head 2, much in heads 5 and 11,
 # and some in heads 3 and 4.)
 
-# %% two-kinds [markdown] below="Here is what three"
+# %% two-kinds [markdown] below="The method `attend_as` puts"
 # ## Whose list is it?
 #
 # What do these lists ask for?
@@ -152,7 +152,7 @@ weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
 pair = [tokens.index("rapids"), tokens.index("millionaire")]
 Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
 
-# %% ask-all [markdown] below="The next function asks"
+# %% ask-all [markdown] above="Only “river” prefers the" below="The next function asks"
 # Only “river” prefers the water word.
 # The next function asks all 32 sentences which of the two words gets more.
 
@@ -257,7 +257,7 @@ ax.spines[["left", "bottom"]].set_visible(False)
 ax.set_title("In head 8, “bank” asks as money words do")
 show_figure(ax, "5.2")
 
-# %% four-heads [markdown] above="In heads 1, 4" below="In head 8, \u201cbank\u201d asks"
+# %% four-heads [markdown] above="In heads 1, 4"
 # In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
 # In these four heads, water words and money words ask for clearly different things.
 #
@@ -266,7 +266,7 @@ show_figure(ax, "5.2")
 # as one in nine does.
 # In head 4 it lies among many other words, such as “chair” and “piano”.
 
-# %% experiment [markdown] below="Then type words of"
+# %% experiment [markdown] below="Does some head know"
 # ### Your experiment: let any word ask
 #
 # Does some head know after all?
@@ -289,7 +289,7 @@ WhoAsksExplorer()
 # And the difference of 5 in head 5 is common: one asker in nine has one at least as large.
 # </details>
 
-# %% does-it-help [markdown] below="So the control is"
+# %% does-it-help [markdown] below="Does the new vector"
 # ## Does it help?
 #
 # The lists do not depend on the other words, but what they find in a sentence does.
@@ -404,7 +404,7 @@ show_figure(fig, "5.3")
 # So, as far as we can measure, the attention of “bank” does no better.
 # (“Further” looks at single heads.)
 
-# %% the-answer [markdown] above="Not in this layer"
+# %% the-answer [markdown] end="Not in this layer"
 # ## Does attention find out what “bank” means here?
 #
 # Not in this layer.
@@ -513,7 +513,7 @@ for number, part in enumerate(encoder.layers):
 # and the goods as well.
 # In layers 1 and 3, “painted” moves the score nearly as far as “robbed”.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["In a first layer", "Compare every result of", "A layer that selects"]
 # ## What to remember
 #
 # - In a first layer a score is made of two words at their positions.
@@ -689,7 +689,7 @@ check_tested(tested_solution)
 # - The output is a different question: the claim is about a weight.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="The control takes one"
 # ## In torch
 #
 # The control takes one line: with a query of zeros, all scores are 0,

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Why three matrices, and"
+# %% opening [markdown] above="Why three matrices, and" end="Why three matrices, and"
 # # 6 · Where Q, K and V come from
 #
 # In lesson 1, one row of numbers played three roles for each word.
@@ -32,7 +32,7 @@ from torch import nn
 
 lesson_setup()
 
-# %% a-week [markdown]
+# %% a-week [markdown] below="A small hotel has"
 # ## One question for each day
 #
 # A small hotel has written down how many guests arrive on each day of the week.
@@ -70,7 +70,7 @@ pd.DataFrame(week.int().numpy(), labels, features).replace(0, "")
 as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
-# %% why-it-fails [markdown] above="Each day gives its" below="Three matrices make three"
+# %% why-it-fails [markdown] above="Each day gives its" below=["Three matrices make three", "We choose $d_k"]
 # Each day gives its largest weight to itself, because no other token has as much in common with it.
 # Otherwise, a score depends only on whether the two days have the same number.
 # `Mon` cannot tell that `Tue` is the next day and `Wed` is not.
@@ -159,7 +159,7 @@ draw_plane(left, query, key)
 plot_attention(weights, ax=right, queries=labels, keys=labels)
 show_figure(figure, "6.2")
 
-# %% learned [markdown] above="The arrow of `Mon`" below="The scores no longer"
+# %% learned [markdown] above="The arrow of `Mon`"
 # Each arrow carries the name of the day that asks.
 # The arrow of `Mon` ends on the dot of `Tue`, so `Mon` has a high score for `Tue`.
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`,
@@ -167,7 +167,7 @@ show_figure(figure, "6.2")
 # The scores no longer have to be symmetric, and every day looks at the next one.
 # All seven answers are correct.
 
-# %% let-training-find-the-matrices [markdown]
+# %% let-training-find-the-matrices [markdown] below="In a trained model"
 # ## Let training find the matrices
 #
 # We could fill in the matrices because we had named the features.
@@ -194,7 +194,7 @@ class SelfAttention(nn.Module):
         return weights @ value, weights
 
 
-# %% the-loop [markdown] above="All tokens share the"
+# %% the-loop [markdown] above="All tokens share the" below="Now we train the"
 # All tokens share the same three matrices, which have one row for each feature of a token.
 # The attention weights are not parameters: each pair of tokens has one,
 # and it is computed afresh for every week.
@@ -234,7 +234,7 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every"
+# %% which-matrices [markdown] above="After 300 steps, every" below="We take away one"
 # A random guess is right in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
@@ -379,7 +379,7 @@ live(
 # What a token looks for can be read from the product $x_i M x_j^\top$, on the right: in every row,
 # the next day has the largest score.
 
-# %% the-answer [markdown] above="So our task needs" below="We use two matrices"
+# %% the-answer [markdown] end="A token plays three"
 # ## So why three matrices?
 #
 # A token plays three roles, and so it needs more than one row.
@@ -431,7 +431,7 @@ Table(["d_k = 1"], days, accuracy(line)[None])
 # For the other days, most of the weight lies on the keys on the side of their answer,
 # which is a little better than an average of all seven.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["$W_Q$, $W_K$ and", "With the same matrix", "Scores depend only on"]
 # ## What to remember
 #
 # - $W_Q$, $W_K$ and $W_V$ make three rows from each token: what it asks for, how it is found,
@@ -602,7 +602,7 @@ for layer in (two, another):
     swapped = week @ layer.W_key @ (week @ layer.W_query).T
     print([days[i] for i in swapped.argmax(dim=-1)])
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="A projection is usually"
 # ## In torch
 #
 # A projection is usually written with `nn.Linear`.
@@ -616,7 +616,7 @@ with torch.no_grad():  # copying is not a step of training
 print("our matrix:", tuple(two.W_query.shape), " weight:", tuple(q_proj.weight.shape))
 print("same queries:", torch.allclose(q_proj(week), week @ two.W_query, atol=1e-5))
 
-# %% three-in-one [markdown]
+# %% three-in-one [markdown] below="Self-attention has three such"
 # If you forget the `.T`, `copy_` raises an error here.
 # With a square matrix you would silently get a different layer.
 #

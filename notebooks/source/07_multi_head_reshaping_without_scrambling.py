@@ -1,4 +1,4 @@
-# %% opening [markdown] above="**What can a line"
+# %% opening [markdown] above="**What can a line" end="**What can a line"
 # # 7 · Multi-head attention: reshaping without scrambling
 # In *The Annotated Transformer*,
 # one line cuts the features of each token into groups with `view` and then exchanges two axes with
@@ -37,7 +37,7 @@ from torch import nn
 lesson_setup()
 torch.set_default_dtype(torch.float64)  # other processors then give the same results
 
-# %% a-list [markdown]
+# %% a-list [markdown] below="Each list holds five"
 # ## Two numbers, in order
 #
 # Each list holds five animals with a number from 0 to 7, and a question that names two of them.
@@ -48,7 +48,7 @@ tokens, answers = two_animals(3, torch.Generator().manual_seed(3))
 for one_list, answer in zip(tokens, answers.tolist(), strict=True):
     print("   ".join(to_words(one_list)), "  →  ", *answer)
 
-# %% as-tokens [markdown]
+# %% as-tokens [markdown] below="Our layer is the"
 # The five entries and the question are six tokens.
 # Each has 32 features, which are 0 or 1: sixteen for the animal and the number of an entry,
 # and sixteen for the two animals of a question.
@@ -78,7 +78,7 @@ class Attention(nn.Module):
         return self.out_proj(self.merge(weights @ value)), weights
 
 
-# %% two-versions [markdown] below="Both splits give the"
+# %% two-versions [markdown] below=["Both splits give the", "We compare three layers", "We compare three layers"]
 # We compare three layers.
 # In the first, `split` and `merge` return what they are given.
 # In the other two, they turn (N, 6, 32) into (N, 2, 6, 16) and back, in two versions, A and B.
@@ -162,7 +162,7 @@ Table(
     torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
 )
 
-# %% three-numbers [markdown] above="This lesson explains the"
+# %% three-numbers [markdown] above="Without a split, the"
 # All three layers have 4,096 parameters,
 # began with the same random numbers and have seen the same lists.
 # Without a split, the layer gets both numbers right in a fifth of the lists.
@@ -181,7 +181,7 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
         print("    ", *at_the_question(output)[0].argmax(dim=-1).tolist(), end="")
     print()
 
-# %% a-clue [markdown] above="Version B is wrong"
+# %% a-clue [markdown] above="Version B is wrong" below="Here is the question"
 # Without a split, the layer names the first number twice.
 # Version A is right three times.
 # Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
@@ -230,7 +230,7 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
     frozen.out_proj = last_step  # the only part that is trained
     print(f"{name:8}{share_correct(train(frozen))[-1]:.2f}")
 
-# %% mixture-read [markdown] above="So in most lists" answers="07/what-is-in-the-mixture"
+# %% mixture-read [markdown] above="A new matrix finds" answers="07/what-is-in-the-mixture"
 # A new matrix finds both numbers hardly more often than before,
 # but an MLP finds them in nine lists of ten.
 # So in most lists both numbers are in the average; the last step cannot read them.
@@ -353,7 +353,7 @@ print("version B\n", halves.view(2, 6))
 # %% explore-deal
 DealExplorer(ask=False)
 
-# %% experiment-read [markdown] below="Of the ten pairs"
+# %% experiment-read [markdown]
 # <details><summary>The answers</summary>
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
@@ -431,7 +431,7 @@ for name, (split, merge) in zip(names, ways, strict=True):
 # %% labels-read [markdown] above="Only the first pair"
 # Only the first pair passes, although *cut* and *pile* return `x` too.
 
-# %% the-answer [markdown] above="It decides which numbers"
+# %% the-answer [markdown] end="It decides which numbers"
 # ## So what can a line do that computes nothing?
 #
 # It decides which numbers meet.
@@ -575,7 +575,7 @@ show_figure(axes[0], "7.4")
 # They learn whatever the correct pair learns,
 # and are wrong only with parameters that were trained with another numbering.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Several heads keep several", "Split with `view` to", "A correct shape, a"]
 # ## What to remember
 #
 # - A head computes one row of weights, and so one weighted average, for each query.
@@ -743,7 +743,7 @@ check_three_in_one(three_in_one_solution)
 # So it can answer at most 3/21 + 12/21 · 1/8 + 6/21 · 1/64, or 22%.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="`nn.MultiheadAttention` is this"
 # ## In torch
 #
 # `nn.MultiheadAttention` is this layer.
@@ -773,7 +773,7 @@ print("same output:", torch.allclose(output, with_a(tokens)[0]))
 # With heads in front, (N, H, L, head_dim),
 # `F.scaled_dot_product_attention` computes all of them at once.
 
-# %% contiguity [markdown]
+# %% contiguity [markdown] below="A tensor is a"
 # ### What the contiguity error means
 #
 # A tensor is a row of numbers in memory and a rule for reading it.
@@ -785,7 +785,7 @@ print("same output:", torch.allclose(output, with_a(tokens)[0]))
 cards = torch.arange(12).view(6, 2)
 print(cards.stride(), cards.T.stride())
 
-# %% further-contiguity [markdown]
+# %% further-contiguity [markdown] below="A tensor is [**contiguous**]"
 # A tensor is [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking
 # through memory step by step, and `cards.T` is not.
 # A row of the new shape would need several strides, so `view` refuses.

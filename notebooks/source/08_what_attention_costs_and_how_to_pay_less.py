@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Where does all this"
+# %% opening [markdown] above="Where does all this" end="Where does all this"
 # # 8 · What attention costs, and how to pay less
 #
 # A model reads a long text of 16,384 tokens.
@@ -64,7 +64,7 @@ pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths
 # (In half precision, for example in bfloat16, in which most large models are run,
 # a number takes 2 bytes, and all these sizes are halved.)
 
-# %% where-the-memory-goes [markdown]
+# %% where-the-memory-goes [markdown] below="How much memory does"
 # ## Where the memory goes
 #
 # How much memory does attention hold at its peak?
@@ -151,7 +151,7 @@ print(f"one table: {table:.2f} GB, four arrows: {4 * table:.1f} GB")
 for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
     print(f"{name:14} {moved / table:4.1f} tables, {moved / 1.5:4.1f} of {took} ms")
 
-# %% one-row [markdown] above="Every block of queries" below="But how can you"
+# %% one-row [markdown] above="Forward and backward together" below="But how can you"
 # In the upper drawing, four arrows carry a table: up and down with the scores,
 # up and down with the weights.
 # Forward and backward together, the standard implementation moved as much as 19 tables.
@@ -199,7 +199,7 @@ old_total = (first - first.max()).exp().sum()
 same_terms = (first - second.max()).exp().sum()
 old_total, same_terms, same_terms / old_total
 
-# %% online-softmax [markdown] above="All old terms shrink" answers="08/the-top-rises"
+# %% online-softmax [markdown] above=["With the new top", "All old terms shrink"] below="The output is a running" answers="08/the-top-rises"
 # With the new top, the two old terms add up to 1.290, which is 0.731 times as much as before.
 # One law of exponents makes this work.
 # For a score $s$, an old top $m$ and a new top $m'$,
@@ -287,7 +287,7 @@ def tiled(query, key, value, size=256):
 print(tiled(x, x, x, size=2)[5])  # "mat" in three pieces
 print(F.scaled_dot_product_attention(x, x, x)[5])
 
-# %% long-text [markdown] above="The memory is counted"
+# %% long-text [markdown] above="The pieces give the" below="We are ready for"
 # The pieces give the same output as PyTorch.
 #
 # ## The long text
@@ -316,7 +316,7 @@ for n in measured.tokens.unique():
         costs.loc[function.__name__, f"{n} (MiB)"] = peak(function, *empty)
 costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
 
-# %% the-answer [markdown] above="Do we pay for" below="Every number in them"
+# %% the-answer [markdown] above="Four times as many" end="It goes into two"
 # Four times as many tokens need about 16 times as much memory with `plain`,
 # and at most four times as much with the other two.
 #
@@ -431,7 +431,7 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # If they are computed again, the backward pass takes five.
 # So seven products replace six, and in return the memory no longer grows with $n^2$.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["The weights must be", "The memory grows with", "A fused kernel never"]
 # ## What to remember
 #
 # - A layer has $H n^2$ attention weights.

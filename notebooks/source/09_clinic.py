@@ -1,4 +1,4 @@
-# %% opening [markdown] above="So how do you"
+# %% opening [markdown] above="So how do you" end="So how do you"
 # # 9 · The attention clinic: finding a bug without a correct version
 #
 # You have written attention.
@@ -95,7 +95,7 @@ def weights_of(attend, query, key):
 for attend in (attention, patient_a):
     print(weights_of(attend, query, key)[0].sum(dim=-1))  # of each query
 
-# %% probe-2 [markdown] above="The weights of patient" below="Are the scores divided"
+# %% probe-2 [markdown] above="The weights of patient" below=["Are the scores divided", "Patient B forgets to"]
 # The weights of patient A do not add up to 1 for each query.
 # Its softmax runs over the queries, so the weights of each *key* add up to 1.
 #
@@ -135,7 +135,7 @@ for size in (4, 11, 64):
         found = divisor_of(attend, some_query, some_key)[0, 0, 0]  # of one pair of keys
         print(f"{size:2} features, {attend.__name__}: {found:.3f}")
 
-# %% certificate [markdown] above="At 64 features patient"
+# %% certificate [markdown] above="At 64 features patient" below="A public course checks"
 # With 11 features the divisor should be $\sqrt{11} = 3.317$.
 # At 64 features patient C divides by the same number as attention.
 # So a test at a single size cannot tell a rule from a constant.
@@ -170,7 +170,7 @@ for attend in (attention, patient_a, patient_b, patient_c):
 # Even after a division its key gets a weight that rounds to 1,
 # so the output is a copy of one value.
 
-# %% size-of-the-numbers [markdown]
+# %% size-of-the-numbers [markdown] below="Patient H writes out"
 # ### The size of the numbers
 #
 # What can our own probes see, if the numbers are small or large?
@@ -192,7 +192,7 @@ for size in (0.01, 1, 100):
         rows[f"size {size}, {attend.__name__}"] = [one.item(), used.item()]
 pd.DataFrame.from_dict(rows, orient="index", columns=["sum of weights", "divisor"])
 
-# %% read-sizes [markdown] above="So take numbers of"
+# %% read-sizes [markdown] above="A single size of"
 # In float64, probe 2 reads the divisor from numbers of size 0.01 as well as from those of size 1.
 # (Do not compare *outputs* at size 0.01: the weights are nearly equal with any divisor.)
 # At size 100 it reads nothing, since weights become 0, and patient B cannot be told from attention.
@@ -221,7 +221,7 @@ def leaky(x):
 tokens = torch.randn(5, 11, dtype=torch.float64)
 (influence_map(leaky, tokens) != 0).int()
 
-# %% patient-d-text [markdown] above="`leaky` has three open"
+# %% patient-d-text [markdown] above="For one layer of" below="Patient D is a layer"
 # `leaky` has three open cells above the diagonal, and it passes both of her tests.
 #
 # For one layer of self-attention and tokens of ordinary size, the influence map draws the mask,
@@ -260,7 +260,7 @@ show_figure(axes[0], "9.1")
 # In evaluation mode every token but the last sees the future.
 # So draw the map once in each mode, with dropout set to 0.
 
-# %% probe-4-change-what-is-blocked [markdown]
+# %% probe-4-change-what-is-blocked [markdown] below="What the padding contains"
 # ## Probe 4: change what is blocked
 #
 # The last two of the seven keys are padding.
@@ -297,7 +297,7 @@ print(sums[0])  # of the weights of each query
 # So always change both the values and the keys.
 # The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
 
-# %% your-experiment-the-weight-that-is-lost [markdown]
+# %% your-experiment-the-weight-that-is-lost [markdown] below="Whatever is missing from"
 # ### Your experiment: the weight that is lost
 #
 # The mask editor of lesson 3 can draw the weights that a function computes.
@@ -324,7 +324,7 @@ MaskExplorer(function=patient_e_weights, mask="padding", padding=1)
 # A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 
-# %% let-the-clinic-do-it [markdown]
+# %% let-the-clinic-do-it [markdown] below="`diagnose` runs such probes"
 # ## Let the clinic do it
 #
 # `diagnose` runs such probes, and many more, on a function or a layer that you give it.
@@ -356,7 +356,7 @@ diagnose(MyLayer(your_own))
 # %% not-proved [markdown] above="The clinic finds the"
 # The clinic finds the same bug in the function and in the layer.
 
-# %% closing [markdown] above=["A report says nothing", "You use random numbers"]
+# %% closing [markdown] end="You use random numbers"
 # A report says nothing about sizes and numbers that were not tried.
 # The clinic names what is wrong with patient H, but it tries at most 8 keys,
 # so it finds nothing wrong with a function that reads only the first ten.
@@ -484,7 +484,7 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 #
 # A rule of thumb: if the divisor fails together with another probe, begin with the other one.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["A probe tests a", "Do not trust a", "A finding can be"]
 # ## What to remember
 #
 # - A probe tests a property that your attention is meant to have.

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="**What does a trained"
+# %% opening [markdown] above="**What does a trained" end="**What does a trained"
 # # 10 · One real attention layer: what it looks at
 #
 # You may have seen a picture with an arc from *bank* to *river*.
@@ -36,7 +36,7 @@ from attnlab.models.pretrained import load_layer
 
 lesson_setup()
 
-# %% trained-layer [markdown]
+# %% trained-layer [markdown] below="Here is the arc"
 # ## A trained layer
 #
 # all-MiniLM-L6-v2 is a small model with six layers.
@@ -69,7 +69,7 @@ ax.set(xlim=(-0.5, 1.5), ylim=(9.5, -0.5), title="In head 4, bank looks at river
 ax.axis("off")
 show_figure(ax, "10.1")
 
-# %% experiment-heads [markdown] below="The arc of Figure"
+# %% experiment-heads [markdown] below="Which head draws the"
 # ### Your experiment: twelve maps
 #
 # In each small map, the rows are the tokens that ask and the columns those that are asked.
@@ -97,7 +97,7 @@ examples = pd.read_csv(data_path("ambiguous_words.csv"))
 readings = [layer.read(sentence) for sentence in examples.sentence]
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
-# %% where-do-words-look [markdown]
+# %% where-do-words-look [markdown] below="We leave out the"
 # For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself,
 # the token before or after it, or some other word.
 # If a word chose at random, each of the five named tokens would be chosen about one time in nine.
@@ -122,7 +122,7 @@ ax = sns.heatmap(portrait, yticklabels=names, annot=True, fmt=".2f", cmap="Blues
 ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
 show_figure(ax, "10.2")
 
-# %% by-asker [markdown] above="In eight heads, most"
+# %% by-asker [markdown] above="In eight heads, most" below="In lesson 5 there"
 # In eight heads, most words give their largest weight to `[CLS]`, which is not a word.
 # In head 2 every word looks most at the token before it, so we call this head the *neighbour*.
 #
@@ -224,7 +224,7 @@ for i, head in few_ahead(from_word).nonzero().tolist():
     print(f"{examples.word[i]} to {examples.clues[i]} in head {head}:", *names)
 print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(20)])
 
-# %% what-arrives [markdown] above="You can see why"
+# %% what-arrives [markdown] above="With another ambiguous word"
 # These are 14 of the 552 cases, 12 of them in the clue finders.
 # With another ambiguous word there are 0 to 5, so luck may explain one or two of the 14,
 # but not all.
@@ -236,7 +236,7 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 # You can see why *boats* asks for a river.
 # But *headed* and *south* are no meanings of *bank*, and yet their arcs are wider.
 
-# %% what-reaches-the-output [markdown] below="How much weight does"
+# %% what-reaches-the-output [markdown] below="`[CLS]` always stands at"
 # ## What reaches the output?
 #
 # So far we have looked at weights alone.
@@ -272,7 +272,7 @@ heads = [f"head {head}" for head in range(12)]
 measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
 Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
-# %% sink [markdown] above="In heads 6 to"
+# %% sink [markdown] above="In heads 6 to" below=["Let us take it", "Let us take it"]
 # In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
 # They spend much weight on a token that adds little, so we call them the *resting heads*.
 #
@@ -339,7 +339,7 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
     river, she = row[reading.tokens.index("river")], row[1]
     print(f"{verb:14} river {river:.2f}  she {she:.4f}  river / she {river / she:.0f}")
 
-# %% the-answer [markdown] above="**Head 4 finds a" answers="10/she-swam"
+# %% the-answer [markdown] above="**Head 4 finds a" end="In eight of the" answers="10/she-swam"
 # With *swam*, the weight of *river* falls from 0.71 to 0.65,
 # and that of *she* falls by the same factor.
 # Neither score has changed, but *swam* has a larger score than *sat*,
@@ -437,7 +437,7 @@ Table(["head removed", "other weights equal"], heads, ablated)
 # Part of it is the same for every sentence, because the bias of the values is always added in full.
 # **A map shows what a head chooses, but a head can add a lot without choosing.**
 
-# %% remember [markdown]
+# %% remember [markdown] end=["An attention sink gets", "A weight says where", "To know what matters"]
 # ## What to remember
 #
 # - Before you describe a head, measure it on many sentences, show all heads,
@@ -642,7 +642,7 @@ check_own_word(my_word_solution)
 # it needed something that the token holds.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below=["Pass `average_attn_weights=False` if", "By default you get"]
 # ## In torch
 #
 # `layer.attention.to_torch()` returns an `nn.MultiheadAttention` with the same parameters.

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Does attention see the"
+# %% opening [markdown] above="Does attention see the" end="Does attention see the"
 # # 11 · Order: who tells attention where words stand?
 #
 # *The dog bit the man.*
@@ -97,7 +97,7 @@ from attnlab.display import diagram
 
 show_figure(diagram("positions"), "11.1")
 
-# %% add-vectors [markdown]
+# %% add-vectors [markdown] below="*Sinusoidal* positions, those"
 # ### Add a vector to each token
 #
 # *Learned* positions are a table with one trained row for each position.
@@ -128,7 +128,7 @@ ax.tick_params(length=0)
 ax.spines[:].set_visible(False)
 show_figure(ax, "11.2")
 
-# %% cross-terms [markdown]
+# %% cross-terms [markdown] below="Two features define a"
 # ### Turn the queries and keys
 #
 # Positions that are added pass through $W_Q$ and $W_K$ together with the words,
@@ -153,7 +153,7 @@ q, k = torch.tensor([2.0, 1.0]), torch.tensor([1.5, -1.0])
 for m, n in ((3, 1), (10, 8), (6, 2)):
     print(f"query at {m:2}, key at {n}: {turn(q, 0.5 * m) @ turn(k, 0.5 * n):6.3f}")
 
-# %% proof [markdown] above="The first two scores"
+# %% proof [markdown] above="The first two scores" below="Which pair makes the"
 # The first two scores are the same, because the offset is 2 in both cases.
 # Let $\alpha$ be the angle from the key to the query before any turn,
 # and $\theta$ the angle of one step.
@@ -183,7 +183,7 @@ for m, n in ((3, 1), (10, 8), (6, 2)):
 # %% explore-rotary
 RotaryExplorer()
 
-# %% by-hand-text [markdown]
+# %% by-hand-text [markdown] below="We trained a small"
 # <details><summary>The answer</summary>
 #
 # Pair 0, which turns fastest.
@@ -214,7 +214,7 @@ print(*to_words(lists.tokens[0]), sep="   ")
 print("answer:", lists.answers[0, -1].item())
 lists.tokens[0, 0].int()  # (16,): 4 animals, 8 numbers, 4 animals asked for
 
-# %% train-short-test-long [markdown]
+# %% train-short-test-long [markdown] below="The model exists in"
 # There are four animals and the numbers 0 to 7, so guessing is correct in one of eight cases.
 # We count only the questions about animals with at least two entries,
 # because a single entry has no order.
@@ -250,7 +250,7 @@ questions = runs[runs.seed == 0].groupby("distance", sort=False).questions.first
 far.loc["share of questions"] = (questions / questions["all"]).round(2)
 far.loc[["none", "learned", "sinusoidal", "rotary", "ALiBi", "share of questions"]]
 
-# %% after-far [markdown] above="The rotary layers fail"
+# %% after-far [markdown] above="**A high average hides" below="The rotary layers fail"
 # ALiBi does well because 87% of the questions ask for an entry at most 15 tokens back.
 # When the entry is 24 or more tokens back, it does worse than a layer that has no positions at all.
 # (Without positions, far questions are easier: such an animal has fewer entries to choose from.)
@@ -277,7 +277,7 @@ def answers_to(lists, rotation):
     return logits[:, 0].argmax(dim=-1)  # (N,)
 
 
-# %% suspect [markdown] below="The distant keys are"
+# %% suspect [markdown] below=["The distant keys are", "The distant keys are"]
 # The distant keys are one suspect: if all keys more than 15 tokens back are masked,
 # the layer finds every entry that is nearer.
 # Relative to the query, most of their pairs are turned by angles that never occurred in training.
@@ -321,7 +321,7 @@ counts = [[new_angles(base, offset) for offset in offsets] for base in bases]
 print(far.loc[["ALiBi", "rotary, base 1,000,000", "share of questions"]], end="\n\n")
 pd.DataFrame(counts, names, [f"{offset} back" for offset in offsets])
 
-# %% saved [markdown] above="in this layer, bases" answers="11/change-one-number"
+# %% saved [markdown] above="**The larger base also" answers="11/change-one-number"
 # A larger base helps.
 # With a base of 1,000,000, and without any training,
 # the layer answers nearly all questions on lists of 64 correctly, and most on lists of 128.
@@ -344,7 +344,7 @@ pd.DataFrame(counts, names, [f"{offset} back" for offset in offsets])
 # (Far questions are rare there, too: with $10^6$ on lists of 128,
 # the layer finds only about one in five of the entries 48 to 63 tokens back.)
 
-# %% the-answer [markdown] above="Attention by itself cannot"
+# %% the-answer [markdown] end="Attention by itself cannot"
 # ## So who tells attention where words stand?
 #
 # Attention by itself cannot know where words stand.
@@ -410,7 +410,7 @@ Table(list(rotations), [f"{length} tokens" for length in lengths], torch.tensor(
 same, first = torch.zeros(6, 2), torch.eye(6)[:, :1]  # equal scores; 1, 0, 0, ...
 F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Under a causal mask", "Rotary positions turn queries", "A model that works"]
 # ## What to remember
 #
 # - Without positions and without a mask, attention treats a text as a bag of words:
@@ -598,7 +598,7 @@ check_to_halves(to_halves_solution)
 # Test it on long texts and on your own task, as in Figure 11.3, and look at far entries separately.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="For ALiBi, pass the"
 # ## In torch
 #
 # Torch has a module for learned positions, `nn.Embedding(max_len, E)`, and none for the others.

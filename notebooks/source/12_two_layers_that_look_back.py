@@ -1,4 +1,4 @@
-# %% opening [markdown] above="What can two layers"
+# %% opening [markdown] above="What can two layers" end="What can two layers"
 # # 12 · Two layers that look back
 #
 # A novel introduces a certain Mr Tolliver.
@@ -39,7 +39,7 @@ from attnlab.models.looking_back import share_correct, to_text, to_tokens
 
 lesson_setup()
 
-# %% the-task [markdown] below="A `^` under a"
+# %% the-task [markdown] below="A record with a"
 # ## A record with a scratch
 #
 # To train in seconds, we use texts in which many tokens can be guessed in this way.
@@ -62,7 +62,7 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
     print(to_text(tokens))
     print("".join("^" if mark else " " for mark in known), end="\n\n")
 
-# %% the-model [markdown] below="So each token has"
+# %% the-model [markdown] below=["What is new is", "A layer does not"]
 # ## The model
 #
 # The model gives every token a vector of 64 features,
@@ -113,7 +113,7 @@ class LookingBack(nn.Module):
         return self.guess(self.last_norm(x)), torch.stack(weights)
 
 
-# %% training [markdown]
+# %% training [markdown] below="We train it as"
 # We train it as a language model is trained, except that only the counted guesses enter the loss.
 
 
@@ -131,7 +131,7 @@ def train(num_layers, embed_dim, num_heads, **kind_of_text):
     return model.requires_grad_(False)
 
 
-# %% one-or-two [markdown]
+# %% one-or-two [markdown] below="To make the comparison"
 # We train one layer and then two.
 # To make the comparison fair, the single layer gets 88 features,
 # so that it has about as many parameters as two layers with 64.
@@ -191,7 +191,7 @@ ax.axhline(random_pick[known].mean(), color="0.55", linewidth=1, label="random p
 ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
-# %% why-two [markdown] above="No single layer comes" below="Layer 1 can then"
+# %% why-two [markdown] above="No single layer comes" below="What is missing is"
 # No single layer comes near the model with two.
 # But 22 heads reach about 0.28, far more than a random pick.
 # Do they look up a little?
@@ -229,7 +229,7 @@ from attnlab.display import diagram
 
 show_figure(diagram("two_looks"), "12.3")
 
-# %% find-heads [markdown]
+# %% find-heads [markdown] below=["The *previous-token score* is", "Does the trained model"]
 # These are two steps, and the second needs the result of the first.
 # A head that searches by letter cannot take both steps in one look,
 # and other heads of its layer cannot pass it the result, because they all work at the same time.
@@ -327,7 +327,7 @@ show_figure(top, "12.4")
 # and only then does layer 1 search for them.
 # Further to the right, notes and search rise together.
 
-# %% forge [markdown]
+# %% forge [markdown] below="In `KQZBMTAR|QZ`, B at"
 # ## Forge a note
 #
 # A head that looks at what came after an earlier copy, and makes the model repeat it,
@@ -374,7 +374,7 @@ for name, position in (("carries the note", 5), ("followed", 3)):
     share = (forged == tokens[:, position, None])[asks].float().mean()
     print(f"guesses of the letter that {name}: {share:.2f}")
 
-# %% notes-decide [markdown] above="The guesses go by" answers="12/forged-note"
+# %% notes-decide [markdown] above="The guesses go by" below="In the explorer, exchange" answers="12/forged-note"
 # The guesses go by the notes.
 # Neither a token nor a parameter has changed, so layer 1 searches for what layer 0 wrote,
 # and the model repeats the letter that carries it.
@@ -386,7 +386,7 @@ for name, position in (("carries the note", 5), ("followed", 3)):
 # %% explorer
 LookingBackExplorer()
 
-# %% what-a-second-layer-adds [markdown]
+# %% what-a-second-layer-adds [markdown] end="A second layer can"
 # ## What a second layer adds
 #
 # One layer of this size is not enough: the second “Mr” can find the first,
@@ -482,7 +482,7 @@ Table(lengths, names, torch.tensor(shares))
 # a good result says nothing about the way you had in mind.*
 # That is why our loops differ in length, and why the needle jumps.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["Layers read from the", "Looking up what followed", "A share of correct"]
 # ## What to remember
 #
 # - Layers read from the residual stream and add to it.

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Why does one more"
+# %% opening [markdown] above="Why does one more" end="Why does one more"
 # # 13 · Word by word: the cache
 #
 # A chatbot writes its answer one word at a time, and you can watch the words appear.
@@ -38,7 +38,7 @@ from attnlab.models.looking_back import to_text, to_tokens
 
 lesson_setup()
 
-# %% writing [markdown]
+# %% writing [markdown] below="In the texts of"
 # ## A model that writes
 #
 # In the texts of lesson 12, a loop of letters is repeated over and over,
@@ -84,7 +84,7 @@ def write(text, count):
 
 write("KQZBMTARK", 23)
 
-# %% rows [markdown] above="That makes 460 rows"
+# %% rows [markdown] above="That makes 460 rows" below="Would the mask of"
 # The model continues the loop without a mistake.
 # But look at the work: the first step computes 9 rows, the next 10, and the last 31.
 # That makes 460 rows for 23 letters, although we read only one row in each step.
@@ -122,7 +122,7 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 # Everything else in the model handles each token by itself.
 # Therefore nothing that is written later can change a row.
 
-# %% keep-the-keys-and-values [markdown] above="No old query is"
+# %% keep-the-keys-and-values [markdown] below="No old query is"
 # ## Keep the keys and values
 #
 # So the new token needs only a row of its own.
@@ -148,7 +148,7 @@ class Cache:  # of one layer
         return k, v
 
 
-# %% attend-text [markdown]
+# %% attend-text [markdown] below="A layer now gets"
 # A layer now gets the vectors of the new tokens alone.
 # It appends their keys and values, and their queries attend to what the cache then holds,
 # as far as the mask allows.
@@ -184,7 +184,7 @@ def read(tokens, caches):  # the new tokens: (N, L)
     return new_rows(tokens, caches, positions, mask)
 
 
-# %% write-text [markdown]
+# %% write-text [markdown] below="The first step reads"
 # The first step reads the prompt, and each later step reads the letter that was written last.
 
 
@@ -201,7 +201,7 @@ def write_with_cache(tokens, count, read=read):  # (N, L) -> (N, count)
 prompt = to_tokens("KQZBMTARK")[None]
 to_text(write_with_cache(prompt, 23)[0])
 
-# %% phases [markdown] above="That makes 31 rows" below="In the explorer, the"
+# %% phases [markdown] above="That makes 31 rows" below="Which keys does step"
 # The text is the same.
 # Reading the prompt is called [**prefill**](glossary.ipynb#prefill),
 # and writing token by token is called [**decoding**](glossary.ipynb#decoding).
@@ -255,7 +255,7 @@ def read_with(bug, tokens, caches):
 
 bugs = ["none", "wrong corner", "no mask", "from 0", "one too low"]
 
-# %% texts-text [markdown]
+# %% texts-text [markdown] below="Do the texts show"
 # With each of them we continue `KQZBMTARK` and 200 other prompts, letter by letter.
 # Each of the prompts is a loop of 11 letters, followed by its first letter.
 # Do the texts show that something is wrong?
@@ -284,7 +284,7 @@ for bug in bugs:
 #
 # A text that looks right does not prove a cache correct.
 
-# %% how-to-test-a-cache [markdown]
+# %% how-to-test-a-cache [markdown] below="For each text, we"
 # ## How to test a cache
 #
 # So we do not look at the text, but compare the rows themselves with those of a whole pass.
@@ -356,7 +356,7 @@ ax.set_title("The step of the large stack slows down much less")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
-# %% time-read [markdown] above="The step of the" below="The parameters are the"
+# %% time-read [markdown] above="The step of the large" below="The parameters are the"
 # In the small stack, a whole pass takes three to four times as long as a step at 32 tokens,
 # and about 100 times as long at 2,048 tokens.
 # But the step of the small stack gets slower, too: at 2,048 tokens,
@@ -400,7 +400,7 @@ models
 # In Llama 3.1 8B, which reads 131,072 tokens, a full cache is larger than the parameters,
 # so the last step fetches about twice as much as the first.
 
-# %% why-one-more-word-is-cheap [markdown]
+# %% why-one-more-word-is-cheap [markdown] end="One more word costs"
 # ## Why one more word is cheap
 #
 # When a chatbot writes the last word of a long answer, it does not read the conversation again.
@@ -514,7 +514,7 @@ show_figure(ax, "13.2")
 # as in the [attention sink](glossary.ipynb#attention-sink) of lesson 10, and when they leave,
 # the softmax gives this weight to other tokens.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["A causal mask in", "A cache takes 2", "To test a cache"]
 # ## What to remember
 #
 # - A causal mask in every layer freezes the past: a new token changes no earlier row.
@@ -702,7 +702,7 @@ check_mended_decoding(mended_solution)
 # So from layer 1 on, nothing can be kept.
 # </details>
 
-# %% in-torch [markdown]
+# %% in-torch [markdown] below="`attnlab.KeyValueCache` is the"
 # ## In torch
 #
 # PyTorch has no cache of its own:

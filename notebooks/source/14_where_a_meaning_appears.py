@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Which layer knows which"
+# %% opening [markdown] above="Which layer knows which" end="Which layer knows which"
 # # 14 · Where a meaning appears
 #
 # “The thief sailed to the bank with the gold.”
@@ -40,7 +40,7 @@ from torch.nn.functional import cosine_similarity
 
 lesson_setup()
 
-# %% six-layers [markdown]
+# %% six-layers [markdown] below="We look at the"
 # ## Six layers
 #
 # The model is all-MiniLM-L6-v2, whose first attention layer you know.
@@ -62,7 +62,7 @@ is_mixed = torch.tensor(bank.kind == "mixed")
 vectors = vectors_of(encoder, "bank", sentences)
 vectors.shape  # (N, 7, E)
 
-# %% nearer [markdown]
+# %% nearer [markdown] below="The [**lean**](glossary.ipynb#lean) of a"
 # ## Nearer to which mean?
 #
 # Reading a property from the vectors inside a model is called
@@ -102,7 +102,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # Then it falls, and after layer 5 “bank” lies about halfway between the two means.
 # (The means themselves lean by no more than 0.06.)
 
-# %% your-experiment-from-layer-to-layer [markdown]
+# %% your-experiment-from-layer-to-layer [markdown] below="Which words does “bank”"
 # ### Your experiment: what turns the thief back?
 #
 # The bars show what “bank” attends to in one layer, on average over the heads.
@@ -125,7 +125,7 @@ plot_attention(rows, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=token
 ax.set_title("“Bank” turns from “sailed” to “thief” and “gold”")
 show_figure(ax, "14.1")
 
-# %% read-thief [markdown] above="In layer 0, \u201cbank\u201d"
+# %% read-thief [markdown] above="In layer 0, “bank”" below="We hide one token"
 # In layer 0, “bank” gives “sailed” the most of all words, 0.17.
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
@@ -157,7 +157,7 @@ ends = [
 at_the_end = torch.stack([end[0, -1] for end in ends]).tolist()
 pd.DataFrame([at_the_end], ["lean at the end"], tokens).round(3)
 
-# %% read-hidden [markdown] above="If \u201cthief\u201d or \u201cgold\u201d"
+# %% read-hidden [markdown] above="If “thief” or “gold”" below="We ask all 99"
 # If “thief” or “gold” is hidden, it ends on the side of the river.
 # With any other token hidden, it does not.
 # So the last layer does choose among the clues, and it chooses the wrong ones.
@@ -217,7 +217,7 @@ show_figure(fig, "14.2")
 # At best there are 38, and at the end 33.
 # So the thief is no exception.
 
-# %% does-choosing-help [markdown]
+# %% does-choosing-help [markdown] below="Would mixing be enough"
 # ## Does choosing help?
 #
 # Six layers have mixed the words into “bank”.
@@ -265,13 +265,13 @@ def equal_in_layer_5(layer, weights):
 
 leans_with(equal_in_layer_5)[thief]
 
-# %% read-equal [markdown] above="In clear sentences, choosing" answers="14/where-choosing-helps"
+# %% read-equal [markdown] above="With equal shares in" answers="14/where-choosing-helps"
 # In clear sentences, choosing helps: the trained weights are ahead after every layer.
 # In mixed ones, we cannot tell whether it helps or harms.
 # With equal shares in layer 5 alone, the thief stays with the river, at 0.019.
 # (A model that was trained with equal shares might do better.)
 
-# %% does-anything-use-it [markdown] below="Such a swap is"
+# %% does-anything-use-it [markdown] below="That a meaning can"
 # ## Does anything use it?
 #
 # That a meaning can be read from a vector does not show that the model uses it.
@@ -282,7 +282,7 @@ leans_with(equal_in_layer_5)[thief]
 # %% draw-the-swap
 show_figure(diagram("swap"), "14.3")
 
-# %% one-swap [markdown]
+# %% one-swap [markdown] below="The thief gets the"
 # The sentence whose vector is taken is the *donor*.
 # We swap before layer 2, so that four layers are left.
 # After the last layer, we average the vectors of the other words and compute the lean of the
@@ -314,7 +314,7 @@ x[1, of_bank[thief]] = readings[loan].vectors[2, of_bank[loan]]
 before, after = lean(watched(run_from_2(x), readings[thief].tokens), means_of)
 before, after - before
 
-# %% read-by-hand [markdown]
+# %% read-by-hand [markdown] above="The swap takes away" below="Donors of the *other*"
 # The swap takes away all the lean of the other words, and the output now leans to money.
 # But one swap proves little: any foreign vector disturbs a sentence.
 # So each of the 99 sentences gets 19 donors, every fifth sentence of our table.
@@ -371,7 +371,7 @@ pd.DataFrame.from_dict(rows, orient="index", columns=measured).round(1)
 # The output of the model, to which “bank” itself belongs, depends on it even more.
 # A “bank” of the other meaning takes away 24% of its lean.
 
-# %% what-this-shows-and-what-it-does-not [markdown] above="With a \u201cbank\u201d of"
+# %% what-this-shows-and-what-it-does-not [markdown] end=["Where the clues agree", "With a “bank” of"]
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
@@ -444,7 +444,7 @@ print("mixed:", margin_and_chance(trained[is_mixed], equal[is_mixed]))
 # a small difference might show.
 # And we tested clear and mixed sentences of one word, by one writer.
 
-# %% remember [markdown]
+# %% remember [markdown] end=["That something can be", "To choose is not"]
 # ## What to remember
 #
 # - To read a meaning from a vector,

@@ -8,7 +8,8 @@ from tools.build.sources import find_notebooks, is_lesson
 from tools.publish import slides
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
-SIZE = {"width": 1280, "height": 720}
+SIZES = [{"width": 1280, "height": 720}, {"width": 1024, "height": 768}]
+LONGEST = 95  # characters of a line that fits in the smallest type
 SMALLEST = 20  # px: of text, which must be read from the last row
 MOST_WORDS = 30  # of prose that is not a question
 
@@ -37,6 +38,9 @@ LOOK = """() => {
         return {
             cut: [slide, ...inside(slide)].filter(isCut(box)).map(name),
             size: parseFloat(slide.style.fontSize),
+            broken: slide.dataset.layout === 'broken',
+            longest: Math.max(0, ...[...slide.querySelectorAll('pre')].flatMap(
+                one => one.textContent.split('\\n').map(line => line.length))),
             prose: slide.matches('.question, .explorer') ? 0
                 : Math.max(0, ...[...slide.querySelectorAll('p:not(.notes p)')].map(words)),
         };
@@ -63,7 +67,7 @@ def open_slides(only_tab, folder):
         return page
 
     only_tab.start_anew()
-    only_tab.page.set_viewport_size(SIZE)
+    only_tab.page.set_viewport_size(SIZES[0])
     yield open_named
     assert only_tab.outside == only_tab.problems == []
 
@@ -85,10 +89,13 @@ def test_no_solution_is_in_the_slides_and_notes_are_only_for_the_speaker(folder,
         assert part in page
 
 
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: str(size["width"]))
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_nothing_is_cut_off_and_prose_is_in_the_notes(open_slides, path):
+def test_nothing_is_cut_off_and_prose_is_in_the_notes(open_slides, only_tab, path, size):
+    only_tab.page.set_viewport_size(size)
     seen = open_slides(path).evaluate(LOOK)
     assert [slide for slide in seen if slide["cut"]] == []
+    assert [one for one in seen if one["broken"] and one["longest"] <= LONGEST] == []
     assert min(slide["size"] for slide in seen) >= SMALLEST
     assert max(slide["prose"] for slide in seen) <= MOST_WORDS
 

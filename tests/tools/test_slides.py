@@ -8,16 +8,17 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from attnlab.display import ShownFigure
 from attnlab.display.folds import Folded
-from tools.build.slide_sentences import sentence_in
+from tools.build.slide_sentences import marks_of, sentence_in
 from tools.build.sources import (
     BUNDLE,
+    ROOT,
     LessonError,
     find_notebooks,
     html_of,
     is_lesson,
     read_notebook,
 )
-from tools.publish import slides
+from tools.publish import needed_code, slides
 
 LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 TOLD = re.compile(r"\*\*Time:\*\* (\d+) minutes in class")
@@ -41,7 +42,10 @@ class Plain:
     """Turns nothing into HTML, so that a test reads what was given."""
 
     prose = code = shown = staticmethod(lambda text: text)
-    output = staticmethod(html_of)
+
+    @staticmethod
+    def output(output):
+        return html_of(output) or "printed"
 
 
 def text(source, *names, **places):
@@ -58,22 +62,41 @@ def slides_of(*cells):
 
 
 def test_prose_is_said_and_its_named_sentences_stand_over_slides():
-    title, table, formula, last = slides_of(
-        text("## A part\n\nHere is a\ntable. More.", below="Here is a table"),
+    title, table, formula, question, last = slides_of(
+        text("## A part\n\nHere is a\ntable. More.", below="Here is a"),
         code("table", "<table></table>"),
         text(
             "It says 1.5 of\nit. So\n\n$$a = b$$\n\nis true. All of it is here. What follows it?",
             above=["It says 1.5", "All of it"],
             below="What follows it",
         ),
+        code("predict('1/a')", PREDICTION),
         code("more", "<table></table>"),
         text("For teachers", "teacher"),
     )
     assert (title.kind, title.notes[-1]) == ("title", "For teachers")
-    assert (table.section, table.sentence) == ("A part", "It says 1.5 of\nit.")
+    assert (table.section, table.headline, table.verdict) == (
+        "A part",
+        "Here is a\ntable.",
+        "It says 1.5 of\nit.",
+    )
     assert (formula.kind, formula.body) == ("formula", "$$a = b$$")
     assert "is true." in formula.notes[0]
-    assert (formula.sentence, last.sentence) == ("All of it is here.", "What follows it?")
+    assert (formula.headline, question.headline) == ("All of it is here.", "")
+    assert last.headline == "What follows it?"
+
+
+def test_the_last_slide_has_a_question_its_answer_and_what_to_remember():
+    *_, in_torch, last = slides_of(
+        text("Is it always so? Yes, it is so. More.", end=["Is it always", "Yes, it is"]),
+        text("## What to remember\n\n- It was so. Not now.\n- Two.", end="It was so"),
+        text("## In torch"),
+        code("a + 1", "2"),
+    )
+    assert (in_torch.section, in_torch.notes) == ("In torch", [])
+    assert (last.kind, last.headline, last.verdict) == ("end", "Is it always so?", "Yes, it is so.")
+    assert last.body == "- It was so."
+    assert "Not now." in last.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +118,7 @@ def test_a_sentence_is_found_by_the_words_with_which_it_begins(prose, words, sen
     assert sentence_in(prose, words) == sentence
 
 
-@pytest.mark.parametrize("place", ["above", "below"])
+@pytest.mark.parametrize("place", ["above", "below", "end"])
 @pytest.mark.parametrize(
     ("prose", "words", "why"),
     [
@@ -129,7 +152,7 @@ def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
 
 
 @pytest.mark.parametrize(
-    ("cell", "kind", "body", "said"),
+    ("cell", "kind", "shown", "said"),
     [
         (code("predict('1/a')", PREDICTION), "question", "<li class=fragment>two", "Since two."),
         (
@@ -139,35 +162,138 @@ def test_sections_to_work_on_solutions_and_the_setup_are_left_out():
             "Figure 1.1. Read it.",  # what is in the figure itself is out of sight on slides
         ),
         (code("E()", EXPLORER), "explorer", "<div>E</div>", ""),
-        (code("a + 1", "2"), "code", "a + 1</div><div>2", ""),
-        (code("%%answer 1/a\na + 1", "2"), "code", ">a + 1</div><div>2", ""),
-        (code("a", "2", jupyter={"source_hidden": True}), "code", "></div><div>2", ""),
+        (code("a + 1", "2"), "code", "a + 1 2", ""),
+        (code("%%answer 1/a\na + 1", "2"), "code", "a + 1 2", ""),
+        (code("a", "2", jupyter={"source_hidden": True}), "code", " 2", ""),
     ],
 )
-def test_a_slide_shows_one_thing(cell, kind, body, said):
+def test_a_slide_shows_one_thing(cell, kind, shown, said):
     *_, slide = slides_of(cell)
     assert slide.kind == kind
-    assert body in slide.body
+    assert f"{slide.code} {slide.body}".startswith(shown) or shown in slide.body
     assert "Run this cell" not in slide.body
     assert said in "".join(slide.notes)
     assert not said or said not in slide.body
 
 
-def test_code_without_an_output_is_shown_with_the_next_or_alone_if_it_is_long():
-    short, long = "def f():\n    1", "\n".join(["def g():", *["    1"] * 20])
-    *_, together = slides_of(code(short), code("f()", "1"))
-    assert (
-        together.body == f'<div class="made"><div class="needed">{short}</div>f()</div><div>1</div>'
+SHORT, LONG = "def f():\n    1", "\n".join(["def g():", *["    1"] * 20])
+PLOT = "a = 1\nb = a + 1  # two\nc = 3\nplot(b)"
+ASKED = code("predict('1/a')", PREDICTION)
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),  # code and output of each slide; figures and questions as ""
+    [
+        ([code(SHORT), code("f()", "1")], [f"{SHORT}\n\nf()", "1"]),
+        ([code(SHORT), code("1 + 1", "2")], [SHORT, "", "1 + 1", "2"]),  # it is not needed
+        ([code(LONG), code("g()", "1")], [LONG, "", "g()", "1"]),
+        ([code(f"{LONG}\n\ng()", "1")], [LONG, "", "", "1"]),  # too long for one slide
+        ([code(SHORT), ASKED, code("f()", "1")], [SHORT, "", "", "", "f()", "1"]),
+        ([code(PLOT, FIGURE), code("b", "2")], ["", "", "a = 1\nb = a + 1  # two\n\nb", "2"]),
+        ([code(PLOT, FIGURE), code("c = 2\nc", "2")], ["", "", "c = 2\nc", "2"]),
+        ([code(f"{SHORT}\n\n{PLOT}", FIGURE)], [SHORT, "", "", ""]),
+        ([code(f"{SHORT}\n\nE(f)", EXPLORER)], ["", "<div>E</div>"]),
+        (
+            [code("a = [0]\na[0] = 1\nE(a)", EXPLORER), code("a", "1")],
+            ["", "<div>E</div>", "a = [0]\na[0] = 1\n\na", "1"],
+        ),
+    ],
+)
+def test_code_that_is_needed_is_shown_before_it_is_used(cells, shown):
+    _, *found = slides_of(*cells)
+    parts = [part for slide in found for part in (slide.code, slide.body)]
+    assert ["" if "<figure" in part or "options" in part else part for part in parts] == shown
+
+
+def test_a_sentence_stands_over_a_function_and_over_its_output():
+    *_, function, output = slides_of(
+        text("## A part\n\nHere is a function.", below="Here is a"),
+        code(f"{LONG}\n\ng()", "1"),
+        text("It gives a number.", above="It gives a"),
     )
-    *_, alone, after = slides_of(code(long), code("g()", "1"))
-    assert (alone.body, after.body) == (long, '<div class="made">g()</div><div>1</div>')
+    assert (function.headline, function.verdict) == ("Here is a function.", "")
+    assert (output.headline, output.verdict) == ("Here is a function.", "It gives a number.")
 
 
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_lecture_has_a_slide_a_minute_at_most(path):
-    lesson = read_notebook(path)
-    found = slides.Deck(lesson, Plain).slides
+def test_what_follows_an_explorer_is_no_headline_of_it():
+    *_, slide = slides_of(code("E()", EXPLORER), text("It is so.", above="It is so"))
+    assert (slide.headline, slide.verdict) == ("", "It is so.")
+
+
+def test_an_output_is_that_of_the_lesson_which_is_being_made():
+    exporter = slides.SlidesExporter()
+    for lesson in ("one", "two"):
+        exporter.register_filter("stored", lambda _, lesson=lesson: lesson)
+        assert f">{lesson}<" in exporter.output(EXPLORER)
+
+
+# --- the lessons ----------------------------------------------------------------------------------
+
+REFERS = re.compile(r"\W*(So|But|Then|And|It|Its|They|Their|These|Those|Such|Therefore)\b")
+
+
+@pytest.fixture(params=LESSONS, ids=lambda path: path.stem)
+def deck(request):
+    """The slides of a lesson, and the lesson."""
+    lesson = read_notebook(request.param)
+    return slides.Deck(lesson, Plain).slides, lesson
+
+
+def test_every_slide_has_a_sentence_that_stands_alone(deck):
+    for slide in deck[0]:
+        assert slide.kind == "question" or slide.headline, slide
+        assert not REFERS.match(slide.headline) or slide.headline.endswith("?")
+
+
+def test_every_sentence_that_a_lesson_names_is_on_a_slide(deck):
+    found, lesson = deck
+    shown = "\n".join(part for one in found for part in (one.sentence, one.verdict, one.body))
+    for cell in lesson.cells:
+        for _, words in marks_of(cell):
+            assert sentence_in(cell.source, words) in shown
+
+
+def test_no_slide_tells_what_a_question_on_it_asks(deck):
+    said = []
+    for slide in deck[0]:
+        if slide.kind in ("question", "explorer"):
+            assert slide.headline in "\n".join(said)  # and not in what comes after
+        said += slide.notes
+
+
+def test_a_deck_ends_with_the_question_of_its_lesson(deck):
+    found, lesson = deck
+    assert [slide.kind for slide in found].count("end") == 1
+    last = found[-1]
+    assert last.kind == "end"
+    assert last.sentence.rstrip("*").endswith("?")
+    assert last.verdict
+    assert last.body.count("- ") == 3
+    opening = [cell.source for cell in lesson.cells if cell.id in ("opening", "the-question")]
+    assert last.sentence in "\n".join(opening)
+
+
+def test_code_on_slides_needs_nothing_that_comes_later(deck):
+    found, lesson = deck
+    cells = [cell.source for cell in lesson.cells if cell.cell_type == "code"]
+    setup = next(source for source in cells if "lesson_setup()" in source)
+    missing = set()
+    for slide in reversed(found):
+        missing = needed_code.names_before(slide.code, missing)
+    sources = [re.sub(r"^%%.*\n", "", source) for source in cells]
+    defined = set().union(*(needed_code.written(source) for source in sources if source != setup))
+    assert missing & (defined - needed_code.written(setup)) == set()
+
+
+def test_a_lecture_has_a_slide_a_minute_at_most(deck):
+    found, lesson = deck
     assert len(found) <= int(TOLD.search(lesson.cells[0].source)[1])
+
+
+def test_teaching_tells_how_many_slides_there_are():
+    counts = [len(slides.Deck(read_notebook(path), Plain).slides) for path in LESSONS]
+    text = " ".join((ROOT / "TEACHING.md").read_text(encoding="utf-8").split())
+    assert f"There are {min(counts)} to {max(counts)} to a lesson" in text
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Which sentences of a cell stand over slides: its metadata names them by their first words.
+"""Which sentences of a cell stand on slides: its metadata names them by their first words.
 
 ``# %% nan-spreads [markdown] above="One empty row"`` puts a sentence over the slide before the
-cell, ``below=`` over the slide that follows, and a list puts several.
+cell, ``below=`` over the slide that follows, ``end=`` on the last slide, and a list puts several.
 """
 
 import re
@@ -17,7 +17,7 @@ START = rf"(?:\A|\n\s*\n|^[ >]*(?:[-+*]|\d+[.)])[ ]|[.?!:]{CLOSING}\s)\s*"
 
 
 def marks_of(cell: NotebookNode) -> list[tuple[str, str]]:
-    """Return the sentences that a cell puts over slides: the place of each, and its first words.
+    """Return the sentences that a cell puts on slides: the place of each, and its first words.
 
     LessonError says that a sentence is named by fewer than three words.
     """

@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, output_fro
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 SOURCES = NOTEBOOKS / "source"
-PLACES = ("above", "below")  # where a cell puts a sentence: over the slide before it, or after it
+PLACES = ("above", "below", "end")  # of a sentence: over a slide before or after it, or the last
 SAID = (*PLACES, "answers")  # what a source says of a cell, beside its name, tags and folds
 BUNDLE = "application/vnd.attnlab+json"  # attnlab.display.BUNDLE, known without torch
 GLOSSARY = "glossary"  # a page of words, without a number

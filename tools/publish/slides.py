@@ -3,7 +3,8 @@
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands one sentence of the prose, which the source of the lesson names (slide_sentences.py).
+slide stands a sentence of the prose, which the source of the lesson names (slide_sentences.py).
+Code that does not fit beside its output is left out, except for what code on slides needs.
 The notes for teachers are those of the first slide, and sections that a class does not look at
 together are left out.
 
@@ -41,6 +42,7 @@ from tools.build.sources import (
     unfold,
 )
 from tools.publish.frames import Frames
+from tools.publish.needed_code import names_before, needed_part, needs
 from tools.publish.site.html import SiteError
 from tools.publish.site.pages import (
     INDEX,
@@ -55,26 +57,43 @@ from tools.publish.site.pages import (
 SLIDES = ROOT / "slides"
 REVEAL = files("pyreveal") / "revealjs" / "dist"  # the package carries reveal.js
 LEFT_OUT = {"Further", "Exercises", "Sources", "Next"}  # sections
-MOST_LINES = 18  # of code that is shown together
+REMEMBER = "What to remember"  # the section whose points are on the last slide
+HIGHEST = 19  # of code and output on one slide, in lines of code
+ROW = 1.35  # of a table, in lines of code
 
 
 @dataclass
 class Slide:
-    """One thought: what is seen, all of it as HTML, and what is said with it, as Markdown."""
+    """One thought: what is seen, and what is said with it, as Markdown."""
 
-    kind: str  # title, question, figure, explorer, formula or code
+    kind: str  # title, question, figure, explorer, formula, code or end
     section: str
-    body: str = ""
-    sentence: str = ""
+    body: str = ""  # as HTML
+    sentence: str = ""  # leads to what is seen
+    verdict: str = ""  # says what is to be seen: the next step brings it, if there is a sentence
     notes: list[str] = field(default_factory=list)
+    code: str = ""  # stands over the body
+    hidden: str = ""  # code of the cell that is not shown, unless other code needs it
+    functions: bool = False  # the hidden code has functions that a class must see
+
+    @property
+    def headline(self) -> str:
+        """What stands over the slide from the start, which tells no answer of an explorer."""
+        return self.sentence or ("" if self.kind == "explorer" else self.verdict)
+
+    @property
+    def height(self) -> float:
+        """About how high code and output are, in lines of code."""
+        printed = sum(part.count("\n") for part in self.body.split("<pre")[1:])
+        return self.code.count("\n") + ROW * self.body.count("<tr") + printed
 
 
 class Deck:
     """The slides of a lesson; ``page`` turns Markdown, code and outputs into HTML."""
 
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
-        self.page, self.slides, self.said, self.code = page, [], "", []
-        self.section = ""
+        self.page, self.slides, self.said, self.section = page, [], [], ""
+        self.last, self.remembered = [], []  # sentences of the last slide, and its notes
         for cell in (unfold(cell) for cell in lesson.cells if "solution" not in tags(cell)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
@@ -82,6 +101,9 @@ class Deck:
                 self.read(cell)
             elif self.is_shown:
                 self.run(cell)
+        self.show_needed()
+        if self.last:
+            self.end(*self.last)
 
     @property
     def is_shown(self) -> bool:
@@ -89,9 +111,9 @@ class Deck:
         return self.section.partition(":")[0] not in LEFT_OUT
 
     def add(self, kind: str, body: str = "", *notes: str) -> None:
-        """Add a slide, under the sentence that was marked for it."""
-        self.slides.append(Slide(kind, self.section, body, self.said, [*notes]))
-        self.said = ""
+        """Add a slide, under the first sentence that waits for one; a question has its own."""
+        sentence = self.said.pop(0) if self.said and kind != "question" else ""
+        self.slides.append(Slide(kind, self.section, body, sentence, notes=[*notes]))
 
     def read(self, cell: NotebookNode) -> None:
         """Take prose, which is said: its formulas are slides, and it may name sentences."""
@@ -114,14 +136,15 @@ class Deck:
         """Put prose into the notes, and its sentences over their slides; return the other marks."""
         if not self.is_shown:
             return marks
-        sentences = {mark: sentence_in(prose, mark[1]) for mark in marks}
-        for (place, _), sentence in sentences.items():
+        found = [(place, words, sentence_in(prose, words)) for place, words in marks]
+        self.said += [sentence for place, _, sentence in found if sentence and place == "below"]
+        self.last += [sentence for place, _, sentence in found if sentence and place == "end"]
+        for place, _, sentence in found:
             if sentence and place == "above":
-                self.slides[-1].sentence = sentence
-            elif sentence:
-                self.said = sentence
-        self.slides[-1].notes.append(prose)
-        return [mark for mark, sentence in sentences.items() if not sentence]
+                self.slides[-1].verdict = sentence
+        notes = self.remembered if self.section == REMEMBER else self.slides[-1].notes
+        notes.append(prose)
+        return [(place, words) for place, words, sentence in found if not sentence]
 
     def run(self, cell: NotebookNode) -> None:
         """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
@@ -133,6 +156,7 @@ class Deck:
             self.ask(*told)
             return
         shown = "".join(map(self.page.output, map(unfolded, cell.outputs)))
+        code = re.sub(r"\n{3,}", "\n\n", re.sub(r"^%%answer.*\n", "", cell.source))
         if kinds & {"explorer", "live"}:
             self.add("explorer", shown)
         elif "<img" in shown:
@@ -140,7 +164,12 @@ class Deck:
             captions = [f"Figure {facts.number}. {facts.caption}" for facts in figures]
             self.add("figure", shown, *captions)
         else:
-            self.show_code(cell, shown)
+            self.add("code", shown)
+        slide = self.slides[-1]
+        slide.hidden, slide.functions = code, slide.kind != "explorer" and not is_folded(cell)
+        is_low = slide.height + code.count("\n") <= HIGHEST
+        if slide.kind == "code" and not is_folded(cell) and (is_low or not shown):
+            slide.code = code
 
     def ask(self, asked: NotebookNode) -> None:
         """Add a question, whose correct option the next step marks; the reasons are said."""
@@ -153,20 +182,35 @@ class Deck:
         body = f'<p>{asked.question}</p><ul class="options">{options}</ul>'
         self.add("question", self.page.shown(body), *reasons, asked.explanation)
 
-    def show_code(self, cell: NotebookNode, shown: str) -> None:
-        """Add code with what it gives, under the code that it needs; code alone waits for that."""
-        code = "" if is_folded(cell) else re.sub(r"^%%answer.*\n", "", cell.source)
-        needed = "\n\n".join(self.code)
-        if needed and needed.count("\n") + code.count("\n") >= MOST_LINES:
-            self.add("code", self.page.code(needed))
-            self.code = []
-        if shown:
-            above = [f'<div class="needed">{self.page.code(code)}</div>' for code in self.code]
-            own = [self.page.code(code)] if code else []
-            self.add("code", f'<div class="made">{"".join(above + own)}</div><div>{shown}</div>')
-            self.code = []
-        elif code:
-            self.code.append(code)
+    def show_needed(self) -> None:
+        """Show hidden code that shown code needs: over it, or on a slide of its own before it."""
+        shown, user, wanted = [], Slide("code", ""), set()  # in reverse; user: of the hidden code
+        for before, slide in reversed([*pairwise(self.slides)]):
+            part = slide.code or needed_part(slide.hidden, wanted, functions=slide.functions)
+            wanted = names_before(part, wanted)
+            comes_next = not slide.body and shown[-1:] == [user]
+            is_near = needs(user.code, part, functions=comes_next)
+            if slide.code and slide.body:
+                user = slide
+            elif is_near and user.height + part.count("\n") + 2 <= HIGHEST:
+                user.code, slide.code = f"{part}\n\n{user.code}", ""
+                user.sentence = user.sentence or ("" if slide.body else slide.sentence)
+            elif part and not slide.body:
+                slide.code, user = part, slide
+            elif part:
+                user = Slide("code", slide.section, sentence=slide.sentence, code=part)
+            if slide.body or slide.code:
+                shown.append(slide)
+            else:
+                before.notes += slide.notes
+            if user.code and user is not slide and user not in shown:
+                shown.append(user)
+        self.slides[1:] = reversed(shown)
+
+    def end(self, question: str, answer: str, *points: str) -> None:
+        """Add the last slide: the question of the lesson, its answer, and what to remember."""
+        body = self.page.prose("\n".join(f"- {point}" for point in points))
+        self.slides.append(Slide("end", REMEMBER, body, question, answer, self.remembered))
 
 
 class SlidesExporter(PageExporter):
@@ -208,7 +252,8 @@ class SlidesExporter(PageExporter):
 
     def output(self, output: NotebookNode) -> str:
         """Return an output as HTML."""
-        return str(self.environment.get_template("parts.html.j2").module.output(output))
+        parts = self.environment.get_template("parts.html.j2").make_module()  # of this lesson
+        return str(parts.output(output))
 
 
 def unfolded(output: NotebookNode) -> NotebookNode:

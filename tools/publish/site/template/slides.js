@@ -6,16 +6,19 @@ function holds(box) {
   return box.scrollHeight <= box.clientHeight && box.scrollWidth <= box.clientWidth;
 }
 
-/** Lay a slide out in the largest type in which nothing is cut off: code over its output, beside it,
- * without the code of earlier cells, and at last the output alone.
+/** Lay a slide out in the largest type in which nothing is cut off: code over its output, or beside
+ * it. Only an output whose lines are longer than a slide is broken.
  */
 function fit(slide) {
-  for (const layout of ["", "columns", "short", "short columns", "alone"]) {
-    slide.dataset.layout = layout;
+  const boxes = [slide, ...slide.querySelectorAll(".body, .body > *, pre")];
+  for (const layouts of [["rows", "columns"], ["broken"]]) {
     for (const size of SIZES) {
       slide.style.fontSize = `${size}px`;
       slide.style.setProperty("--zoom", size / 24);
-      if ([slide, slide.querySelector(".body")].every(holds)) return;
+      for (const layout of layouts) {
+        slide.dataset.layout = layout;
+        if (boxes.every(holds)) return;
+      }
     }
   }
 }
