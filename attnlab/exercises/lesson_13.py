@@ -33,6 +33,8 @@ KIB = 2 * LAYERS * KV_HEADS * HEAD_DIM * EACH // 1024
             KIB / LAYERS
         ),
         "That is the number of bytes. Divide it by 1,024.": KIB * 1024,
+        "A KiB is 1,024 bytes, not 1,000.": KIB * 1024 / 1000,
+        "A number takes two bytes here, not four.": KIB * 2,
         "That is for one kv head, but the model has eight in each layer.": KIB // KV_HEADS,
     },
     verified="For each token, 80 layers keep keys and values of 128 features for 8 kv heads, which "
@@ -59,50 +61,68 @@ def check_bytes_of_a_token(_kib: float) -> None:
 
 # --- a test of a cache ----------------------------------------------------------------------------
 
-CORNER, OPEN = "a mask aligned at the upper left corner", "no mask after the first call"
+CORNER = "a mask aligned at the upper left corner"
+OPEN = "no mask in its last layer after the first call"  # the last row is correct
 FROM_0 = "positions that start at 0 in every call"
 LOW = "positions that are one too low where a single token is read"
-SCALE = 0.01  # of the logits, so that a test that forgives much does not find the bugs
+STILL = "positions that start at the same place in every call after the first"
 HINTS = {
     "no bug": "Call `start()` once, compare with one whole pass over all tokens, and allow for "
     "rounding: `torch.allclose(..., atol=1e-4)`.",
     CORNER: "The first call is correct in spite of this bug. Let the cache read the tokens in "
     "several pieces, and allow only for rounding: `atol=1e-4`.",
-    FROM_0: "Compare all logits, not only the largest ones, and allow for rounding alone: these "
-    "logits are small, so use `atol=1e-4`.",
+    FROM_0: "Compare all logits, not only the largest ones, and allow for rounding alone: "
+    "`atol=1e-4`.",
     LOW: "This bug shows only if a later call reads a single token. Make such a call, too.",
     OPEN: "This bug shows only if a later call reads several tokens at once. Make such a call, and "
     "compare the logits of all its tokens.",
+    STILL: "This bug shows only from the third call on. Make three calls or more.",
 }
 
 
 @cache
 def model() -> LookingBack:
     """Return the model of the lesson."""
-    return load_looking_back()
+    return load_looking_back().double()
 
 
 def started(bug: str) -> Callable[[Tensor], Tensor]:
     """Return a function that reads tokens with a cache of its own, with a bug or with none."""
     caches = [KeyValueCache() for _ in model().layers]
+    lengths: list[int] = []  # of the calls
 
     def read(tokens: Tensor) -> Tensor:
         L, old = tokens.shape[1], caches[0].length
+        lengths.append(L)
         corner = "upper_left" if bug == CORNER else "lower_right"
-        mask = None if bug == OPEN and old else causal_mask(L, old + L, align=corner)
+        mask = causal_mask(L, old + L, align=corner)
+        masks = [mask, None if bug == OPEN and old else mask]
         low = old - 1 if old and L == 1 else old
-        first = {FROM_0: 0, LOW: low}.get(bug, old)
+        first = {FROM_0: 0, LOW: low, STILL: min(old, lengths[0])}.get(bug, old)
         x = model().symbol(tokens) + model().position(first + torch.arange(L))
-        for norm, layer, kept in zip(model().norms, model().layers, caches, strict=True):
+        parts = zip(model().norms, model().layers, caches, masks, strict=True)
+        for norm, layer, kept, mask in parts:
             q, k, v = (project(norm(x)) for project in (layer.q_proj, layer.k_proj, layer.v_proj))
             seen = kept.append(k, v)
             x = x + layer.out_proj(F.scaled_dot_product_attention(q, *seen, attn_mask=mask))
-        return model().guess(model().last_norm(x)) * SCALE
+        return model().guess(model().last_norm(x))
 
     return read
 
 
-@Opinion(verified="Your test accepts a correct cache and finds all four bugs.", keeps_inputs=True)
+def differs(start: Callable, whole: Callable[[Tensor], Tensor], tokens: Tensor) -> bool:
+    """Return whether a cache is wrong."""
+    rows = torch.cat([*map(start(), tokens.split((9, 13, 1, 1), dim=1))], dim=1)
+    return not torch.allclose(rows, whole(tokens), atol=1e-4)
+
+
+@Opinion(
+    verified="Your test accepts a correct cache and finds all five bugs.",
+    slips={
+        "Return True for a correct cache and False for a bug, not the other way round.": differs
+    },
+    keeps_inputs=True,
+)
 def check_cache_test() -> Iterator[Case]:
     """Check a test that says whether a cache is correct.
 
@@ -119,7 +139,7 @@ def check_cache_test() -> Iterator[Case]:
     """
     tokens = torch.stack([to_tokens(loop * 3) for loop in ("KQZBMTAR", "MILKSHOE")])
     for bug, hint in HINTS.items():
-        given = partial(started, bug), lambda new: model()(new).logits * SCALE, tokens
+        given = partial(started, bug), lambda new: model()(new).logits, tokens
         yield Case(f"a cache with {bug}", given, bug == "no bug", hint)
 
 
@@ -140,12 +160,19 @@ def ends(
     return mask
 
 
+def on_both_sides(length: int, window: int, sinks: int) -> Tensor:
+    """Return a mask of the first tokens and of a window that looks ahead as well as back."""
+    near = ends()(length, window, 0)
+    return near | near.T | (torch.arange(length) < sinks)
+
+
 @Compared(
     right=ends(),
     what="mask",
     slips={
         "Later tokens are visible. Combine the whole mask with the causal mask.": Either(
             ends(causal=False),
+            on_both_sides,
             lambda length, window, sinks: (
                 ends()(length, window, 0) | (torch.arange(length) < sinks)
             ),
@@ -245,7 +272,10 @@ BUGS = {
             lambda L, S: ~lower_right(L, S)
         ),
     },
-    errors={"must match the size": "First repeat the kv heads, so that each query head has one."},
+    errors={
+        "must match the size": "Repeat the kv heads along dimension 1, so that each query head has "
+        "one."
+    },
     otherwise="Repeat each kv head for its group, and align the causal mask at the lower right.",
     verified="Each query sees its own key and all before it, in the kv head of its group.",
     atol=1e-4,
