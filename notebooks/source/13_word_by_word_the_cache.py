@@ -114,9 +114,7 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 
 # %% frozen [markdown] above="With a causal mask" answers="13/one-mask"
 # With a causal mask in both layers, none of the 20 old rows changes.
-# If either mask is missing, all 20 change.
-# (The keys and values alone are made from what the layers below return:
-# they would need the mask in every layer but the last.)
+# If either mask is missing, all 20 change here, some by less than a millionth.
 # In each layer, a causal mask keeps a token from seeing later ones.
 # What the token does see was computed, in the layer before, under the same mask.
 # Everything else in the model handles each token by itself.
@@ -133,6 +131,8 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 # No old query is needed again.
 # So each layer keeps its keys and values, and appends those of the new tokens.
 # Such a store is a [**key-value cache**](glossary.ipynb#cache).
+# For the cache alone, the mask of the first layer would be enough:
+# nobody reads the old rows of the second.
 
 
 # %% cache-class
@@ -189,19 +189,20 @@ def read(tokens, caches):  # the new tokens: (N, L)
 
 
 # %% write-with-cache
-def write_with_cache(tokens, count, read=read):  # (N, L) -> (N, count)
+def write_with_cache(tokens, count, read_new=read):  # (N, L) -> (N, count)
     caches, written = [Cache() for _ in model.layers], []
     for _ in range(count):
-        logits = read(tokens, caches)
+        logits = read_new(tokens, caches)
         tokens = logits[:, -1:].argmax(dim=-1)  # (N, 1): the next letter
         written.append(tokens)
     return torch.cat(written, dim=1)
 
 
 prompt = to_tokens("KQZBMTARK")[None]
-to_text(write_with_cache(prompt, 23)[0])
+text = "KQZBMTARK" + to_text(write_with_cache(prompt, 23)[0])
+text, text == write("KQZBMTARK", 23)[0]
 
-# %% phases [markdown] above="That makes 31 rows" below="Which keys does step"
+# %% phases [markdown] above="That makes 31 rows" below="Which keys will step"
 # The text is the same.
 # Reading the prompt is called [**prefill**](glossary.ipynb#prefill),
 # and writing token by token is called [**decoding**](glossary.ipynb#decoding).
@@ -209,12 +210,12 @@ to_text(write_with_cache(prompt, 23)[0])
 # Each of the other 22 letters takes one more row.
 # That makes 31 rows in place of 460.
 #
-# In the explorer, the model writes one letter in each step.
+# The explorer opens at step 4, with a cache; each step writes one letter.
 # A number says in which step a query, key or value was computed; hatched ones are not kept.
-# Which keys does step 7 read, and in which steps were they computed?
+# Which keys will step 7 read, and in which steps were they computed?
 
 # %% explorer
-CacheExplorer()
+CacheExplorer(cache=True, step=3, ask=False)
 
 # %% explorer-read [markdown]
 # <details><summary>An answer</summary>
@@ -256,8 +257,10 @@ def read_with(bug, tokens, caches):
 bugs = ["none", "wrong corner", "no mask", "from 0", "one too low"]
 
 # %% texts-text [markdown] below="Do the texts show"
-# With each of them we continue `KQZBMTARK` and 200 other prompts, letter by letter.
-# Each of the prompts is a loop of 11 letters, followed by its first letter.
+# With each of them we continue `KQZBMTARK` and 200 other prompts, letter by letter:
+# loops of 11 letters, each followed by its first letter.
+# Recall lesson 12: up to position 15, layer 0 writes a note on each letter about the one before,
+# and layer 1 searches these notes.
 # Do the texts show that something is wrong?
 
 # %% ask-texts
@@ -275,9 +278,10 @@ for bug in bugs:
     print(f"{bug:13} {to_text(ours[0])}  others that change: {changed:.0%}")
 
 # %% texts-read [markdown] above="A text that looks" answers="13/letter-by-letter"
-# If the positions are one too low, about half of these texts change; if they start at 0,
-# hardly any.
-# So a larger error can do less harm.
+# With these prompts, one too low changes about half of the texts, and from 0 hardly any;
+# other prompts give other shares.
+# So a larger error can do less harm:
+# letters at position 0 do not draw layer 1 away from the prompt.
 # Without a mask, no text changes: a single new letter may see everything,
 # so there is nothing to block.
 # The wrong corner spoils every text.
@@ -291,8 +295,8 @@ for bug in bugs:
 # Our 200 texts of 12 letters arrive in three ways: all at once; 11 and then the last one;
 # 9 and then the last three, as when a user asks a second question.
 # For each text, we take the largest difference between two logits.
-# The table shows the smallest and the largest of these 200 numbers:
-# a bug shows in every text if the smallest is not zero, and in none if the largest is zero.
+# The table shows the smallest and the largest of these 200 numbers: if the smallest is not zero,
+# a bug shows in every text.
 
 
 # %% differences
@@ -319,11 +323,11 @@ pd.DataFrame(columns, index=bugs)
 
 # %% test-read [markdown] above="The prompt alone shows"
 # The prompt alone shows none of the four bugs.
-# One new letter does not show the missing mask,
-# and three at once do not show the positions that are one too low for a single one.
+# One new letter does not show the missing mask, and three at once do not show one too low.
 # Together they show all four.
+# But if every call after the prompt starts at the same position, two calls do not show it.
 # So here is the rule: **compare all new rows with those of a whole pass.
-# Begin with a cache that is not empty, once with several new tokens and once with one.**
+# Begin with a cache that is not empty, then read several tokens, one, and one more.**
 
 # %% time-text [markdown]
 # ## What does a step cost?
@@ -338,14 +342,14 @@ pd.DataFrame(columns, index=bugs)
 from attnlab.palette import BLUE, ORANGE
 
 times = pd.read_csv(data_path("cache_times.csv"))
-ways = ["a whole pass, small stack", "one step, small stack", "one step, large stack"]
+lines = ["a whole pass, small stack", "one step, small stack", "one step, large stack"]
 small, large = times[times["model"] == "small"], times[times["model"] == "large"]
-parts = [small["pass_us"], small["step_us"], large["step_us"]]
-drawn = pd.concat(parts, keys=ways, names=["way", "row"]) / 1000
+measured = [small["pass_us"], small["step_us"], large["step_us"]]
+drawn = pd.concat(measured, keys=lines, names=["line", "row"]) / 1000
 drawn = drawn.rename("time").reset_index().join(times["tokens"], on="row")
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
-look = {"style": "way", "markers": True, "dashes": False, "errorbar": ("pi", 100)}
-look |= {"hue": "way", "palette": [ORANGE, BLUE, "black"]}  # as in the explorer
+look = {"style": "line", "markers": True, "dashes": False, "errorbar": ("pi", 100)}
+look |= {"hue": "line", "palette": [ORANGE, BLUE, "black"]}  # as in the explorer
 sns.lineplot(drawn, x="tokens", y="time", **look, ax=ax)
 ax.set(xscale="log", yscale="log", xlabel="tokens in the text", ylabel="milliseconds")
 stops = times["tokens"].unique()
@@ -358,14 +362,13 @@ show_figure(ax, "13.1")
 
 # %% time-read [markdown] above="The step of the large" below="The parameters are the"
 # In the small stack, a whole pass takes three to four times as long as a step at 32 tokens,
-# and about 100 times as long at 2,048 tokens.
+# where a step mostly starts operations, and about 100 times as long at 2,048.
 # But the step of the small stack gets slower, too: at 2,048 tokens,
-# it took 5.4 times as long as at 32.
-# The step of the large stack slows down much less: there it took 1.4 times as long.
+# it took about five times as long as at 32.
+# The step of the large stack slows down much less: it took 1.4 times as long.
 #
 # At each step, a program fetches nearly all parameters and the whole cache from memory.
 # In a large model, for a single text, this takes most of the time (lesson 8; Pope et al., 2022).
-# (A step of our small stack mostly starts operations while the text is short.)
 # The parameters are the same for every word, and the cache grows.
 # Each layer keeps a key and a value for each *kv head*.
 # Often there is one for each query head; with [grouped heads](glossary.ipynb#grouped-heads),
@@ -384,7 +387,7 @@ models = pd.DataFrame(
         "head_dim": [64, 64, 128, 128],
         "bytes per number": [4, 4, 2, 2],
         "tokens": [2048, 2048, 4096, 131072],
-        "MiB of parameters": [4, 384, 12852, 15316],
+        "MiB of parameters": [4, 384, 12852, 15316],  # the last two as published
     },
     index=["small stack", "large stack", "Llama 2 7B", "Llama 3.1 8B"],
 )
@@ -394,11 +397,11 @@ models["MiB of cache"] = per_token * models["tokens"] // 2**20
 models
 
 # %% bytes-read [markdown] above="In the large stack"
-# In the large stack, the cache is at the end a third of the parameters, and in Llama 2 7B a sixth.
-# So the last steps fetch little more than the first.
-# In the small stack, it is four times as large.
-# In Llama 3.1 8B, which reads 131,072 tokens, a full cache is larger than the parameters,
-# so the last step fetches about twice as much as the first.
+# In the large stack, the full cache is a third as large as the parameters,
+# and in Llama 2 7B a sixth.
+# So the last step fetches that much more than the first.
+# In the small stack, the cache is four times as large as the parameters.
+# In Llama 3.1 8B, after 131,072 tokens, a step fetches about twice as much as the first.
 
 # %% why-one-more-word-is-cheap [markdown] end="One more word costs"
 # ## Why one more word is cheap
@@ -408,8 +411,10 @@ models
 # so their keys and values can be kept in a cache.
 # One more word costs one row: its own query against all stored keys.
 # The last word appears about as quickly as the first,
-# because each step fetches the same parameters, as long as the cache is small beside them.
-# After a hundred thousand tokens, it no longer is, and a step has about twice as much to fetch.
+# because each step fetches the same parameters,
+# as long as the caches of all texts written at once are small beside them.
+# In Llama 3.1 8B, after a hundred thousand tokens, even one is not:
+# a step then fetches nearly twice as much.
 
 # %% further-batch [markdown]
 # ## Further
@@ -496,21 +501,25 @@ shares = {
 
 # %% draw-window jupyter={"source_hidden": true}
 # %%answer 13/what-to-drop
+from attnlab.display.texts import caption_of
+from attnlab.palette import GREEN, INK, PURPLE
+
 _, ax = plt.subplots(figsize=(6, 3), layout="constrained")
-sns.lineplot(pd.DataFrame(shares, index=range(20, 32)), markers=True, ax=ax)
+look = {"markers": True, "palette": [INK, GREEN, PURPLE]}
+sns.lineplot(pd.DataFrame(shares, index=range(20, 32)), **look, ax=ax)
 ax.set(ylim=(0, 1.05), xlabel="position", ylabel="share of correct guesses")
-ax.set_title("The guesses fail as the notes leave the window")
+ax.set_title(caption_of("13.2")["title"])
 show_figure(ax, "13.2")
 
 # %% window-read [markdown] answers="13/what-to-drop"
 # With the first 19 tokens and the token itself, the guesses are as good as with all.
 # With the last 20 tokens, they get worse as the notes leave the window.
-# Nearly every answer with a note is found, but fewer than one in five without.
 #
 # Xiao et al. (2023) found that large language models become much worse as soon as their first
 # tokens leave a window, but stay nearly as good if the first four are kept.
-# They give another reason: there it is not what these tokens know.
-# Many heads give them much of their weight,
+# In those models the reason is another: not what the first tokens hold,
+# but how much weight they take.
+# Many heads give them much of it,
 # as in the [attention sink](glossary.ipynb#attention-sink) of lesson 10, and when they leave,
 # the softmax gives this weight to other tokens.
 
@@ -520,14 +529,15 @@ show_figure(ax, "13.2")
 # - A causal mask in every layer freezes the past: a new token changes no earlier row.
 #   So keys and values can be kept, and one more token costs one row instead of a whole pass.
 # - Prefill reads the whole prompt in one pass.
-#   Decoding reads one token at a time and fetches nearly all parameters for it.
+#   Decoding reads one token at a time and fetches nearly all parameters in each step.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner,
 #   and the positions start where those in the cache end.
 #   `is_causal=True` puts the mask at the upper left.
 # - To test a cache, compare all new rows with those of a whole pass.
-#   Start from a cache that is not empty, once with one new token and once with several.
-# - A cache takes 2 · layers · kv heads · head_dim numbers for each token.
-#   While it is small beside the parameters, a step hardly slows down.
+#   Start from a cache that is not empty, then read several tokens, one, and one more.
+# - A cache takes 2 · layers · kv heads · head_dim numbers for each token of each text.
+#   While the caches of a batch are small beside the parameters,
+#   the last step fetches little more than the first.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -574,16 +584,18 @@ check_bytes_of_a_token(kib_of_a_token_solution)
 #
 # Write a test of a cache.
 # `start()` returns a function with an empty cache of its own.
-# Each call of this function reads the next tokens (N, L) of a text and returns their logits (N, L,
-# 27).
-# `whole(tokens)` returns the logits of a whole pass in float32.
+# Each call of this function reads the next tokens (N, L) of a text and returns their logits,
+# `(N, L, 27)`.
+# `whole(tokens)` returns the logits of a whole pass in float64.
 # The test gets `tokens` (2, 24).
-# It should return True if the cache is correct, and False if it has one of our four bugs.
+# It should return True if the cache is correct,
+# and False if one of our four bugs sits in any of its layers,
+# or if every call after the first starts at the same position.
 #
 # <details><summary>Hint</summary>
 #
 # Call <code>read = start()</code>, and let it read pieces of different lengths.
-# Join all rows before you compare them, and allow for the rounding of float32.
+# Join all rows before you compare them, and allow for rounding.
 # </details>
 
 
@@ -599,7 +611,7 @@ check_cache_test(cache_is_correct)
 # %% tags=["solution"]
 def cache_is_correct_solution(start, whole, tokens):
     read = start()
-    rows = [read(piece) for piece in tokens.split((9, 1, 14), dim=1)]
+    rows = [read(piece) for piece in tokens.split((9, 13, 1, 1), dim=1)]
     return torch.allclose(torch.cat(rows, dim=1), whole(tokens), atol=1e-4)
 
 
@@ -683,22 +695,21 @@ check_mended_decoding(mended_solution)
 # %% exercise-5 [markdown]
 # ### 5 · Explain ★★ (6 minutes)
 #
-# A user goes back and replaces one word in the middle of a long conversation,
-# and the chatbot goes on from there.
+# A user replaces one token in the middle of a long conversation; all later ones stay.
 # Which keys and values in the cache are still right?
 # Answer for layer 0 and for the layers above it.
 # And why is such a cache of little use to an encoder without a causal mask?
 #
 # <details><summary>An answer</summary>
 #
-# The words before the replaced one have never seen it,
+# The tokens before the replaced one have never seen it,
 # so their keys and values are right in every layer.
-# In layer 0, a key is made from a word and its position alone,
-# so there only the replaced word needs new ones.
-# But the later words attend to it, so what they take from layer 0 changes.
-# From layer 1 on, the keys and values of the replaced word and of all later words must be computed
+# In layer 0, a key is made from a token and its position alone,
+# so there only the replaced token needs new ones.
+# But the later tokens attend to it, so what they take from layer 0 changes.
+# From layer 1 on, the keys and values of the replaced token and of all later ones must be computed
 # again.
-# In an encoder, a new word changes what all other words take from layer 0.
+# In an encoder, a new token changes what all other tokens take from layer 0.
 # So from layer 1 on, nothing can be kept.
 # </details>
 
