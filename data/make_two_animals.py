@@ -8,8 +8,8 @@ two_animals.csv: for each of twelve random starts, the shares of 20,000 new list
 name the numbers of two animals after 800 steps. `first`, `second` and `both` are those of a layer
 without a split. Then it is frozen, and a `matrix` or an `mlp` is trained to read what it returns;
 `same` is the share of lists in which it gives more weight to the same one of the two animals, the
-first or the second. `wide` is a layer without a split that has 128 features, `line_a` one with two
-heads, and `line_b` one with a wrong split and a wrong merge.
+first or the second. `wide` is a layer without a split that has 128 features, `version_a` one with
+two heads, and `version_b` one with a wrong split and a wrong merge.
 
 scrambled_pairs.csv: a split reshapes the features of the tokens (L, H * d) to one of the six orders
 of L, H and d, and permutes them to (H, L, d); a merge does the same backwards. For each of the 36
@@ -166,10 +166,11 @@ def from_one_start(start: int) -> list[float]:
         frozen.out_proj = last_step
         read.append(share_correct(train(frozen))[-1])
     wide = train(fresh(start, width=128), wide_animals)
-    line_a = train(fresh(start, split_by("LHd"), merge_by("LHd")))
-    line_b = train(fresh(start, split_by("HLd"), merge_by("HLd")))
-    others = [share_correct(wide, wide_animals), share_correct(line_a), share_correct(line_b)]
-    return [*share_correct(one), *read, share_of_one(one), *(shares[-1] for shares in others)]
+    version_a = train(fresh(start, split_by("LHd"), merge_by("LHd")))
+    version_b = train(fresh(start, split_by("HLd"), merge_by("HLd")))
+    heads = [share_correct(version_a)[-1], share_correct(version_b)[-1]]
+    wider = share_correct(wide, wide_animals)[-1]
+    return [*share_correct(one), *read, share_of_one(one), wider, *heads]
 
 
 def from_one_pair(split: str, merge: str, start: int) -> list[float]:
@@ -195,7 +196,8 @@ def main() -> None:
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     starts = ([start, *from_one_start(start)] for start in range(STARTS))
-    write("two_animals.csv", "start first second both matrix mlp same wide line_a line_b", starts)
+    columns = "start first second both matrix mlp same wide version_a version_b"
+    write("two_animals.csv", columns, starts)
     pairs = product(ORDERS, ORDERS, range(PAIR_STARTS))
     write(
         "scrambled_pairs.csv",

@@ -64,13 +64,16 @@ def attend(
     axes: tuple[int, ...] = (-1,),
     dim: int = -1,
     columns: bool = False,
+    late: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return output and weights of every head, the scores divided by the root of some sizes.
 
-    With ``columns``, the values are multiplied by the columns of the weights.
+    With ``columns``, the values are multiplied by the columns of the weights; with ``late``, the
+    softmax is divided and not the scores.
     """
     divisor = math.sqrt(math.prod(query.shape[axis] for axis in axes))
-    weights = (query @ key.mT / divisor).softmax(dim)
+    scores = query @ key.mT
+    weights = scores.softmax(dim) / divisor if late else (scores / divisor).softmax(dim)
     return (weights.mT if columns else weights) @ value, weights
 
 
@@ -103,6 +106,20 @@ class MultiHead(nn.Module):
         heads = [self.split(project(x), self.num_heads) for project in projects[:3]]
         answers, weights = attend(*heads, **self.steps)
         return projects[3](self.merge(answers)), weights
+
+
+class SplitFirst(MultiHead):
+    """A layer that splits the tokens and projects each part by its own block of the matrices."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output and the weights."""
+        with torch.no_grad():
+            for name in PROJECTIONS[:3]:
+                weight = getattr(self, name).weight
+                rows = weight.chunk(self.num_heads)
+                blocks = (row.chunk(self.num_heads, dim=1)[head] for head, row in enumerate(rows))
+                weight.copy_(torch.block_diag(*blocks))
+        return super().forward(x)
 
 
 def changed(**parts: object) -> Callable[[int, int], MultiHead]:
@@ -198,6 +215,10 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "head_dim.": changed(axes=(1,)),
         "Your scores are divided by the square root of the number of tokens. Divide them by that "
         "of head_dim.": changed(axes=(2,)),
+        "Your softmax is divided, and its rows no longer sum to 1. Divide the scores, before the "
+        "softmax.": changed(late=True),
+        "You split the tokens and project each part. Project first: each feature of a head is made "
+        "from all features of the token.": SplitFirst,
         "Your queries and keys have changed places. Multiply each query with all keys.": changed(
             use=("k_proj", "q_proj", "v_proj", "out_proj")
         ),
@@ -227,12 +248,15 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
             split=left_behind, merge=flattened
         ),
         "Head h has the features h, h + H, h + 2H and so on. Parameters that were trained "
-        "elsewhere expect neighbouring features.": changed(split=in_turn, merge=from_turns),
+        "elsewhere expect neighbouring features.": Either(
+            changed(split=in_turn), changed(split=in_turn, merge=from_turns)
+        ),
     },
     errors={
         "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
         "side in memory. Use reshape or flatten.",
-        "mat1 and mat2 shapes": "out_proj needs (N, L, E). Have the heads been merged?",
+        "mat1 and mat2 shapes": "Each projection needs (N, L, E). Project before you split, and "
+        "merge before out_proj.",
         "'_parameters'": "Call super().__init__() first.",
         "Module.__init__()": "Call super().__init__() first.",
         "batch2 tensor": "Transpose the keys: query @ key.mT.",
@@ -418,6 +442,7 @@ def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
         ),
         "All three are the query.": lambda x, num_heads: by_chunks()(x, num_heads)[[0, 0, 0]],
     },
+    errors={"is invalid for input of size": "Compute all sizes from H and the shape of projected."},
     otherwise=lambda _got, _right, _x, num_heads: (
         "Take the three apart first, and then split each as the lesson does."
         if num_heads == 3

@@ -18,8 +18,8 @@ from attnlab.explorers.frame.panels import Panel, how_to_read, stacked
 from attnlab.explorers.frame.words import listed
 
 TOKENS = ("cat", "dog", "owl", "fox", "bat", "?")  # five entries and the question of lesson 7
-COUNT, WIDTH = len(TOKENS), 12
-HEADS = (1, 2, 3, 4)
+COUNT, WIDTH = len(TOKENS), 32
+HEADS = (1, 2, 4)
 DEAL, CUT, COLLECT, PILE = "deal", "cut", "collect", "pile"
 NUMBERS = 8  # of what is recorded for an animal, all equally likely
 
@@ -28,10 +28,10 @@ class DealResult(NamedTuple):
     """Where the cards are; a card is named by its place in memory, token * H + part."""
 
     hands: Tensor  # (H, 6): the cards of each head, one for each of its places
-    output: Tensor  # (6, H): whose answers each token gets, by the card that asked
-    heard: Tensor  # (6, H, 6): True where such an answer has heard a token
+    output: Tensor  # (6, H): which averages each token gets, by the card of the query
+    heard: Tensor  # (6, H, 6): True where such an average is over a token
     wrong_hands: Tensor  # (H, 6): True where place t of head h does not hold part h of token t
-    wrong_output: Tensor  # (6, H): True where part h of t is not asked by t, or has not heard all
+    wrong_output: Tensor  # (6, H): True where part h of t is not for t, or not over all
 
 
 def move(split: str, merge: str, heads: int) -> DealResult:
@@ -39,7 +39,7 @@ def move(split: str, merge: str, heads: int) -> DealResult:
     deck = torch.arange(COUNT * heads)
     dealt = deck.view(COUNT, heads).T
     hands = dealt if split == DEAL else deck.view(heads, COUNT)
-    places = deck.view(heads, COUNT)  # in the order of the answers: head by head
+    places = deck.view(heads, COUNT)  # in the order of the averages: head by head
     order = places.T if merge == COLLECT else places.reshape(COUNT, heads)
     output = hands.flatten()[order]
     heads_tokens = torch.zeros(heads, COUNT, dtype=torch.bool)
@@ -61,14 +61,14 @@ def best_share(heard: Tensor) -> float:
 
 
 class DealExplorer(Explorer):
-    """Six tokens with twelve features, split into heads and merged, each step in two ways.
+    """Six tokens with 32 features, split into heads and merged, each step in two ways.
 
     Parameters
     ----------
     **state
         ``split``: "deal", ``view`` and then ``transpose``, or "cut", ``view`` alone. ``merge``:
-        "collect", ``transpose`` and then ``flatten``, or "pile", ``reshape`` alone. ``heads``: 1 to
-        4. ``ask`` and ``large``, as in ``Explorer``.
+        "collect", ``transpose`` and then ``flatten``, or "pile", ``reshape`` alone. ``heads``: 1, 2
+        or 4. ``ask`` and ``large``, as in ``Explorer``.
 
     See Also
     --------
@@ -83,7 +83,7 @@ class DealExplorer(Explorer):
         stacked(
             Panel("cards", kind="deal"),
             how_to_read(
-                ("ear", "heard by this answer: cat, dog, owl, fox, bat, ?"),
+                ("ear", "in this average: cat, dog, owl, fox, bat, ?"),
                 ("crossed", "not what belongs here"),
             ),
         ),
@@ -121,7 +121,7 @@ class DealExplorer(Explorer):
         hands = [[cards["deck"][one] for one in row] for row in cards["hands"].tolist()]
         _draw_cards(left, "In the heads", hands, cards["wrong_hands"], heads, range(COUNT))
         _draw_cards(
-            *(right, "Output: asked by", cards["asked"], cards["wrong_output"]),
+            *(right, "Output: whose averages", cards["asked"], cards["wrong_output"]),
             *(cards["parts"], TOKENS, cards["heard"]),
         )
 
@@ -150,8 +150,8 @@ def sentence(result: DealResult, heads: int) -> str:
     heard = result.heard[-1]  # (H, 6)
     if not result.wrong_output.any():
         return (
-            f"{trip}. Each output holds **{heads} answers to its own question**, and each of them "
-            "has heard all six tokens."
+            f"{trip}. Each output holds **{heads} averages for its own queries**, and each of them "
+            "is over all six tokens."
         )
     if asked == ["the question"]:
         known = [TOKENS[i] for i in range(COUNT - 1) if heard[:, i].any()]
@@ -160,11 +160,11 @@ def sentence(result: DealResult, heads: int) -> str:
             f"{trip}. But **the question has heard only {listed([*known, 'itself'])}**, so no "
             f"training can name both numbers in more than {share:.0%} of the lists."
         )
-    whose = f"**the output of the question holds answers that {listed(asked)} asked for**"
+    whose = f"**the output of the question holds averages for the queries of {listed(asked)}**"
     if heard.all():
-        return f"{trip}. Every answer has heard all six tokens, but {whose}."
+        return f"{trip}. Every average is over all six tokens, but {whose}."
     most = heard.sum(dim=-1).max().item()
-    return f"{trip}. Here {whose}, and none of them has heard more than {most} tokens."
+    return f"{trip}. Here {whose}, and none of them is over more than {most} tokens."
 
 
 def spoken(token: int) -> str:
@@ -173,15 +173,15 @@ def spoken(token: int) -> str:
 
 
 def code(split: str, merge: str, heads: int) -> str:
-    """Return the lines of PyTorch, for x of shape (N, 6, 12)."""
+    """Return the lines of PyTorch, for x of shape (N, 6, 32)."""
     size = WIDTH // heads
     cut = f"x.view(N, {heads}, {COUNT}, {size})"
     dealt = f"x.view(N, {COUNT}, {heads}, {size}).transpose(1, 2)"
-    collected = f"answers.transpose(1, 2).reshape(N, {COUNT}, {WIDTH})"
-    piled = f"answers.reshape(N, {COUNT}, {WIDTH})"
+    collected = f"averages.transpose(1, 2).reshape(N, {COUNT}, {WIDTH})"
+    piled = f"averages.reshape(N, {COUNT}, {WIDTH})"
     return (
         f"heads = {dealt if split == DEAL else cut}\n"
-        "answers = F.scaled_dot_product_attention(heads, heads, heads)\n"
+        "averages = F.scaled_dot_product_attention(heads, heads, heads)\n"
         f"output = {collected if merge == COLLECT else piled}"
     )
 
@@ -203,9 +203,9 @@ def _draw_cards(
         for j, text in enumerate(row):
             frame = {"facecolor": "white", "edgecolor": palette.LINE, "linewidth": 1.2}
             ax.add_patch(Rectangle((j + 0.04, i + 0.06), 0.92, 0.88, **frame))
-            crossed = " ✗" if wrong[i, j] else ""
-            up = 0.5 if heard is None else 0.36
-            ax.text(j + 0.5, i + up, f"{text}{crossed}", fontsize=8.5, **middle)
+            up = 0.5 if heard is None else 0.38
+            ax.text(j + 0.5, i + up, text, fontsize=10.5, **middle)
+            ax.text(j + 0.86, i + 0.18, "✗" if wrong[i, j] else "", fontsize=9, **middle)
             for k in range(COUNT if heard is not None else 0):
                 colour = palette.BLUE if heard[i, j, k] else "white"
                 look = {"facecolor": colour, "edgecolor": palette.MUTED, "linewidth": 0.5}

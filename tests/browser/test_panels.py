@@ -21,7 +21,7 @@ STATES = [
     ScalingExplorer(ask=False, d_k=64, rate=32.0, entries=32),
     CacheExplorer(ask=False, cache=True, step=6),
     CostExplorer(ask=False, n=64, heads=1, dtype="float16"),
-    DealExplorer(ask=False, split="cut", heads=3),
+    DealExplorer(ask=False, split="cut", heads=4),
     RowExplorer(ask=False, step=3, query="He", mask="causal"),
 ]
 
@@ -118,7 +118,7 @@ def check_squares(shown, _panel, values, explorer):
 
 
 def check_deal(shown, _panel, values, _explorer):
-    """The deck, the cards in the hands, and whose answers each token gets, with what they heard."""
+    """The deck, the cards in the hands, and whose averages each token gets, over which tokens."""
     assert shown.locator(".deck .cell").all_text_contents() == values["deck"]
     hands = [values["deck"][int(card)] for card in numbers(values["hands"])]
     asked = list(itertools.chain(*values["asked"]))

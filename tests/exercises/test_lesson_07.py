@@ -120,6 +120,48 @@ def in_steps(*, use="qkv", divide=None, finish=None):
     return Steps
 
 
+class InTurn(Base):
+    """Head h gets the features h, h + H and so on, and the merge is that of the lesson."""
+
+    def forward(self, x):
+        parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        query, key, value = (in_turn(part, self.H) for part in parts)
+        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        return self.out_proj(joined(weights @ value)), weights
+
+
+class DividedLate(Base):
+    def forward(self, x):
+        query, key, value = self.scores(x)
+        weights = (query @ key.mT).softmax(-1) / query.shape[-1] ** 0.5
+        return self.out_proj(joined(weights @ value)), weights
+
+
+class SplitFirst(Base):
+    """Each head projects its own part of the tokens, by its own block of the matrices."""
+
+    def forward(self, x):
+        heads = halves(x, self.H).unbind(1)
+        d = heads[0].shape[-1]
+        query, key, value = (
+            torch.stack(
+                [
+                    part @ one.weight[h * d : (h + 1) * d, h * d : (h + 1) * d].T
+                    for h, part in enumerate(heads)
+                ],
+                dim=1,
+            )
+            for one in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        weights = (query @ key.mT / d**0.5).softmax(-1)
+        return self.out_proj(joined(weights @ value)), weights
+
+
+class ProjectedLate(Base):
+    def forward(self, x):
+        return self.q_proj(halves(x, self.H)), x
+
+
 class WeightsFirst(ByLetters):
     def forward(self, x):
         return super().forward(x)[::-1]
@@ -258,6 +300,7 @@ test_accepts = accepts({
         by_permute,
         by_slices,
         lambda x, H: with_heads(x, H, -1),
+        lambda x, H: (halves(part, H) for part in x.chunk(3, dim=-1)),
         lambda x, H: map(lambda part: split_heads(part, H), x.chunk(3, dim=-1)),
         lambda x, H: torch.stack(x.chunk(3 * H, -1), 1).unflatten(1, (3, H)).transpose(0, 1),
     ],
@@ -294,7 +337,11 @@ test_names_the_mistake = names({
             finish=lambda weights, value: (weights @ value).mT
         ),
         "Return the output first, in the shape of the tokens": WeightsFirst,
-        "out_proj needs (N, L, E). Have the heads been merged?": NotMerged,
+        "merge before out_proj": NotMerged,
+        "Each projection needs (N, L, E). Project before you split": ProjectedLate,
+        "Head h has the features h, h + H, h + 2H": InTurn,
+        "Divide the scores, before the softmax": DividedLate,
+        "Project first: each feature of a head is made from all features": SplitFirst,
         "do not lie side by side in memory. Use reshape or flatten.": ByView,
         "With E = 12 and H = 1, the output": Fixed,
         "a tensor of shape (12, 3). Return the layer, an nn.Module.": lambda E, H: torch.ones(E, H),
@@ -321,7 +368,7 @@ test_names_the_mistake = names({
     },
     "check_three_in_one": {
         "Your function returned a tuple of length 2. Return query, key": lambda x, H: (x, x),
-        ("raises", "invalid for input"): lambda x, H: by_permute(x, 5),
+        ("raises", "Compute all sizes from H and the shape of"): lambda x, H: by_permute(x, 3),
         (
             "the shape (3, 6, 4, 4, 2) instead of (3, 6, 2, 4, 4)",
             "query, key and value, (N, H, L, head_dim) each",

@@ -155,11 +155,11 @@ def scaling(explorer: Explorer) -> Truth:
 
 def deal(explorer: Explorer) -> Truth:
     count, cut, pile = explorer.heads, explorer.split == "cut", explorer.merge == "pile"
-    size, tokens, names = 12 // count, torch.arange(6), ["cat", "dog", "owl", "fox", "bat", "?"]
-    x = torch.arange(72.0).view(1, 6, 12)
+    size, tokens, names = 32 // count, torch.arange(6), ["cat", "dog", "owl", "fox", "bat", "?"]
+    x = torch.arange(192.0).view(1, 6, 32)
     heads = x.view(1, count, 6, size) if cut else x.unflatten(-1, (count, -1)).transpose(1, 2)
     hands = heads[0, :, :, 0] / size  # a card is named by its first number
-    back = (lambda y: y.reshape(1, 6, 12)) if pile else (lambda y: y.transpose(1, 2).flatten(2))
+    back = (lambda y: y.reshape(1, 6, 32)) if pile else (lambda y: y.transpose(1, 2).flatten(2))
     asked = back(heads)[0, :, ::size] / size  # the card that asked for each part of the output
     whom = torch.zeros(count, 6, 6)  # whom the hand of each answer can hear
     for head, hand in enumerate(hands):
@@ -176,7 +176,7 @@ def deal(explorer: Explorer) -> Truth:
     askers = sorted({int(card) // count for card in asked[-1]})
     ears, told, said = heard[-1].any(dim=0), [], []
     if count > 1 and not wrong.any():
-        told, said = [count], ["gives x again", "has heard all six tokens"]
+        told, said = [count], ["gives x again", "over all six tokens"]
     elif count > 1 and askers == [5]:
         pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
         share = sum(8.0 ** -(2 - int(ears[i]) - int(ears[j])) for i, j in pairs) / 10

@@ -186,6 +186,8 @@ def _settled(outcome: Outcome, case: str, limit: float) -> object:
 def _read(value: object, read: Read) -> object:
     if value is None or value is Ellipsis:
         raise NotDone
+    if inspect.isgenerator(value) and value.__name__ == "<genexpr>":
+        value = [*value]  # (... for ... in ...) is as good as [... for ... in ...]
     if inspect.iscoroutine(value) or inspect.isgenerator(value):
         value.close()
         why = "Return its values in a list: [... for ... in ...], without `yield`."

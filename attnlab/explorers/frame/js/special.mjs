@@ -131,7 +131,7 @@ export const SPECIAL = {
 
   /**
    * Cards of a split and a merge: the deck in the order of memory, the hands of the heads, and whose
-   * answers each token gets. `deck` holds names, `hands` places in it: a card travels between hands.
+   * averages each token gets. `deck` holds names, `hands` places in it: a card travels between hands.
    */
   deal: () => {
     const deck = html("div", { class: "deck" }), cards = new Map();
@@ -157,14 +157,14 @@ export const SPECIAL = {
         card.replaceChildren(html("b", {}, names[place]), ...[mark(gone)].flat());
         return card;
       };
-      const answer = (asker, ears, bad) => html("span", { class: "cell" }, html("b", {}, asker),
+      const average = (asker, ears, bad) => html("span", { class: "cell" }, html("b", {}, asker),
         mark(bad), strip(ears),
-        html("span", { class: "unseen" }, ` heard ${ears.filter(Boolean).length} of ${ears.length}`));
+        html("span", { class: "unseen" }, ` over ${ears.filter(Boolean).length} of ${ears.length}`));
       tables.replaceChildren(
         tableOf("In the heads, by place", tokens.map((_, i) => String(i)),
           hands.map((row, h) => [`head ${h}`, row.map((place, i) => inHand(place, lost[h][i]))])),
-        tableOf("Output: whose answers, and what they heard", tokens, asked.map((row, h) =>
-          [parts[h], row.map((asker, i) => answer(asker, heard[h][i], wrong[h][i]))])));
+        tableOf("Output: whose averages, over which tokens", tokens, asked.map((row, h) =>
+          [parts[h], row.map((asker, i) => average(asker, heard[h][i], wrong[h][i]))])));
       moving = glide(before);
     };
     return { element, show };
