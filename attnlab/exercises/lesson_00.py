@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnlab.display.table import load_table
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Right, Wrong
+from attnlab.exercises.frame.answers import Right, Wrong, vector
 from attnlab.exercises.frame.forms import Compared, Either, Found, randoms, same
 
 # --- one hidden word ------------------------------------------------------------------------------
@@ -36,13 +36,24 @@ def shares_of(scores: Tensor) -> Tensor:
 
 
 def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: int) -> str:
-    """Say how much weight the hidden word still has, or which steps can be wrong."""
+    """Say what the hidden word still does, or which steps can be wrong."""
     towards = x[hidden] - right
     weight = float((got - right) @ towards / towards.square().sum())
-    if 0 < weight < 1 and same(got, right + weight * towards, atol=1e-6):
+    if 0 < weight and same(got, right + weight * towards, atol=1e-6):
+        if weight > 0.9:
+            return (
+                "The hidden word gets nearly all the weight: the other words have scores that are "
+                "even lower than the one that you gave it. Only -inf is lower than every score."
+            )
         return (
             f"Nearly right: the hidden word still gets a weight of about {weight:.0e}. It must get "
-            "exactly 0."
+            "exactly 0, as with a score of -inf."
+        )
+    large = x[hidden].abs() > 1000
+    if large.any() and same(got[~large], right[~large]):
+        return (
+            "The hidden row still enters a sum, and rounding its large numbers changes the result. "
+            "Leave it out of every sum."
         )
     return (
         "One of these four steps is wrong: computing the scores, hiding the word, taking the "
@@ -50,24 +61,37 @@ def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: i
     )
 
 
+def ordinary_attention(query: Tensor, x: Tensor) -> Tensor:
+    """Return the average of all rows, weighted by how well they match a query."""
+    return scores_of(query, x).softmax(dim=-1) @ x
+
+
 def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
     """Return the average of all rows but one, weighted by how well they match a query."""
-    seen = others(x, hidden)
-    return scores_of(query, seen).softmax(dim=-1) @ seen
+    return ordinary_attention(query, others(x, hidden))
 
 
 @Compared(
     what="new vector",
     axes=("feature",),
     right=new_vector,
+    read=lambda value: vector(value, "the new vector alone, with one number for each feature"),
     slips={
         "The hidden word still gets its usual weight. It must get none.": (
-            lambda query, x, hidden: scores_of(query, x).softmax(dim=-1) @ x
+            lambda query, x, hidden: ordinary_attention(query, x)
         ),
         "You used the last row of x as the query. The word that asks is given in `query`, and need "
         "not be in x.": Either(
             lambda query, x, hidden: new_vector(others(x, hidden)[-1], x, hidden),
             lambda query, x, hidden: new_vector(x[-1], x, hidden),
+        ),
+        "You used the hidden word as the query. The word that asks is given in `query`.": Either(
+            lambda query, x, hidden: new_vector(x[hidden], x, hidden),
+            lambda query, x, hidden: ordinary_attention(x[hidden], x),
+        ),
+        "You let the query attend to itself, as an extra row. Average only the rows of x, without "
+        "the hidden one.": lambda query, x, hidden: ordinary_attention(
+            query, torch.cat([others(x, hidden), query[None]])
         ),
         "You hid all words but one: the hidden word gets all the weight. It must get none.": (
             lambda query, x, hidden: x[hidden]
@@ -84,16 +108,15 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "The score of the hidden word is 0, but that is not a weight of 0: e to the power of 0 is "
         "1.": Either(
             lambda query, x, hidden: zeroed(scores_of(query, x), hidden).softmax(dim=-1) @ x,
-            lambda query, x, hidden: (
-                scores_of(query, zeroed(x, hidden)).softmax(dim=-1) @ zeroed(x, hidden)
-            ),
+            lambda query, x, hidden: ordinary_attention(query, zeroed(x, hidden)),
         ),
+        "You divided the scores by √5, which is right for 5 features. This query has 11: divide by "
+        "√11.": lambda query, x, hidden: new_vector(query * (len(query) / 5) ** 0.5, x, hidden),
         "The scores must be divided by the square root of the number of features.": Either(
-            # another length of the query, as if its dot products were divided by 1, E, √L and √5
+            # another length of the query, as if its dot products were divided by 1, E and √L
             lambda query, x, hidden: new_vector(query * len(query) ** 0.5, x, hidden),
             lambda query, x, hidden: new_vector(query / len(query) ** 0.5, x, hidden),
             lambda query, x, hidden: new_vector(query * (len(query) / len(x)) ** 0.5, x, hidden),
-            lambda query, x, hidden: new_vector(query * (len(query) / 5) ** 0.5, x, hidden),
         ),
         "You returned one number for each word. Average the rows of x with the weights.": Either(
             lambda query, x, hidden: scores_of(query, x).softmax(dim=-1),
@@ -124,13 +147,13 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
 def check_new_vector() -> Iterator[tuple[str, tuple]]:
     """Check a function that returns the new vector of one word, while another is hidden from it.
 
-    Verified: its numbers and shape, for three sizes and three places of the hidden word, and that a
-    large number in the row of the hidden word changes nothing.
+    Verified: its numbers and shape, for three sizes and three places of the hidden word, and that
+    large numbers in the row of the hidden word change nothing, even if all scores are low.
 
     Parameters
     ----------
     answer
-        A function of (query, x, hidden), shapes (E,) and (L, E), that returns a tensor (E,).
+        A function of (query, x, hidden), shapes (E,) and (L, E), that returns E numbers.
 
     See Also
     --------
@@ -141,9 +164,10 @@ def check_new_vector() -> Iterator[tuple[str, tuple]]:
         case = f"query ({features},), x ({length}, {features}) and hidden = {hidden}"
         yield case, (more[0], x, hidden)
     x, more = randoms((7, 5), (7, 5))
-    query, x[3, -1] = more[0] * torch.tensor([1.0, 1, 1, 1, 0]), 1e9
-    case = "query (5,) that ends in 0, x (7, 5) in which the hidden row ends in 1e9, and hidden = 3"
-    yield case, (query, x, 3)
+    query = torch.cat([torch.tensor([-9.0]), more[0, 1:3], torch.zeros(2)])
+    x[:, 0], x[3, 3:] = 20, torch.tensor([1e30, -3e30])  # the smallest weight shows
+    case = "query (5,), x (7, 5) in which the hidden row ends in 1e30, -3e30, hidden = 3"
+    yield f"{case} and scores of about -80", (query, x, 3)
 
 
 # --- a third sentence with "bat" ------------------------------------------------------------------
@@ -192,11 +216,17 @@ def check_third_sentence(words: list[str]) -> Right:
     plain_animal, plain_sport = x.mean(dim=0)[:2].tolist()
     measured = f"The new vector of “bat” has {animal:.3f} of `animal` and {sport:.3f} of `sport`."
     if animal > sport:
-        return Right(f"{measured} Together, the words that have some `animal` outweigh “ball”.")
+        return Right(
+            f"{measured} Together, the words that have some `animal` outweigh those that have some "
+            "`sport`."
+        )
     if plain_animal > plain_sport:
         raise Wrong(
             f"{measured} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
             f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
             "and “ball” matches it better than “cave” and “hung” do."
         )
-    raise Wrong(f"{measured} Add more of the words that have some `animal`.")
+    advice = "Add more of the words that have some `animal`."
+    if "hit" in words:
+        advice += " Leaving out “hit”, which has some `sport`, helps, too."
+    raise Wrong(f"{measured} {advice}")

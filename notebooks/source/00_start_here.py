@@ -67,10 +67,11 @@ Table(tokens, features, x)
 # The only column in which both `on` and `mat` are above 0 is `place`,
 # so their dot product is 1.0 × 1.3, or 1.30.
 #
-# If two words have large numbers in the same columns, their dot product is large,
-# and we say that the words match well.
+# No number in this table is negative,
+# so two words with large numbers in the same columns have a large dot product,
+# and we say that they match well.
 # The matrix product `x @ x.T` compares all pairs of words at once.
-# A dot product divided by the square root of the number of features, here $\sqrt{5}$,
+# A dot product divided by the square root of the number of products in it, here $\sqrt{5}$,
 # is called the [score](glossary.ipynb#score) of the pair.
 # (Lesson 2 explains the division.)
 
@@ -91,7 +92,7 @@ Table(tokens, tokens, scores)
 #
 # Scores are not yet shares.
 # Dividing a row by its sum would do here, where no score is below 0.
-# But a score can be negative, and then a share could be negative too,
+# But where numbers differ in sign, a score can be negative, and then a share could be, too,
 # whereas $e^\text{score}$ is always positive.
 # So the [softmax](glossary.ipynb#softmax) turns a row of scores into
 # [weights](glossary.ipynb#weight) in two steps.
@@ -108,7 +109,7 @@ Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown] above="The weights are positive"
 # The weights are positive and add up to 1, and a larger score gets a larger share.
-# PyTorch does this for all rows at once.
+# PyTorch does this for all rows at once, and without overflow.
 # With `dim=-1` it works along the last dimension, that is, within each row.
 
 # %% weights
@@ -120,7 +121,7 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # A dark cell means a large weight.
 # In the row of `cat`, the word keeps 0.36 of its attention for itself,
 # and it gives 0.25 to `sat` and 0.12 to `mat`.
-# Even `The`, with a score of 0, gets 0.09, because $e^0$ is 1, and 1 is 0.09 of the sum, 11.1.
+# Even `The`, with a score of 0, gets 1 / 11.1 = 0.09, because $e^0$ is 1.
 #
 # ## The new vector
 #
@@ -150,7 +151,7 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # A plain average would give all six words the same row, the last one of the table.
 # With attention, `cat` has 0.80 of `animal` and `mat` 0.76 of `object`,
 # where the plain average leaves 0.42 and 0.32.
-# Each keeps more of what it was and divides the rest by match:
+# Each keeps more of its own row, and takes more from a word that matches it better:
 # `cat` takes 0.25 of its new vector from `sat`, and 0.09 from `The`.
 
 # %% [markdown]
@@ -207,7 +208,7 @@ def draw(fig, scale, causal):
     right.barh(features, drawn[cat] @ x, height=0.55, color=BLUE)
     right.plot(x[cat], features, "o", color=ORANGE, label="row of “cat”")
     right.plot(
-        average[0], features, "D", color=MUTED, mec="white", label="plain average"
+        x.mean(dim=0), features, "D", color=MUTED, mec="white", label="plain average"
     )
     right.set(xlim=(-0.05, 1.7), title="new vector of “cat”")
     right.invert_yaxis()
@@ -270,13 +271,18 @@ Table(list(bats), columns, torch.stack(list(bats.values())))
 import matplotlib.pyplot as plt
 import pandas as pd
 
+from attnlab.palette import GREEN
+
 
 def draw_givers(ax, sentence, weights, givers):
     parts = weights[-1][:, None] * rows(sentence)  # what each word gives to “bat”
     frame = pd.DataFrame(parts[:, :2].T, index=columns[:2], columns=sentence.split())
-    frame[givers].plot.bar(ax=ax, stacked=True, rot=0, edgecolor="white")
+    look = {"color": [ORANGE, GREEN, GREEN], "edgecolor": "white", "legend": False}
+    frame[givers].plot.bar(ax=ax, stacked=True, rot=0, **look)
+    for word, bars in zip(givers, ax.containers, strict=True):
+        labels = [f"{word} {part:.2f}" if part else "" for part in bars.datavalues]
+        ax.bar_label(bars, labels, label_type="center", color="white")
     ax.axhline(1, color="gray", linestyle="--")  # “bat” in the table
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.92))
 
 
 _, (left, right) = plt.subplots(
@@ -284,23 +290,22 @@ _, (left, right) = plt.subplots(
 )
 draw_givers(left, "deep in the cave hung a bat", cave_weights, ["bat", "cave", "hung"])
 draw_givers(right, "she hit the ball with a bat", ball_weights, ["bat", "ball", "hit"])
-left.set(title="in the cave", ylim=(0, 1.1))
+left.set(title="in the cave", ylim=(0, 1.1), ylabel="in the new vector of “bat”")
 right.set(title="with the ball")
 show_figure(left, "0.2")
 
 # %% after-two-bats [markdown] above="In the cave `sport`"
-# Both numbers of `bat` fall.
+# `bat` loses `animal` and `sport`, because most of its weight goes to words that have less of them.
 # In the cave `sport` falls further; with the ball, `animal` does.
-# In the cave (Figure 0.2), `bat` keeps 0.27 of its own `animal` and of its own `sport`:
-# its weight for itself.
+# In the cave (Figure 0.2), `bat` gives itself a weight of 0.27, so it keeps 0.27 of each.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
 # With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
 # Would a plain average do as well?
-# It gets both bats right, too: in the cave `animal` leads by 0.20, and by 0.21 with attention;
-# with the ball `sport` leads by 0.34, and by 0.45 with attention (before rounding).
+# It gets both bats right, too: `animal` is ahead in the cave and `sport` with the ball,
+# by a smaller difference than with attention, but by a larger factor.
 # But it is one vector for the whole sentence, so *bat*,
-# *hung* and *the* would all be given the same new vector.
+# *hung* and *the* would all pick up the same context.
 #
 # Can attention tell two bats apart that stand in one sentence?
 
@@ -321,15 +326,15 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # If you apply any [*permutation*](glossary.ipynb#permutation-equivariance) to the rows of `x`,
 # that is, put them in another order, the new vectors come out in that order too,
 # and are otherwise the same.
-# A model has to be given the positions in some other way; lesson 11 shows how.
+# Without a mask, a model must be given the positions in some other way (lesson 11).
 
-# %% the-answer [markdown] answers="00/two-bats-in-one-sentence"
-# So how can *bat* mean one thing here and another thing there?
+# %% the-answer [markdown]
+# ## So how can *bat* mean one thing here and another thing there?
+#
 # The table gives it the same vector in both sentences.
-# Then attention mixes some of *cave* and *hung* into this vector in the first sentence,
-# and some of *ball* and *hit* in the second.
-# In the cave, the new vector describes an animal more than it describes a piece of sports
-# equipment; with the ball it is the other way round.
+# Then attention mixes in the other words: *cave* and *hung* add `animal` in the first sentence,
+# *ball* and *hit* add `sport` in the second.
+# In the cave, `animal` is then larger than `sport`; with the ball it is the other way round.
 #
 # Here we chose the numbers; a trained model learns them (lesson 6).
 # Whether its attention finds the correct meaning is a different question, which lesson 5 takes up.
@@ -338,7 +343,7 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # ## Further: where attention sits in a model
 #
 # A [Transformer](glossary.ipynb#Transformer), the kind of model behind today's chatbots,
-# is a stack of blocks like the one below.
+# is a stack of blocks like the one in Figure 0.4.
 # Attention is the only step of a block in which words see each other.
 # Figure 0.3 draws the three lines of this page, which are inside that step.
 
@@ -351,7 +356,8 @@ show_figure(diagram("attention_steps"), "0.3")
 show_figure(diagram("transformer_block"), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes deal with questions that this page has left open.
+# Two of the boxes bring back what was lost on this page: the order of the words,
+# and half of the `animal` of `cat`.
 # **+ position** is there because one step of attention cannot see the order of the words that it
 # averages.
 # Even with a causal mask, one step shows a word only *which* words came before it,
@@ -374,8 +380,9 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 #
 # - Attention gives every token a new vector:
 #   a weighted average of the vectors of all tokens that it may attend to.
-# - The weights come from comparing vectors: dot products,
-#   divided by the square root of the number of features, then the softmax along each row.
+# - The weights come from dot products,
+#   divided by the square root of the number of features of a query,
+#   then the softmax along each row.
 # - In a heatmap of weights, each row belongs to one query and sums to 1.
 # - Attention can give the same word different vectors in different sentences.
 #   Without a mask and without any information about positions,
@@ -386,13 +393,13 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 #
 # ### 1 · Implement ★★ (10 minutes)
 #
-# Which word adds most to the `animal` of `bat` in the cave?
-# To find out, hide a word from `bat` and see what changes.
+# Which other word does `bat` in the cave need most for its `animal`?
+# Hide one at a time from `bat`, and see what changes.
 # Write `new_vector(query, x, hidden)`,
 # which returns the new vector of one word if it may not attend to the word at index `hidden`.
 # The other words get all of its attention.
-# `query` is the row of the word whose new vector is wanted, and need not be in `x`,
-# which holds the rows of all words of a sentence, with any number of features.
+# `x` holds the rows of a sentence, with any number of features.
+# `query` is the row of the word that asks; it may come from elsewhere.
 
 
 # %% tags=["exercise"]
@@ -418,7 +425,8 @@ check_new_vector(new_vector)
 
 # %% tags=["solution"]
 def new_vector_solution(query, x, hidden):
-    powers = (x @ query / query.shape[-1] ** 0.5).exp()  # one for each word
+    scores = x @ query / query.shape[-1] ** 0.5
+    powers = scores.exp()  # overflows for scores of 89 or more
     powers[hidden] = 0  # no share for the hidden word
     weights = powers / powers.sum()
     return weights @ x
@@ -429,7 +437,9 @@ check_new_vector(new_vector_solution)
 # %% one-hidden [markdown]
 # When the check accepts your function, hide the words of the first sentence one at a time:
 # call it with `in_the_cave[-1]`, `in_the_cave` and each index from 0 to 5.
-# Guess first: which word, when it is hidden, leaves `bat` with the least `animal`?
+# (Index 6 is `bat` itself.)
+# Guess first: does `sport` come out ahead without `cave`?
+# And can `animal` become larger when a word is hidden?
 
 # %% each-hidden tags=["solution"]
 without = [
@@ -441,10 +451,10 @@ Table(labels, columns, torch.stack(without))
 # %% which-word [markdown]
 # <details><summary>An answer</summary>
 #
-# It is `cave`.
-# Its `animal` is larger than that of `hung`, and for that reason it also gets more weight.
+# `bat` needs `cave` most: without it, `animal` is smallest.
+# `cave` has more `animal` than `hung`, and for that reason it also gets more weight.
 # But even without `cave`, `animal` stays ahead of `sport`: `hung` is enough.
-# Without a word that has no `animal`, such as `deep`, the new vector has more `animal` than before,
+# And `animal` can become larger: that happens without a word that has no `animal`, such as `deep`,
 # because the weight of that word goes to the others.
 # </details>
 
@@ -551,12 +561,12 @@ print("missing:", ", ".join(missing) or "nothing")
 # <details><summary>For teachers: a plan for 46 minutes, and where a class gets stuck</summary>
 #
 # **46 minutes.**
-# The table and the scores: 8 minutes.
+# The opening, the table and the scores: 9 minutes.
 # The weights, with the heatmap read aloud row by row: 7.
-# The new vectors, with a show of hands: 9.
+# The new vectors, with a show of hands: 8.
 # The three lines: 4.
-# The two controls: 8.
-# The two bats, the second show of hands and the answer: 10.
+# The two controls: 7.
+# The two bats, the second show of hands, the answer and “What to remember”: 11.
 #
 # If you have only 40 minutes, leave the controls and their questions for home.
 # The section “Further” and the exercises can be done at home too.

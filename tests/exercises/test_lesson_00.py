@@ -37,6 +37,52 @@ def without_the_word(query, x, hidden):
     return scores[:-1].softmax(dim=0) @ seen[:-1]
 
 
+def as_list(query, x, hidden):
+    return by_hand(query, x, hidden).tolist()
+
+
+def as_array(query, x, hidden):
+    return by_hand(query, x, hidden).numpy()
+
+
+def in_double(query, x, hidden):
+    return by_mask(query.double(), x.double(), hidden)
+
+
+def by_powers(query, x, hidden):
+    """Compute as the solution of the page does."""
+    powers = (x @ query / len(query) ** 0.5).exp()
+    powers[hidden] = 0
+    return powers / powers.sum() @ x
+
+
+def subtracted(query, x, hidden):
+    """Right in algebra, but not in floating point."""
+    powers = (x @ query / len(query) ** 0.5).exp()
+    others = (powers[:, None] * x).sum(dim=0) - powers[hidden] * x[hidden]
+    return others / (powers.sum() - powers[hidden])
+
+
+def root_of_five(query, x, hidden):
+    scores = x @ query / 5**0.5
+    scores[hidden] = -torch.inf
+    return scores.softmax(dim=-1) @ x
+
+
+def row_erased(query, x, hidden):
+    x[hidden] = 0
+    return by_infinity(query, x, hidden)
+
+
+def attend(x):
+    weights = (x @ x.T / x.shape[-1] ** 0.5).softmax(dim=-1)
+    return weights @ x, weights
+
+
+def with_an_extra_row(query, x, hidden):
+    return attend(torch.cat((x[:hidden], x[hidden + 1 :], query[None])))[0][-1]
+
+
 def filled(score):
     def new_vector(query, x, hidden):
         scores = x @ query / len(query) ** 0.5
@@ -64,11 +110,13 @@ def without_exp(query, x, hidden):
 
 test_accepts = accepts({
     "check_new_vector": [
-        by_hand, by_infinity, by_mask, shared_again, without_the_word, filled(-1e9)
+        by_hand, by_infinity, by_mask, shared_again, without_the_word, filled(-1e9), as_list,
+        as_array, in_double, by_powers,
     ],
     "check_third_sentence": [
         "the ball hung in the cave a bat hung in the cave",
         lambda: "cave cave cave bat ball",
+        "bat ball hit cave cave cave cave",
     ],
 })  # fmt: skip
 
@@ -91,7 +139,21 @@ test_names_the_mistake = names({
         "You hid all words but one": reversed_mask,
         "without the exponential": without_exp,
         ("still gets a weight of about 5e-06", "exactly 0"): filled(-10),
-        ("ends in 1e9", "still gets a weight of about 3e-10"): filled(-20),
+        ("scores of about -80", "gets nearly all the weight", "Only -inf"): filled(-20),
+        "lower than the one that you gave it": filled(-50),
+        ("still gets a weight of about", "as with a score of -inf"): filled(-100),
+        "about 1e-31": filled(-150),
+        ("still enters a sum", "Leave it out of every sum"): subtracted,
+        "divided the scores by √5, which is right for 5 features. This query has 11": root_of_five,
+        "assignments such as x[0] = 0": row_erased,
+        "attend to itself, as an extra row": with_an_extra_row,
+        "You used the hidden word as the query": lambda query, x, hidden: (
+            by_infinity(x[hidden], x, hidden)
+        ),
+        ("used the hidden word as the query.", "given in `query`"): lambda query, x, hidden: (
+            attend(x)[0][hidden]
+        ),
+        "a tuple of length 2. Return the new vector alone": lambda query, x, hidden: attend(x),
     },
     "check_third_sentence": {
         "Your answer is an integer": 3,
@@ -101,7 +163,10 @@ test_names_the_mistake = names({
         ("0.352 of `animal` and 0.365 of `sport`", "by 0.267 to 0.217", "matches it better"): (
             "a bat hung in the cave with a ball in the cave"
         ),
-        "Add more of the words that have some `animal`.": "she hit the ball with a bat",
+        "Add more of the words that have some `animal`. Leaving out “hit”": (
+            "she hit the ball with a bat"
+        ),
+        "Add more of the words that have some `animal`.": "a bat hung with the ball in the cave",
     },
 })  # fmt: skip
 
