@@ -369,7 +369,7 @@ step_lengths = {
 pd.DataFrame(step_lengths, labels).T.map("{:.2g}".format)
 
 # %% both-ends [markdown] above="With the root, the"
-# With the root, the scores move about equally far at every size.
+# With the root, the scores move about equally far at all four sizes.
 # With $d_k$, they move about a quarter as far each time.
 #
 # The divisor $c$ acts twice: the gradient of a query is a sum of keys, each divided by $c$,
@@ -424,7 +424,7 @@ show_figure(figure, "2.4")
 # Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start,
 # and because a step of training moves the scores in proportion to $d_k / c^2$.
 # Dividing by $d_k$ can work too, with a higher learning rate.
-# But of the three, only the root gave every size the same start,
+# But of the three, only the root gave the same start from 16 to 1,024 features,
 # and the same step at the same rate.
 # What matters is twice the divisor for four times the features: at a rate of ½,
 # half the root does as well from 16 features on.
@@ -500,7 +500,7 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 #   Among eight entries, some queries then have a long gradient, and the more features there are,
 #   the more have almost none.
 # - In ten steps of 32 books, no learning rate made up for a missing division from 64 features on.
-# - Of the three, only the root gave the same start and the same step at every size,
+# - Of the three, only the root gave the same start and the same step from 16 to 1,024 features,
 #   in plain gradient descent.
 #   Dividing by $d_k$ worked too, at a rate that grows with $d_k$.
 # - The division sets the start; training may make the scores as large as it likes.
