@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -63,6 +64,15 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = No
         ),
         "Your softmax runs over another axis than the keys. Let it run over the last axis.": (
             lambda query, key, value: scores(query, key).softmax(dim=-2) @ value
+        ),
+        "This is right for one sequence and wrong for a batch. Count the dimensions from the end, "
+        "with -1.": Either(
+            *(
+                lambda query, key, value, axes=axes: (
+                    scores(query, key, query.shape[axes[0]] ** 0.5).softmax(dim=axes[1]) @ value
+                )
+                for axes in ((1, 1), (1, -1), (-1, 1))
+            )
         ),
         "The softmax is missing between the scores and the values.": (
             lambda query, key, value: scores(query, key) @ value
@@ -133,6 +143,11 @@ def spread_of(value: object, d_k: int) -> float:
             f"With d_k = {d_k}, features of queries or keys are copies or mixtures of others. Draw "
             "each number of the matrices by itself, with torch.randn."
         )
+    if w.any() and w[0].equal(w[1]):
+        raise Wrong(
+            "The two matrices are the same, so the query of a name is also its key. Draw them "
+            "separately."
+        )
     if (w.mean(dim=(1, 2)).abs() > w.std(dim=(1, 2)) / 4).any():
         raise Wrong(
             f"With d_k = {d_k}, the mean of a matrix is {w.mean():.2g}. Draw numbers whose mean is "
@@ -151,25 +166,27 @@ class Spread(Check):
     verified: str
 
     def decide(self, body: Callable, answer: Answer) -> Right:
-        """Measure the spread of the scores at every size; a mistake has a spread of its own."""
-        for d_k in body():
-            case = f"d_k = {d_k}"
-            spread = answer.ask(d_k, read=lambda value, d_k=d_k: spread_of(value, d_k), case=case)
-            if LOW < spread < HIGH:
-                continue
+        """Measure the spread of the scores at every size; a mistake has spreads of its own."""
+        found = {
+            d_k: answer.ask(d_k, read=partial(spread_of, d_k=d_k), case=f"d_k = {d_k}")
+            for d_k in body()
+        }
+        d_k = next((d_k for d_k in found if not LOW < found[d_k] < HIGH), None)
+        if d_k is None:
+            return Right(self.verified)
 
-            def fits(slip: Callable, spread: float = spread, d_k: int = d_k) -> bool:
-                return 1 / HIGH < spread / spread_of(slip(d_k), d_k) < HIGH
+        def fits(slip: Callable) -> bool:
+            ratios = (found[size] / spread_of(slip(size), size) for size in found)
+            return all(1 / HIGH < ratio < HIGH for ratio in ratios)
 
-            why = (spread and answer.slip(fits)) or (
-                "A score is a product of a query and a key, so its spread is the product of the "
-                f"two factors, times √{d_k}."
-            )
-            raise Wrong(
-                f"With {case}, the scores have a spread of {spread:.2g}, which is not between "
-                f"{LOW} and {HIGH}. {why}"
-            )
-        return Right(self.verified)
+        why = answer.slip(fits) or (
+            "A score is a product of a query and a key, so its spread is the product of the "
+            f"spreads of both matrices, times 64 · √{d_k}."
+        )
+        raise Wrong(
+            f"With d_k = {d_k}, the scores have a spread of {found[d_k]:.3g}, which is not between "
+            f"{LOW} and {HIGH}. {why}"
+        )
 
 
 def drawn(first: Callable[[int], float], second: Callable[[int], float]) -> Callable:
@@ -196,17 +213,19 @@ def drawn(first: Callable[[int], float], second: Callable[[int], float]) -> Call
         "The division by 8 is missing, which makes up for the 64 features of a name.": Either(
             drawn(lambda d_k: d_k**0.25, lambda d_k: d_k**0.25), drawn(lambda _: 1, lambda _: 1)
         ),
+        "Both matrices are divided by d_k alone. Divide them by 8, which makes up for the 64 "
+        "features of a name, and together by √d_k.": drawn(lambda d_k: d_k, lambda d_k: d_k),
         "One of the two matrices lacks the division by 8, which makes up for the 64 features of a "
         "name.": drawn(lambda d_k: d_k**0.5, lambda _: 8),
     },
-    verified="Without a division, the scores begin with a spread near 1 in heads of 16, 64, 256 "
-    "and 1,024 features.",
+    verified="Without a division, the scores begin with a spread near 1 in heads of 16 to 1,024 "
+    "features.",
 )
 def check_small_start() -> tuple[int, ...]:
     """Check two matrices whose scores need no division at the start.
 
     Verified: the spread of the scores of the lesson's 32 names lies between 0.7 and 1.4, for heads
-    of 16, 64, 256 and 1,024 features.
+    of 16, 64, 100, 256 and 1,024 features.
 
     Parameters
     ----------
@@ -217,12 +236,12 @@ def check_small_start() -> tuple[int, ...]:
     --------
     torch.nn.init.normal_ : fills a matrix with random numbers of a given spread.
     """
-    return 16, 64, 256, 1024
+    return 16, 64, 100, 256, 1024
 
 
 # --- three logs -----------------------------------------------------------------------------------
 
-RATE = 512
+RIGHT = "CAB", 256
 
 
 def reading(value: object) -> tuple[str, float]:
@@ -246,51 +265,43 @@ def reading(value: object) -> tuple[str, float]:
 def misread(said: tuple[str, float]) -> str:
     """Return which log was taken for another, or how the rate went wrong."""
     letters, rate = said
-    if letters != "BCA":
-        plain = letters[0]
-        if plain == "A":
-            return (
-                "A learns at a rate of 128, and without a division no rate does that at 256 "
-                "features. Its gradients are even, too."
-            )
-        if plain == "C":
-            return (
-                "C learns at a rate of 1/2. Without a division, the loudest tenth of the queries "
-                "makes up much more than 0.16 of the total: look for the uneven log."
-            )
+    plain, share = letters[0], {"A": 0.18, "B": 0.14}
+    if plain in share:
         return (
-            "B is the log without a division, but the other two are exchanged. The root needs no "
-            "rate of 128. Which divisor makes every gradient too short for a rate of 1/2?"
+            f"In {plain} the loudest tenth of the queries makes up only {share[plain]} of the "
+            "total. Without a division it makes up much more: look for the uneven log."
+        )
+    if letters != RIGHT[0]:
+        return (
+            "C is the log without a division, but the other two are exchanged. The root needs no "
+            "rate of 16. Which divisor makes every gradient too short for a rate of 1/8?"
         )
     reasons = {
-        128: "At 1,024 features, a step at the same rate moves its scores a quarter as far as at "
-        "256. So the rate must be higher.",
-        256: "One step moves the scores in proportion to d_k / c², which is 1 / d_k for c = d_k. "
-        "Four times the features make it a quarter, not a half.",
-        32: "The rate must become higher, not lower: at 1,024 features, a step at the same rate "
-        "moves the scores a quarter as far as at 256.",
-        2048: "The step is a quarter as long, not a sixteenth: d_k / c² is 1 / d_k for c = d_k.",
-        2: "That is the best rate of the root. A is not divided by the root.",
-        0.5: "At this rate, A learns almost nothing even at 256 features.",
+        16: "At 512 features, a step at the same rate moves the scores a sixteenth as far as at "
+        "32. So the rate must be higher.",
+        64: "One step moves the scores in proportion to d_k / c², which is 1 / d_k for c = d_k. "
+        "Sixteen times the features make it a sixteenth, not a quarter.",
+        1: "The rate must become higher, not lower: at 512 features, a step at the same rate moves "
+        "the scores a sixteenth as far as at 32.",
+        4096: "The step is a sixteenth as long, not a 256th: d_k / c² is 1 / d_k for c = d_k.",
     }
     return reasons.get(
         rate,
         "The rate must make up for the step, which is proportional to 1 / d_k. By how much does "
-        "1 / d_k change from 256 to 1,024?",
+        "1 / d_k change from 32 to 512?",
     )
 
 
 @Value(
     read=reading,
-    right=("BCA", RATE),
+    right=RIGHT,
     slips={
         misread(said): said
-        for said in (*((logs, RATE) for logs in ("ABC", "CBA", "BAC")), ("BCA", 128), ("BCA", 256))
+        for said in (*((logs, 256) for logs in ("ABC", "BAC", "CBA")), ("CAB", 16), ("CAB", 64))
     },
     otherwise=misread,
-    verified="B is uneven, and no rate rescues it in ten steps. C learns at a rate of 1/2, and "
-    "A whispers. At 1,024 features a step of A moves the scores a quarter as far, so the rate must "
-    "be four times as high.",
+    verified="C is uneven, and of the two even logs B needs the high rate. At 512 features a step "
+    "of B moves the scores a sixteenth as far, so the rate must be sixteen times as high.",
 )
 def check_three_logs(said: tuple[str, float]) -> str:
     """Check which log belongs to which divisor, and the rate that one of them needs.
@@ -350,6 +361,21 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True),
         ),
+        "The square root of the mean is missing.": normed_by(
+            lambda x: x / x.square().mean(-1, keepdim=True)
+        ),
+        "The mean must run over the features, dim=-1.": normed_by(
+            lambda x: x / x.square().mean(-2, keepdim=True).sqrt()
+        ),
+        "That is the mean of absolute values. Take the square root of the mean of the squares.": (
+            normed_by(lambda x: x / x.abs().mean(-1, keepdim=True))
+        ),
+        "These are weights. Return the scores, without a softmax.": (
+            lambda query, key: scores(unit(query), unit(key)).softmax(dim=-1)
+        ),
+        "The number added against a division by 0 is too large for small queries and keys.": (
+            normed_by(lambda x: x / (x.square().mean(-1, keepdim=True) + 1e-3).sqrt())
+        ),
         "A single number rescales them all, but each query and each key needs its own.": normed_by(
             lambda x: x / x.norm(), lambda x: x / x.square().mean().sqrt()
         ),
@@ -358,7 +384,12 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
     axes=("group", "sentence", "query", "key"),
     nan="They contain NaN, although every input is an ordinary number. Do you take the square "
     "root of a negative number?",
-    errors=voice.TRANSPOSED | voice.KEEPDIM,
+    errors=voice.TRANSPOSED
+    | {
+        f"a ({L}) must match the size of tensor b ({S})": "The scores have one row per query and "
+        "one column per key. Turn the numbers of the keys into a row, with .mT."
+    }
+    | voice.KEEPDIM,
     misshapen=voice.FROM_THE_END,
     otherwise="Queries and keys need a root mean square of 1, and then the dot products must be "
     "divided by the square root of d_k.",
@@ -384,8 +415,10 @@ def check_normed_scores() -> Iterator[tuple[str, tuple]]:
     --------
     torch.nn.functional.rms_norm : torch's version of the rescaling.
     """
-    for lead in ((2,), (), (2, 3)):
-        query, key = (1 + rows for rows in randoms((*lead, L, E), (*lead, S, E)))  # no mean of 0
+    for lead, size in (((2,), 1), ((), 1), ((2, 3), 0.1)):
+        query, key = (
+            size * (1 + rows) for rows in randoms((*lead, L, E), (*lead, S, E))
+        )  # no mean of 0
         query *= torch.arange(1.0, L + 1)[:, None]  # rows of different lengths
         key *= torch.arange(0.5, S)[:, None]
         yield f"query {shape(query)} and key {shape(key)}", (query, key)

@@ -150,7 +150,7 @@ class ScalingExplorer(Explorer):
         return (
             Crowds(
                 "crowds",
-                "before training: how loudly 100 queries ask for a change",
+                "how loudly 100 untrained queries ask",
                 lines=lines,
                 across=ACROSS,
                 loud=LOUD,

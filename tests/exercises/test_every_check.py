@@ -211,8 +211,8 @@ def test_an_error_is_told_and_explained(function, words):
     ("answer", "headline", "line"),
     [
         (None, "Not done yet", f"dotted {EDGE}"),
-        (("CBA", 512), "Not yet correct", f"dashed {ORANGE}"),
-        (("BCA", 512), "Correct", f"solid {BLUE}"),
+        (("BCA", 256), "Not yet correct", f"dashed {ORANGE}"),
+        (("CAB", 256), "Correct", f"solid {BLUE}"),
     ],
 )
 def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, line):

@@ -10,8 +10,16 @@ def size(x):
     return x.square().mean(dim=-1, keepdim=True).sqrt()
 
 
-def normed(query, key):
+def normed_with(query, key, size):
     return (query / size(query)) @ (key / size(key)).mT / query.shape[-1] ** 0.5
+
+
+def normed(query, key):
+    return normed_with(query, key, size)
+
+
+def unturned(query, key):
+    return query @ key.mT / size(query) / size(key) / query.shape[-1] ** 0.5
 
 
 def both(query, key, value):
@@ -50,16 +58,17 @@ test_accepts = accepts({
         lambda d_k: (torch.rand(2, 64, d_k) * 2 - 1) * 3**0.5 / 8 / d_k**0.25,
     ],
     "check_three_logs": [
-        ("BCA", 512),
-        lambda: ["bca", torch.tensor(512.0)],
-        (("B", "C", "A"), 512.0),
-        ["B, C, A", 2**9],
+        ("CAB", 256),
+        lambda: ["cab", torch.tensor(256.0)],
+        (("C", "A", "B"), 256.0),
+        ["C, A, B", 2**8],
     ],
     "check_normed_scores": [
         lambda q, k: F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * q.shape[-1] ** 0.5,
         lambda q, k: normed(q.double(), k.double()),
         lambda q, k: F.rms_norm(q, q.shape[-1:]) @ F.rms_norm(k, k.shape[-1:]).mT
         / q.shape[-1] ** 0.5,
+        lambda q, k: normed_with(q, k, lambda x: (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()),
     ],
 })  # fmt: skip
 
@@ -72,34 +81,64 @@ test_names_the_mistake = names({
         "softmax runs over another axis": lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-2) @ v
         ),
+        ("query (2, 5, 64)", "right for one sequence"): lambda q, k, v: (
+            (q @ k.mT / q.shape[1] ** 0.5).softmax(1) @ v
+        ),
+        ("the output is wrong", "wrong for a batch"): lambda q, k, v: (
+            (q @ k.mT / q.shape[-1] ** 0.5).softmax(1) @ v
+        ),
         "The softmax is missing": lambda q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v,
         ("shape (5, 7) instead of (5, 3)", "Multiply them by the values"): lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
         ),
     },
     "check_small_start": {
-        ("With d_k = 16", "times √16"): lambda d_k: torch.randn(2, 64, d_k) / 8 / d_k,
+        ("With d_k = 16", "a spread of 0.0158"): lambda d_k: torch.randn(2, 64, d_k) / 8 / d_k,
+        ("With d_k = 64", "divided by d_k alone"): lambda d_k: torch.randn(2, 64, d_k) / d_k,
+        ("With d_k = 16", "times 64 · √16"): lambda d_k: torch.stack(
+            [torch.nn.init.xavier_normal_(torch.empty(64, d_k)) for _ in range(2)]
+        ),
+        "a spread of 1.43, which": lambda d_k: torch.randn(2, 64, d_k) * 1.19 / 8 / d_k**0.25,
+        "The two matrices are the same": lambda d_k: [torch.randn(64, d_k) / 8 / d_k**0.25] * 2,
+        "With d_k = 100": lambda d_k: (
+            torch.randn(2, 64, d_k) / 8 / (1 if d_k == 100 else d_k**0.25)
+        ),
         "a tensor of shape (2, 64, 16)": lambda d_k: torch.randn(2, d_k, 64) / 8,
         "both matrices in one tensor": lambda d_k: 1 / d_k**0.25,
         "with NaN or infinity": lambda d_k: torch.randn(2, 64, d_k) / 0,
         "a spread of 0, which": lambda d_k: torch.zeros(2, 64, d_k),
-        ("With d_k = 64", "times √64"): lambda d_k: torch.randn(2, 64, d_k) / 16,
+        ("With d_k = 64", "times 64 · √64"): lambda d_k: torch.randn(2, 64, d_k) / 16,
         "Draw numbers whose mean is 0": lambda d_k: torch.rand(2, 64, d_k) / 8 / d_k**0.25,
         "Draw each number": lambda d_k: torch.full((2, 64, d_k), 0.02 / d_k**0.5),
         "makes up for the 64 features": lambda d_k: torch.randn(2, 64, d_k) / d_k**0.25,
     },
     "check_three_logs": {
-        "A learns at a rate of 128": ("ACB", 512),
-        "the other two are exchanged": ("BAC", 32),
-        "must become higher, not lower": ("BCA", 32),
-        "By how much does 1 / d_k change": ("BCA", 1024),
-        "each of A, B and C once": ("BCC", 512),
+        "In B the loudest tenth": ("BCA", 256),
+        "In A the loudest tenth": ("ACB", 256),
+        "the other two are exchanged": ("CBA", 32),
+        "must become higher, not lower": ("CAB", 1),
+        "By how much does 1 / d_k change": ("CAB", 1024),
+        "each of A, B and C once": ("BCC", 256),
         "a string. It should be three letters": "BCA",
-        "without quotation marks": ("BCA", "512"),
+        "without quotation marks": ("CAB", "256"),
     },
     "check_normed_scores": {
         "needs keepdim=True": lambda q, k: normed(q / q.square().mean(dim=-1).sqrt(), k),
         "Swap the last two": lambda q, k: q @ k.T,
+        "into a row, with .mT": unturned,
+        "The square root of the mean is missing": lambda q, k: normed_with(
+            q, k, lambda x: size(x) ** 2
+        ),
+        "over the features, dim=-1": lambda q, k: normed_with(
+            q, k, lambda x: x.square().mean(dim=1, keepdim=True).sqrt()
+        ),
+        "mean of absolute values": lambda q, k: normed_with(
+            q, k, lambda x: x.abs().mean(dim=-1, keepdim=True)
+        ),
+        "Return the scores, without a softmax": lambda q, k: normed(q, k).softmax(dim=-1),
+        ("query (2, 3, 5, 11)", "too large for small queries"): lambda q, k: normed_with(
+            q, k, lambda x: (x.square().mean(dim=-1, keepdim=True) + 1e-3).sqrt()
+        ),
         "shape (2, 7, 5) instead of (2, 5, 7). Count": lambda q, k: normed(k, q),
         "the square root of a negative number": lambda q, k: normed(q, k).sub(9).sqrt(),
     },
