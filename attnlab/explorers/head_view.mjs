@@ -16,8 +16,8 @@ export function render(lab) {
 /** Return what gives the weights of a layer: they come as bytes, and are unpacked when asked for. */
 function unpacked({ shape: [, heads, L, S], bytes, scale, text }) {
   const raw = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)), known = [];
-  const levels = bytes === 2 ? new Uint16Array(raw.buffer) : raw, top = 256 ** bytes - 1;
-  const weight = (level) => Math.round(1e4 * scale * (level / top) ** 2) / 1e4;
+  const levels = bytes === 2 ? new Uint16Array(raw.buffer) : raw, nan = 256 ** bytes - 1;
+  const weight = (level) => level === nan ? NaN : Math.round(1e4 * scale * (level / (nan - 1)) ** 2) / 1e4;
   const row = (start) => Array.from(levels.subarray(start, start + S), weight);
   const map = (start) => Array.from({ length: L }, (_, i) => row(start + i * S));
   return (layer) => {

@@ -81,7 +81,10 @@ class HeadsPicture(Explorer):
     def say_rich(self) -> str:
         """Return what the token attends to most in this head."""
         (tokens, weights), keys = self.shown(), self.attended_to()
-        row = numbers(weights[self.head, self.picked], DIGITS)
+        row = weights[self.head, self.picked]
+        if row.isnan().any():
+            return self.words["broken"].format(**self._named())
+        row = numbers(row, DIGITS)
         return self.words["say" if max(row) else "nothing"].format(
             **self._named(),
             **top_of(keys or tokens, row, -1 if keys else self.picked),
@@ -141,6 +144,8 @@ class HeadView(HeadsPicture):
 
     Notes
     -----
+    A row of NaN, which a softmax makes of scores that are all blocked, is crossed.
+
     Up to 4,000,000 weights can be shown: twelve heads of 512 tokens, or 144 of 128. Those of more
     than 1,500,000 are rounded, by 0.004 at most.
     """
@@ -208,10 +213,14 @@ class HeadView(HeadsPicture):
 
 
 def _packed(weights: Tensor) -> dict[str, object]:
-    """Return weights as text: their square roots in one or two bytes, so that small ones stay."""
+    """Return weights as text: their square roots in one or two bytes, so that small ones stay.
+
+    The highest level stands for NaN.
+    """
     size = 2 if weights.numel() <= FINE else 1
-    scale = max(1.0, weights.max().item())
-    levels = (weights / scale).sqrt().mul(256**size - 1).round()
+    nan = 256**size - 1
+    scale = max(1.0, weights.nan_to_num().max().item())
+    levels = (weights / scale).sqrt().mul(nan - 1).round().nan_to_num(nan)
     raw = levels.numpy().astype(np.dtype(f"<u{size}")).tobytes()
     text = base64.b64encode(raw).decode()
     return {"shape": [*weights.shape], "bytes": size, "scale": scale, "text": text}
@@ -283,8 +292,6 @@ def _checked(weights: Tensor, of_layers: str) -> Tensor:
             f"weights must be at most {MOST_NUMBERS:,} numbers, got {weights.numel():,} in "
             f"{shape(weights)}; choose a few, e.g. {few}."
         )
-    if weights.isnan().any():
-        raise ValueError("weights must be numbers, got NaN; plot_heads draws it.")
     return weights.detach().cpu().float()
 
 

@@ -30,7 +30,8 @@ def unpacked(packed):
     """Return the weights that a page makes of what it is sent."""
     levels = np.frombuffer(base64.b64decode(packed["text"]), f"<u{packed['bytes']}")
     roots = torch.tensor(levels.astype(np.float32)) / (256 ** packed["bytes"] - 1)
-    return packed["scale"] * roots.square().view(packed["shape"])
+    weights = (roots / (1 - 1 / (256 ** packed["bytes"] - 1))).square().view(packed["shape"])
+    return packed["scale"] * weights.where(roots.view(packed["shape"]) < 1, torch.nan)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -76,6 +77,7 @@ EXTREME = {
     "most to 300 of 300 tokens (less than 0.01 each); unif": uniform(1, 3, 300),
     "attends most to “0” (less than 0.01); uniform attention gives each token 0.01.": SMALL,
     "In head 0, “0” attends to nothing: all its weights are 0.": torch.zeros(1, 5, 5),
+    "In head 0, “0” has no weights: its row is NaN": torch.full((1, 5, 5), torch.nan),
 }
 
 
@@ -88,6 +90,18 @@ def view_of(weights):
 @pytest.mark.parametrize("said", EXTREME)
 def test_even_small_and_missing_weights_are_told_as_they_are(said):
     assert said in view_of(EXTREME[said]).say()
+
+
+def test_rows_of_nan_stay_beside_ordinary_ones():
+    weights = GIVEN.clone()
+    weights[:, :, 3:] = torch.nan  # as with padding tokens that see nothing
+    view = HeadView(weights, range(L))
+    torch.testing.assert_close(
+        unpacked(view.data["packed"]), weights, atol=5e-5, rtol=0, equal_nan=True
+    )
+    crossed = [patch for patch in view.figure().axes[0].patches if patch.get_hatch()]
+    assert len(crossed) == 2 * H
+    assert "attends most" in view.say()
 
 
 SOURCE = ["le", "chat", "dort", "."]
@@ -178,7 +192,6 @@ BAD = [
     ([GIVEN[0], GIVEN[1, :2]], TOKENS, {}, r"of one shape, got \(3, 5, 5\) and \(2, 5, 5\)"),
     ([], TOKENS, {}, "weights must be layers of one shape, got none"),
     (5 * GIVEN, TOKENS, {}, "pass the weights after the softmax, not the scores"),
-    (GIVEN * torch.nan, TOKENS, {}, "weights must be numbers, got NaN; plot_heads draws it"),
     (np.ones((1, 1), int), ["a"], {}, "floating-point tensor, got torch.int64"),
     (GIVEN, "cats!", {}, "tokens must be a list of tokens, got 'cats!'"),
     (GIVEN, TOKENS, {"layer": 2}, "layer must be at most 1, got 2"),

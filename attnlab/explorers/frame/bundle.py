@@ -73,6 +73,7 @@ def _style_module() -> str:
         f"export const STYLE = {json.dumps(sheet)};\n"
         "// background and ink of the weights 0, 0.01, ... 1\n"
         f"export const SHADES = {json.dumps(pairs)};\n"
+        f"export const CROSSED = {json.dumps(palette.ORANGE)};  // for NaN\n"
     )
 
 

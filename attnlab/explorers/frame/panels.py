@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from attnlab import palette
 from attnlab._labels import spell
@@ -119,6 +120,9 @@ class Maps(Panel):
             left, top = head % across * (size + 1), head // across * (size + 2)
             place = (left, left + size, top + size, top)
             ax.imshow(weights.numpy(), extent=place, cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
+            for row in weights.isnan().any(dim=-1).nonzero().flatten().tolist():
+                corner, high = (left, top + row), {"height": 1, "hatch": "xxxx"}
+                ax.add_patch(Rectangle(corner, size, **high, fill=False, ec=palette.ORANGE, lw=0))
             mark = "▸ " if head == state[self.over] else ""
             ax.text(left, top - 0.3, f"{mark}head {head}", fontsize=9)
         ax.set(xlim=(-0.5, across * (size + 1)), ylim=(-(-len(maps) // across) * (size + 2), -2))
@@ -227,7 +231,7 @@ class Bars(Panel):
         if "outline" in values:
             look = {"fill": False, "edgecolor": palette.ORANGE, "linestyle": "--", "linewidth": 1.6}
             ax.barh(places, outline.tolist(), label=self.outlined, **look)
-        for place, end in enumerate(weights.maximum(outline).tolist()):
+        for place, end in enumerate(weights.maximum(outline).nan_to_num().tolist()):
             ax.text(end + 0.02, place, f"{weights[place]:.{self.digits}f}", va="center")
         names = zip(self.names, *dict(self.columns).values(), strict=True)
         (title, *texts), font = spell([self.title, *("   ".join(texts) for texts in names)])

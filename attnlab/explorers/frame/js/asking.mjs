@@ -30,7 +30,8 @@ export function headsPicture(lab) {
     const own = keys === tokens ? place : -1;
     const sizes = { marked: share(lab.data, row[0] + row.at(-1)),
       equal: share(lab.data, 1 / row.length) };
-    return { say: fill(Math.max(...row) > 0 ? words.say : words.nothing, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
+    const say = row.some(Number.isNaN) ? words.broken : Math.max(...row) > 0 ? words.say : words.nothing;
+    return { say: fill(say, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
       code: fill(words.code, { ...named, lines: code }) };
   };
 }

@@ -1,5 +1,5 @@
 // Elements, colours, matrices, charts and bars.
-import { SHADES } from "./style.mjs";
+import { CROSSED, SHADES } from "./style.mjs";
 
 /** An HTML element with attributes (null and false are left out) and children. */
 export function html(tag, attributes = {}, ...children) {
@@ -68,14 +68,16 @@ function shadeOf(weight, [low, high] = [0, 1]) {
   return Math.min(100, Math.max(0, place));
 }
 
-const PIXELS = SHADES.map(([background]) =>
-  [...[1, 3, 5].map((at) => parseInt(background.slice(at, at + 2), 16)), 255]);
+const pixel = (colour) => [...[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)), 255];
+const PIXELS = SHADES.map(([background]) => pixel(background)), NAN = [PIXELS[0], pixel(CROSSED)];
 
-/** Draw weights on a canvas, a pixel for each; the page stretches it. */
+/** Draw weights on a canvas, a pixel for each, and NaN in orange dots; the page stretches it. */
 export function paintMap(canvas, weights) {
   const [rows, columns] = [weights.length, weights[0].length];
   const picture = new ImageData(columns, rows);
-  weights.flat().forEach((weight, i) => picture.data.set(PIXELS[shadeOf(weight)], 4 * i));
+  weights.flat().forEach((weight, i) => {
+    picture.data.set(Number.isNaN(weight) ? NAN[i % 2] : PIXELS[shadeOf(weight)], 4 * i);
+  });
   if (canvas.width !== columns || canvas.height !== rows) Object.assign(canvas, { width: columns, height: rows });
   canvas.getContext("2d", { willReadFrequently: true }).putImageData(picture, 0, 0);
 }
@@ -294,7 +296,7 @@ export function bars({ caption, names, head = "key", columns = [], digits = 2 })
     widths, html("thead", {}, heads), html("tbody", {}, rows));
   const show = (weights, { outline } = {}) => weights.forEach((weight, i) => {
     const [fill, dashed] = parts[i];
-    fill.style.width = `${100 * weight}%`;
+    fill.style.width = `${100 * (weight || 0)}%`;  // no bar for NaN
     dashed.style.width = `${100 * (outline?.[i] ?? 0)}%`;
     dashed.hidden = !outline;
     setText(figures[i], weight.toFixed(digits));
