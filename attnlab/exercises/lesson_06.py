@@ -145,7 +145,7 @@ def check_same_scores() -> Iterator[Case]:
     """Check a function that says whether two layers have the same scores for all tokens.
 
     Verified: True for two pairs of layers with the same scores, one of them with another d_k, and
-    False for eight pairs without.
+    False for nine pairs without.
 
     Parameters
     ----------
@@ -163,6 +163,8 @@ def check_same_scores() -> Iterator[Case]:
     last[-1, -1] += 1
     inner[2, 1] += 1
     of_key[4, 2] += 1
+    close = query.clone()
+    close[0, 0] += 0.1
     pushed = [1.25**0.25 * matrix for matrix in (query, key)]  # d_k = 5 instead of 4
     shifted = F.pad(pushed[0], (0, 1), value=3.0), F.pad(pushed[1], (0, 1), value=1.0)
     wide_query, wide_key = (F.pad(matrix, (0, 12)) for matrix in (query, key))  # d_k = 16
@@ -171,7 +173,8 @@ def check_same_scores() -> Iterator[Case]:
             f"in which {BY_A} the transpose of the inverse of A",
             (query @ change, key @ inverse.T),
             True,
-            "The matrices differ, but W_query @ W_key.T does not. Is your tolerance too strict?",
+            "The matrices differ, but W_query @ W_key.T does not, apart from rounding. Compare the "
+            "products, with a tolerance.",
         ),
         (
             "with d_k = 16 and twice the product W_query @ W_key.T",
@@ -223,6 +226,13 @@ def check_same_scores() -> Iterator[Case]:
             shifted,
             False,
             "The weights of single features are the same, but the scores are not.",
+        ),
+        (
+            "in which an entry of W_query is larger by 0.1",
+            (close, key),
+            False,
+            "Scores differ by more than rounding. Compare the largest difference, with a small "
+            "tolerance.",
         ),
     ):
         yield Case(f"a layer and a copy of it {name}", (query, key, *others), truth, why)

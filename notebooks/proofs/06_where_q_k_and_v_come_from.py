@@ -57,13 +57,13 @@ torch.manual_seed(3)  # longer training helps Sun, but not Mon
 one = SelfAttention(12, 2, 5)
 one.W_key = one.W_query
 share = accuracy(train(one, 1500))
-assert share[0] < 0.25 and share[1:].min() > 0.99
+assert 0.18 < share[0] < 0.22 and share[1:].min() > 0.99
 torch.manual_seed(1)
 one = SelfAttention(12, 2, 5)
 one.W_key = one.W_query
 assert accuracy(train(one, 1500)).min() < 0.25
 
-# %% after: the-chain  numbers: 0.85, 0.20, 1.00
+# %% after: the-chain  numbers: 0.85, 0.20, 1.00, 1,500
 
 # %% after: explore-product
 M = trained_Q @ trained_K.T
@@ -94,8 +94,6 @@ lost = accuracy(line) < 0.9
 assert accuracy(line)[lost].mean() > 0.02 + accuracy(layers["equal weights"]).mean()
 
 # %% after: exercise-1  numbers: 12, 7, 5, 9
-
-# %% after: exercise-3  numbers: 0.001, 1
 
 # %% after: same-scores-solution
 tokens = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
