@@ -196,7 +196,7 @@ show_figure(ax, "12.2")
 # But 22 heads reach about 0.28, far more than a random pick.
 # Do they look up a little?
 #
-# No, they have found a shortcut.
+# Mostly, they have found a shortcut.
 # In `ABCDEFGHAB`, the next letter is C, the one that has not been played for the longest time.
 # From the second round on, this is so in every loop, until the needle jumps.
 # Before the first jump, our eight models with 22 heads get between 0.6 and 0.8 of the guesses
@@ -322,10 +322,8 @@ show_figure(top, "12.4")
 # The lower panel shows how the same model learned it: from left to right.
 # At positions 1 to 3, even an untrained layer gives the token before a large share,
 # because it has few tokens to look at.
-# So the first notes come for free, and layer 1 can learn to search for them.
-# In all six models that we trained, the notes at positions 1 to 3 come first,
-# and only then does layer 1 search for them.
-# Further to the right, notes and search rise together.
+# So the first notes come for free, and layer 1 can probably learn from them what to search for.
+# In all six models that we trained, notes and search spread from left to right.
 
 # %% forge [markdown] below="In `KQZBMTAR|QZ`, B at"
 # ## Forge a note
@@ -378,7 +376,8 @@ for name, position in (("carries the note", 5), ("followed", 3)):
 # The guesses go by the notes.
 # Neither a token nor a parameter has changed, so layer 1 searches for what layer 0 wrote,
 # and the model repeats the letter that carries it.
-# For other pairs of positions from 2 to 7, at least 94% of the guesses follow the note.
+# For other pairs of positions from 2 to 7, at least 94% of the guesses follow the note;
+# if the note of position 1 is exchanged, sometimes only 80% do.
 #
 # In the explorer, exchange the note of B with that of another letter, and choose who guesses.
 # Where the answer can be known, only those guesses change that need one of the two notes.
@@ -389,8 +388,8 @@ LookingBackExplorer()
 # %% what-a-second-layer-adds [markdown] end="A second layer can"
 # ## What a second layer adds
 #
-# One layer of this size is not enough: the second “Mr” can find the first,
-# but not the name after it.
+# In one layer, a head that finds the first “Mr” gets what that token holds,
+# and not the name after it.
 # A second layer can search for what the first one wrote.
 # *Tolliver* then carries the note “the word before me is Mr”,
 # and the second “Mr” searches for this note and repeats the word that carries it.
@@ -431,7 +430,7 @@ columns = ["previous, layer 0", "follower, layer 1", "correct"]
 Table(names, columns, torch.tensor(rows))
 
 # %% counting [markdown]
-# Without layer 0, the follower score of layer 1 falls to 0.09, not far above a plain average,
+# Without layer 0, the follower score of layer 1 falls to 0.09 (a plain average has 0.06),
 # and the model does no better than a random pick.
 # Yet not one parameter of layer 1 has changed: it searches for notes that nobody has written.
 # Without layer 1, the score of layer 0 stays as it was,
@@ -477,7 +476,7 @@ Table(lengths, names, torch.tensor(shares))
 # It counts: in loops of 12, the follower always stands 11 or 23 positions back.
 # In loops of 6, the letter 11 positions back is a follower again,
 # and there it gets about four in five.
-# The score cannot tell counting from looking up.
+# In such texts, the score cannot tell counting from looking up.
 # *If a task can be solved in another way,
 # a good result says nothing about the way you had in mind.*
 # That is why our loops differ in length, and why the needle jumps.
@@ -495,7 +494,7 @@ Table(lengths, names, torch.tensor(shares))
 # - A score says where a head looks.
 #   To find out what it goes by, change that and nothing else, and see whether the guess follows.
 # - A mean over all positions can hide that a head does its work at some of them only.
-# - A share of correct guesses says nothing about the way they were found.
+# - A share of correct guesses alone need not tell how they were found.
 #   Look at cases in which a shortcut and a lookup give different guesses.
 
 # %% exercises [markdown]

@@ -149,7 +149,7 @@ def changes_inputs(case: str) -> str:
     """Say that a function changed what it was given."""
     return (
         f"{called(case)} changes its arguments in place, as functions whose names end in _ and "
-        "assignments such as x[0] = 0 and x /= 2 do. Work on a copy."
+        "assignments such as x[0] = 0 and x += 1 do. Work on a copy."
     )
 
 
