@@ -391,8 +391,8 @@ live(
 # $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
 # The third matrix chooses what is handed over.
 # Our task could do without it, because we knew which features hold the number.
-# (Whether a language model can share one matrix for queries and keys is open; see Reformer in
-# “Sources”.)
+# (Whether a language model can share one matrix for queries and keys is open;
+# see Reformer in “Sources”.)
 
 # %% further [markdown]
 # ## Further
