@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlab.checks import shape
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Wrong, number, numbers
+from attnlab.exercises.frame.answers import Wrong, number, numbers, vector
 from attnlab.exercises.frame.forms import Compared, Either, Value, randoms, same
 
 # --- one odd token among four ---------------------------------------------------------------------
@@ -29,6 +29,13 @@ LONELY = (1 / (E1 + 3), E1 / (E1 + 3), 1 / (E1 + 3), 1 / (E1 + 3))
         "0 is 1.": [0, 1, 0, 0],
         "These are e to the power of each score. Now divide by their sum, because weights sum to "
         "1.": [1, E1, 1, 1],
+        "These are the raw scores. Divide by 2, raise e to the power of each, and divide by the "
+        "sum.": [0, 2, 0, 0],
+        "These are e to the power of the raw scores. Divide the scores by 2 first, and in the end "
+        "by the sum.": [1, E2, 1, 1],
+        "These are the right numbers in another order. The keys are a, b, a, a.": Either(
+            *(torch.tensor(LONELY).roll(by) for by in (-1, 1, 2))
+        ),
         "These weights come from the raw scores. Divide the scores by 2, the square root of the "
         "number of features.": ([1 / (E2 + 3), E2 / (E2 + 3), 1 / (E2 + 3), 1 / (E2 + 3)]),
         "This is the row of the tokens “a”. The question is about the query “b”.": (
@@ -110,19 +117,22 @@ def check_sharp_factor(factor: float) -> str:
     check_lonely_weights : the exercise before.
     """
     scores = torch.tensor([0.0, factor * factor, 0.0], dtype=torch.float64)
-    return f"With your factor, token b gives itself {scores.softmax(dim=-1)[1]:.4f}."
+    return f"With your factor, token b gives itself {scores.softmax(dim=-1)[1]:.5f}."
 
 
 # --- what a key contributes -----------------------------------------------------------------------
 
 
 @Compared(
+    read=lambda value: vector(value, "the contributions, as a tensor"),
     right=lambda weights, value: weights * value.norm(dim=-1)[..., None, :],
     slips={
         "These are not weights times lengths. The length of a value is the square root of the sum "
         "of its squared features.": Either(
             lambda weights, value: weights * value.sum(dim=-1)[..., None, :],
             lambda weights, value: weights * value.square().sum(dim=-1)[..., None, :],
+            lambda weights, value: weights * value.square().mean(dim=-1).sqrt()[..., None, :],
+            lambda weights, value: weights * value.abs().sum(dim=-1)[..., None, :],
         ),
         "The lengths belong to the keys, so each column has one. Here each row has one.": (
             lambda weights, value: weights * value.norm(dim=-1)[..., :, None]
@@ -170,6 +180,10 @@ def check_contributions() -> Iterator[tuple[str, tuple]]:
     read=lambda value: numbers(value, (2,), "two numbers, the lower and the upper bound"),
     right=lambda shades: (1 / shades.shape[-1], 1 / shades[0].sum()),  # all rows have this sum
     slips={
+        "Your bounds are swapped. The lower one comes first.": lambda shades: (
+            1 / shades[0].sum(),
+            1 / shades.shape[-1],
+        ),
         "An upper bound of 1 is true of every weight, but the shades tell you more. How large "
         "would the darkest weight be if the palest were exactly 0?": lambda shades: (
             1 / shades.shape[-1],

@@ -111,7 +111,7 @@ print(f"faint:   {faint.min():.4f} to {faint.max():.4f}")
 import matplotlib.pyplot as plt
 import seaborn as sns
 
-_, axes = plt.subplots(1, 4, figsize=(9.6, 2.5), layout="constrained")
+_, axes = plt.subplots(1, 4, figsize=(9.6, 2.1), layout="constrained")
 panels = [
     ("weights, fitted", weights, weights.min().item(), weights.max().item()),
     ("faint, fitted", faint, faint.min().item(), faint.max().item()),
@@ -121,7 +121,7 @@ panels = [
 for ax, (title, cells, low, high) in zip(axes, panels, strict=True):
     plot_attention(cells, ax=ax, annotate=False, vmin=low, vmax=high, title=title)
     ax.set(xlabel="key", ylabel="query")
-    bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.58)
+    bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.78)
     bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
 axes[3].collections[0].set_cmap(sns.cm.rocket)  # the default of seaborn
 show_figure(axes[0], "4.3")
@@ -131,14 +131,17 @@ show_figure(axes[0], "4.3")
 # The first two pictures look alike,
 # yet in the second one every weight is between 0.2497 and 0.2504.
 # The last picture shows the same table as the first, and what was dark is pale.
+
+# %% our-rule [markdown]
+# ### Our rule
 #
 # In this series, therefore, dark is large,
 # the scale for weights runs from 0 to 1 unless a colour bar says otherwise,
 # and pictures that are meant to be compared share one scale.
 #
 # Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row,
-# one divided by the number of its keys: 0.25 means “no preference” among 4 keys,
-# and is strong among 100.
+# one divided by the number of its keys: 0.1 is the average among 10 keys,
+# and ten times the average among 100.
 
 # %% could-it-be-chance [markdown]
 # ## Could it be chance?
@@ -201,6 +204,14 @@ live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random quer
 trained_on = {s.english for seed in range(1500) for s in make_sentences(64, seed=seed)}
 unseen = [s for s in make_sentences(1000, seed=1500) if s.english not in trained_on]
 sentences = unseen[:200]
+translators = [load_translator(seed) for seed in range(8)]
+errors = 0
+for translator in translators:
+    for english, french, _ in sentences:
+        # with the correct French words so far, so that an error cannot spread
+        result = translator.translate(english, french=french).french
+        errors += result != [*french.split(), "."]
+print("wrong translations:", errors)
 sentences[0]  # with its translation and the partners of the French words
 
 
@@ -208,28 +219,29 @@ sentences[0]  # with its translation and the partners of the French words
 def partner_is_darkest(translator):
     hits = []
     for english, french, partner in sentences:
-        # with the correct French words so far, so that an error cannot spread
         weights = translator.translate(english, french=french).weights
         hits.append(weights[:-1].argmax(dim=-1) == partner)  # without the full stop
     return torch.cat(hits)
 
 
-translators = [load_translator(seed) for seed in range(8)]
 hits = {f"translator {i}": partner_is_darkest(t) for i, t in enumerate(translators)}
 hits["untrained"] = partner_is_darkest(load_translator(0, trained=False))
 partners = [partner for _, _, partner in sentences]
 hits["same position"] = torch.cat([p == torch.arange(len(p)) for p in partners])
 hits["uniform share"] = torch.cat([torch.full([len(p)], 1 / len(p)) for p in partners])
-pd.DataFrame(hits).groupby(kinds_of_words(sentences)).mean().T.round(2)
+kinds = kinds_of_words(
+    sentences
+)  # of each French word: “la, une”, “le, un” or “others”
+pd.DataFrame(hits).groupby(kinds).mean().T.round(2)
 
 # %% look-at-articles [markdown] above="For nouns, verbs and"
 # For nouns, verbs and adjectives (“others”), the darkest cell is always in the partner’s column,
 # in all eight translators.
 # The same position is right in only 51% of these rows, and the untrained translator in 19%.
 # So this is evidence.
-# For articles a high number is no evidence: their partner always has the same position as they do,
-# so that baseline is always right.
-# But we saw something in them, after looking.
+# For articles a high number cannot tell the partner from the position: they are always the same.
+#
+# But we saw something in the articles, after looking.
 # A French article agrees with its noun: *le chat* (cat) but *la vache* (cow).
 # Five translators attend most to the partner of *la* and *une*,
 # but rarely to that of *le* and *un*.
@@ -239,56 +251,60 @@ pd.DataFrame(hits).groupby(kinds_of_words(sentences)).mean().T.round(2)
 # ## Take the cell away
 #
 # Does a translator *use* such a cell?
-# To *hide* a cell means to mask it: the softmax then shares out its weight among the other words.
+# To *hide* a cell means to mask it: the softmax then shares out its weight among the other words,
+# in proportion to theirs.
 # In all 200 sentences, we hide the noun in the row of its article, and see what is written then.
+# As a control, we hide the other noun instead.
 
 # %% hide-one
 articles = ["la", "le", "un", "une"]
 
 
-def articles_without_noun(translator):
+def without_noun(translator, other=False):
     written = []
-    for english, french, _ in sentences:
-        # each sentence has two articles and two nouns, in this order in both languages
+    for english, french, _ in sentences:  # with two articles and two nouns each
         rows = [i for i, word in enumerate(french.split()) if word in articles]
         columns = [i for i, word in enumerate(english.split()) if word in NOUNS]
-        cells = list(zip(rows, columns, strict=True))
-        words = translator.translate(english, french=french, hidden=cells).french
+        cells = zip(rows, columns[::-1] if other else columns, strict=True)
+        words = translator.translate(english, french=french, hidden=list(cells)).french
         written += [words[row] for row in rows]
     return written
 
 
 correct = [word for s in sentences for word in s.french.split() if word in articles]
-written = {f"{i}": articles_without_noun(t) for i, t in enumerate(translators)}
-pd.DataFrame({"correct": correct, **written}).value_counts().reset_index(name="rows")
+assert all(without_noun(t, other=True) == correct for t in translators)
+written = {f"translator {i}": without_noun(t) for i, t in enumerate(translators)}
+table = pd.DataFrame({"correct": correct, **written}).drop_duplicates()
+table.set_index("correct").sort_index().T  # four different rows of 400
 
 # %% hide-many [markdown] above="Without its noun, every"
 # Without its noun, every article becomes feminine in five translators and masculine in three.
-# So each translator writes the article of one gender unless it finds a noun of the other.
+# The training never hid a cell, so this is unknown ground, but with the other noun hidden,
+# no article changes.
+# So the rest of the sentence gives the article one gender, and a noun of the other overrides it.
 #
 # And a pale cell does not prove that the word in its column plays no part.
-# When the five write the first article of a sentence,
-# a feminine noun gets at most 0.21 of the weight, and a masculine one at least 0.47.
-# Hide a feminine noun, and nothing changes.
-# But put a masculine noun in its place, and the first article changes, in all sentences:
-# the word plays its part through its key, which keeps the weight small.
-#
-# (The training never hid a cell, so the translators are on unknown ground here.)
+# When the five write an article, a feminine noun gets at most 0.21 of the weight.
+# Hide it, and the article stays.
+# But put a masculine noun in its place, and the article always changes: the new key takes weight,
+# and the new value says “masculine”.
 
-# %% values [markdown] below="In head 6 of"
+# %% values [markdown] below="We picked head 6"
 # ## What a weight multiplies
 #
+# A trained layer writes no words: we have only its output.
 # A weight is only the share that is taken of a value.
 # The output of a head is a sum with one term for each key, its weight times its value.
 # Is the term of a dark cell a long one?
-# In head 6 of the trained layer, every token of our sentence gives its largest weight to `[CLS]`.
-# (The matrix `v_proj` makes the values of all twelve heads at once, in 32 columns for each head.)
+# We picked head 6 of the trained layer: in it,
+# every token of our sentence gives `[CLS]` its largest weight.
 
 
 # %% head-six
 def head_six(text):
     tokens, embedded, _, weights = layer.read(text)
-    values = layer.attention.v_proj(embedded)[:, 6 * 32 : 7 * 32]  # (S, 32)
+    values = layer.attention.v_proj(embedded)  # (S, 384), 32 columns for each head
+    values = values[:, 6 * 32 : 7 * 32]  # (S, 32), those of head 6
     return tokens, weights[6], values
 
 
@@ -299,16 +315,17 @@ lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.4"), lengths)
 
 # %% one-row-proves-little [markdown] below=["One sentence proves little", "In 35 sentences with"]
+# Here it is not: in every row, *sat* or *mat* has the longest term.
 # One sentence proves little.
 # In 35 sentences with the word *bank*, 241 rows of words give `[CLS]` the largest weight of head 6.
 # In how many of them does the output move furthest if we take `[CLS]` away,
 # rather than another key?
 #
-# We take it away in two ways (Figure 4.5 adds a third).
+# We take it away in two ways.
 # *Zeroing* sets its value to 0, so the output moves by the length of its term.
-# *Hiding* masks it, so that the other keys share its weight $w$ as well:
-# the output $o$ becomes $(o - wv)/(1 - w)$,
-# and moves by $w/(1-w)$ times the distance from $o$ to the value $v$.
+# *Hiding* masks it: with weight $w$ and value $v$,
+# the output $o$ moves by $\frac{o-wv}{1-w}-o=\frac{w}{1-w}(o-v)$.
+# Since the 0 of the values is arbitrary, we also move it.
 
 
 # %% see-carried
@@ -320,11 +337,14 @@ def hiding(weights, values):  # (L, S): how far each output moves if a key is hi
     return weights / (1 - weights) * torch.cdist(weights @ values, values)
 
 
-def rows_of_marker(heads, way):  # in how many rows [CLS] moves the output most
+def rows_of_marker(sentences_of_head, way):
     rows = 0
-    for weights, values in heads:
-        prefers = weights[1:-1].argmax(dim=-1) == 0  # words that prefer [CLS]
-        rows += int((way(weights, values)[1:-1].argmax(dim=-1) == 0)[prefers].sum())
+    for weights, values in sentences_of_head:
+        prefers = weights.argmax(dim=-1) == 0  # (L,): does the row prefer [CLS]?
+        moves_most = (
+            way(weights, values).argmax(dim=-1) == 0
+        )  # does [CLS] move it most?
+        rows += (prefers & moves_most)[1:-1].sum().item()  # without the markers’ rows
     return rows
 
 
@@ -332,18 +352,17 @@ def rows_of_marker(heads, way):  # in how many rows [CLS] moves the output most
 texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
 stored = [head_six(text)[1:] for text in texts]
 mean = torch.cat([v[1:-1] for _, v in stored]).mean(dim=0)  # the mean value of a word
-bias = layer.attention.v_proj.bias[6 * 32 : 7 * 32]
-generator = torch.Generator().manual_seed(0)
-heads = {
+shift = torch.randn(32, generator=torch.Generator().manual_seed(0))
+other_values = [(w, torch.cat([v[1:2], v[1:]])) for w, v in stored]
+treatments = {
     "as stored": stored,
-    "values minus the bias": [(w, v - bias) for w, v in stored],
+    "values plus a random vector": [(w, v + shift) for w, v in stored],
     "values minus their mean": [(w, v - mean) for w, v in stored],
-    "values shuffled among the keys": [
-        (w, v[torch.randperm(len(v), generator=generator)]) for w, v in stored
-    ],
+    "[CLS] with the value of word 1": other_values,
 }
-counts = [[rows_of_marker(h, way) for way in (zeroing, hiding)] for h in heads.values()]
-pd.DataFrame(counts, heads, ["zeroed", "hidden"])  # of 241 rows
+zeroed = [rows_of_marker(treated, zeroing) for treated in treatments.values()]
+hidden = [rows_of_marker(treated, hiding) for treated in treatments.values()]
+pd.DataFrame({"zeroed": zeroed, "hidden": hidden}, list(treatments))  # of 241 rows
 
 # %% weight-and-movement jupyter={"source_hidden": true}
 from attnlab.palette import BLUE, ORANGE
@@ -357,7 +376,7 @@ panels = {
 for ax, (title, (kind, way)) in zip(axes, panels.items(), strict=True):
     for chosen, colour, name in ((False, BLUE, "other keys"), (True, ORANGE, "[CLS]")):
         points = []
-        for w, v in heads[kind]:
+        for w, v in treatments[kind]:
             rows = 1 + (w[1:-1].argmax(dim=-1) == 0).nonzero().flatten()
             keys = [0] if chosen else range(1, w.shape[1])
             points += [torch.stack([w[rows, k], way(w, v)[rows, k]]) for k in keys]
@@ -369,13 +388,14 @@ axes[0].legend(loc="upper right", markerscale=2.5)
 show_figure(axes[0], "4.5")
 
 # %% carried-read [markdown] above="How much a dark"
-# Zeroing finds 6 rows, or 31, or 74, and the layer computes the same each time.
-# For 0 is not a neutral value: add one vector to all values and subtract it again from the output,
-# and nothing changes, since the weights of a row sum to 1.
+# Zeroing finds 6 rows, 231 or 74, depending on where the 0 lies.
+# Yet add one vector to all values and subtract it again from the output, and nothing changes,
+# since the weights of a row sum to 1.
 # So “its value is short” is a statement about where we put the 0.
-# Hiding does not depend on it, and finds `[CLS]` in 141 rows.
-# But with the values shuffled it is 205: for the weight that it takes,
-# `[CLS]` moves the output *less* than another value would.
+# Hiding does not depend on it, and finds `[CLS]` in 141 rows: in the other 100,
+# hiding a paler cell moves the output further.
+# But with the value of the first word it is 224: for the weight that it takes,
+# its own value moves the output *less* than another token’s would.
 # How much a dark cell matters depends on what takes its place.
 
 # %% the-answer [markdown] end="One thing: in this"
@@ -397,9 +417,9 @@ Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
 # %% reveal-read [markdown] above="One reason for a"
 # One reason for a guess can be checked.
-# In the trained map, that of head 3, the two rows of *the* are nearly the same: column by column,
-# they differ by at most 0.06.
-# In the noise they differ by up to 0.45.
+# In the trained map, that of head 3, the two rows of *the* are nearly the same:
+# their largest difference in a column is 0.05.
+# In the noise it is 0.45.
 # But we found this reason only after looking, and in head 2 of the same layer it fails:
 # there the two rows share no cell, since each looks at the token before.
 # And it only tells a map that was made from words from labels that were put on afterwards:
@@ -444,27 +464,30 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 # Its five other layers read what the layers before them wrote.
 # How much of a word’s vector is then still about that word?
 # For each pair of 35 sentences with the word *bank*,
-# we compare the vectors at each position that holds the same word in both, and, as a baseline,
-# at each position that holds two different words.
+# we compare the vectors of positions that hold the same word in both, and, as a baseline,
+# of positions that hold two different words.
 
 # %% same-word
 from itertools import combinations
 
-encoder, same, different = load_encoder(), [], []
+encoder = load_encoder()
 readings = [encoder.read(sentence) for sentence in texts]
+distances = {"the same word elsewhere": [], "a different word": []}
 for here, there in combinations(readings, 2):
     for i in range(1, min(len(here.tokens), len(there.tokens)) - 1):
         before, after = here.vectors[:-1, i], there.vectors[:-1, i]  # (6, 384)
-        distance = (after - before).norm(dim=-1) / before.norm(dim=-1)
-        (same if here.tokens[i] == there.tokens[i] else different).append(distance)
-means = torch.stack([torch.stack(rows).mean(dim=0) for rows in (same, different)])
+        is_same = here.tokens[i] == there.tokens[i]
+        kind = "the same word elsewhere" if is_same else "a different word"
+        distances[kind].append((after - before).norm(dim=-1) / before.norm(dim=-1))
+means = torch.stack([torch.stack(rows).mean(dim=0) for rows in distances.values()])
 columns = [f"layer {i} reads" for i in range(6)]
-Table(["the same word elsewhere", "a different word"], columns, means)
+Table(list(distances), columns, means)
 
 # %% late-read [markdown]
 # The first layer reads the word and its place, and nothing else.
 # The last one reads vectors that differ by 0.43 of their length from those of the same word
 # elsewhere, and by 1.21 from those of a different word.
+# (Two thirds of the same-word pairs are *the*.)
 # So the label of a column is still mostly right there.
 # But it no longer tells the rest: the vector also holds something of the other words.
 
@@ -568,7 +591,7 @@ def sharp_factor_solution():
 check_sharp_factor(sharp_factor_solution)
 
 # %% exercise-3 [markdown]
-# ### 3 · Implement ★★ (8 minutes)
+# ### 3 · Implement ★ (5 minutes)
 #
 # Implement `zeroing` so that it works for any layer:
 # how far the output of each query moves if the value of a key is set to 0.
@@ -721,10 +744,10 @@ trace.weights.shape, trace.scores.shape, attention_entropy(trace.weights).shape
 #
 # **50 minutes.**
 # The two maps, with a show of hands (write the result on the board): 4.
-# The translator and the colours: 10.
-# Chance and the slider: 14.
+# The translator and the colours: 9.
+# Chance and the slider: 13.
 # Evidence and taking the cell away: 10.
-# The values of head 6: 9.
+# The values of head 6, without the last row of the table: 11.
 # The answer: 3.
 # Set “Further” as homework.
 #
