@@ -345,7 +345,7 @@ Table(tokens, features, output)
 # Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
 # It does not test whether a key equals the question; it measures how well each key matches.
 # It does not pick one value; it returns a weighted average of all the values.
-# And at temperature 1, a query could follow its slope: told about legs and wings,
+# And at temperature 1, a query could follow the slope of its answer: told about legs and wings,
 # it started at 120 degrees and reached 0.97 of its weight on *cat*.
 
 # %% further [markdown]
