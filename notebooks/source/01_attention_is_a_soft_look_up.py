@@ -321,7 +321,7 @@ show_figure(axes[0].figure, "1.3")
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is another name for $E$.
 # In code, the transpose is written `.mT`, which works for a batch as well.
-# The output is that of `soft_lookup` and of lesson 0.
+# The next cell compares attention with `soft_lookup`, and its table is that of lesson 0.
 
 
 # %% attention
