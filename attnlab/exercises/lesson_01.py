@@ -15,7 +15,7 @@ from attnlab.exercises.frame.examined import Examined
 from attnlab.exercises.frame.forms import Either, Found, randoms
 
 WORDS = ("“He”", "“is”", "“awesome”")
-KEYS = load_table("he_is_awesome.csv").values
+KEYS = load_table("he_is_awesome.csv").values.double().round(decimals=3)  # free of float32
 
 # --- a query for one word -------------------------------------------------------------------------
 
@@ -30,7 +30,12 @@ def one_query(value: object) -> Tensor:
 
 def weights_of(query: Tensor) -> Tensor:
     """Return the weights of a query; 2 is the square root of 4 features."""
-    return (KEYS.double() @ query / 2).softmax(dim=-1)
+    return (KEYS @ query / 2).softmax(dim=-1)
+
+
+def lead_of(weights: Tensor) -> float:
+    """Return how far “awesome” lies above the better of the other words."""
+    return float(weights[2] - weights[:2].max())
 
 
 @Found(read=one_query)
@@ -56,16 +61,18 @@ def check_query_for_awesome(query: Tensor) -> Right:
     share = f"“awesome” gets {weights[2]:.3f} of the weight"
     if weights[2] > ENOUGH:
         return Right(f"{share}, and more than {ENOUGH} was asked for.")
-    rows = {"raw score": KEYS.double() @ query, "weight": weights}
+    rows = {"raw score": KEYS @ query, "weight": weights}
     evidence = table("Your query (4,) with the keys (3, 4):", rows, WORDS)
-    leader = int(weights.argmax())
+    rival = WORDS[int(weights[:2].argmax())]
     if weights.max() - weights.min() < 1e-9:
         why = ", like every word, because this query prefers none of them. Choose a direction."
-    elif leader == 2:
+    elif abs(lead_of(weights)) < 1e-9:
+        why = f", and {rival} as much. A longer query will not help. Choose another direction."
+    elif lead_of(weights) > 0:
         why = ". That is the largest weight, so the direction is good. Make the query longer."
     else:
-        opposite = int(weights_of(-query).argmax()) == 2
-        why = f" and {WORDS[leader]} gets the most. A longer query will not help. Choose "
+        opposite = lead_of(weights_of(-query)) > 1e-9
+        why = f" and {rival} gets the most. A longer query will not help. Choose "
         why += "the opposite direction." if opposite else "another direction."
     raise Wrong(f"{share}{why}", evidence)
 
@@ -73,7 +80,7 @@ def check_query_for_awesome(query: Tensor) -> Right:
 # --- attention functions --------------------------------------------------------------------------
 
 L, S, E, EV = 5, 7, 11, 13
-FOUND = "The output agrees with torch, for one sentence and for a batch"
+FOUND = "The output agrees with torch, without a batch and with one or two batch dimensions"
 ERRORS = {
     **voice.TRANSPOSED,
     "to be: [2, 11] but got: [2, 7]": "Swap the last two dimensions with key.transpose(-2, -1).",
@@ -118,6 +125,10 @@ MISTAKES = {
     "divide by the sum.": attention(by_sum),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "
     "dim=-1.": attention(partial(soft, dim=-2)),
+    "The softmax runs over the keys only if there is at most one batch dimension. Count from the "
+    "end: dim=-1.": Either(
+        *(attention(lambda s, dim=dim: soft(s, dim if s.ndim > 3 else -1)) for dim in (1, 2))
+    ),
     "These are the weights. Multiply them by the value.": (
         lambda query, key, _value: attention()(query, key, torch.eye(key.shape[-2]))
     ),
@@ -132,8 +143,8 @@ MISTAKES = {
 def check_mended() -> Iterator[tuple[str, tuple]]:
     """Check an attention function with the clinic's probes.
 
-    Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers for one sentence and
-    for a batch.
+    Verified: all that ``attnlab.clinic.diagnose`` looks for, and the numbers without a batch and
+    with one or two batch dimensions.
 
     Parameters
     ----------
@@ -144,7 +155,7 @@ def check_mended() -> Iterator[tuple[str, tuple]]:
     --------
     attnlab.clinic.diagnose : the probes.
     """
-    yield from (inputs_of(2), inputs_of())
+    yield from (inputs_of(2), inputs_of(), inputs_of(3, 2))
 
 
 def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
@@ -156,10 +167,16 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
     slips={
         **MISTAKES,
         "Large raw scores give NaN, because e to the power of 100 is infinite in float32. What may "
-        "you subtract from a row of scores without changing its weights?": by_exp(lambda scores: 0),
+        "you subtract from a row of scores without changing its weights?": Either(
+            by_exp(lambda scores: 0),
+            attention(lambda s: s.exp() / (s.exp().sum(dim=-1, keepdim=True) + 1e-9)),
+        ),
         "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
-        "the sum of these powers is 0 too. Subtract the largest score of each row, not one number "
-        "for all rows.": by_exp(lambda scores: scores.amax()),
+        "the sum of these powers is 0 too. Subtract the largest score of each row itself: not the "
+        "largest of all rows, and not the largest absolute value.": Either(
+            by_exp(lambda scores: scores.amax()),
+            by_exp(lambda scores: scores.abs().amax(dim=-1, keepdim=True)),
+        ),
         "You subtracted the largest score of each column. Subtract that of each row, with "
         "amax(dim=-1, keepdim=True).": by_exp(lambda scores: scores.amax(dim=-2, keepdim=True)),
         "You subtracted the mean or the smallest score of each row. That keeps the largest score "
@@ -176,7 +193,11 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         "distance from the others in its row.": Either(
             *(attention(lambda s, low=low: by_sum(s.clamp(low, 80).exp())) for low in (None, -80)),
             by_exp(lambda scores: (scores - 80).relu()),
-            attention(lambda scores: by_sum((scores / scores.abs().amax(-1, keepdim=True)).exp())),
+        ),
+        "You divided the scores of each row by one of them, which changes their differences. "
+        "Subtract the largest score instead.": Either(
+            attention(lambda s: by_sum((s / s.amax(dim=-1, keepdim=True)).exp())),
+            attention(lambda s: by_sum((s / s.abs().amax(dim=-1, keepdim=True)).exp())),
         ),
         "You subtracted a fixed number, and now all powers of e round to 0. Subtract the largest "
         "score of each row.": Either(by_exp(lambda scores: 1000), by_exp(lambda scores: 2000)),
@@ -205,7 +226,7 @@ def check_attention_from_exp() -> Iterator[tuple[str, tuple]]:
     --------
     check_mended : the same without the demands on the softmax.
     """
-    yield from (inputs_of(2), inputs_of())
+    yield from (inputs_of(2), inputs_of(), inputs_of(3, 2))
     for size in (100, 300, 1000):
         columns = torch.tensor([[size, -size], [1.0, 2.0], [10.0, 20.0]])
         scores = f"{size} and {2 * size} in row 0, and {-size} and {-2 * size} in row 1"

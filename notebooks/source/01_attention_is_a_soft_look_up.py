@@ -8,15 +8,14 @@
 #
 # Attention is such a dictionary.
 # It compares your question with all of its keys and returns a weighted average of all the values.
-# You will build one in two dimensions and let it learn what a kitten is,
-# which a strict one cannot do.
-# By the end it will have become the attention of lesson 0, line for line.
+# You will build one in two dimensions, and a query will learn what a kitten is.
+# By the end it will compute the attention of lesson 0.
 #
 # **You need:** [lesson 0](00_start_here.ipynb), matrix products, and a little PyTorch,
 # including gradients with `backward`.
 #
 # **You will be able to:** say what a soft lookup returns and what its weights depend on,
-# explain why a soft answer lets a model learn, and read the formula of attention.
+# explain how a query can learn from a soft answer, and read the formula of attention.
 #
 # **Time:** 46 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 15.
@@ -66,7 +65,8 @@ match, legs[match.argmax()]
 # The last line picks the value of the key with the largest raw score and ignores the others.
 # This is a [hard lookup](glossary.ipynb#hard-lookup).
 # A [soft lookup](glossary.ipynb#soft-lookup) returns a weighted average of the values instead.
-# The softmax computes the [weights](glossary.ipynb#weight) from the raw scores, as in lesson 0.
+# The softmax turns scores, here the raw scores, into [weights](glossary.ipynb#weight),
+# as in lesson 0.
 #
 # Here is the soft lookup, with a knob added.
 
@@ -117,10 +117,10 @@ right, up = around.T
 drawn = ax.scatter(right, up, c=of_cat, s=60, cmap="Blues", vmin=0, vmax=0.75)
 draw_keys(ax)
 ax.plot([0, right[best]], [0, up[best]], color=ORANGE, linewidth=2.5)
-for place, color in ((0, INK), (best, ORANGE)):
+for place, color, lift in ((0, INK, 0.14), (best, ORANGE, 0)):
     ax.text(
         1.12 * right[place],
-        1.12 * up[place] + 0.14 * (place == 0),
+        1.12 * up[place] + lift,
         f"{of_cat[place]:.3f}",
         color=color,
         va="center",
@@ -135,7 +135,7 @@ show_figure(ax, "1.1")
 # It is the arrow at $-24$ degrees, on the side away from *bird*, with 0.700.
 # As the query turns away from *cat*, the raw score of *cat* falls slowly at first,
 # but that of *bird* falls fast, and *bird* is the rival with the larger weight.
-# The weight of a key depends on how much better it matches than the other keys do.
+# The weight of a key depends on its lead over each of the other keys.
 
 # %% drag-the-question [markdown] below="How do you bring"
 # ### Drag the question
@@ -153,7 +153,7 @@ SoftLookupExplorer()
 # <details><summary>An answer</summary>
 #
 # Choose a low temperature, and drag the query into the corner at the lower left.
-# It is long there, and *spider* is the only key with a positive raw score.
+# There the raw score of *spider* is 3 above those of the other two.
 # You cannot get beyond 8, or below 2,
 # because an average lies between the smallest and the largest of the values that it averages.
 # </details>
@@ -169,7 +169,7 @@ SoftLookupExplorer()
 angle = torch.arange(181.0)  # of the query
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
-hard[[45, 135]] = math.nan  # two keys are equally close
+hard[[45, 135]] = math.nan  # at these degrees, two keys are equally close
 curves = {
     "hard": hard,
     "soft, temperature 1": soft_lookup(turning, keys, legs),
@@ -183,12 +183,13 @@ show_figure(ax, "1.2")
 # The hard lookup is flat, and then it jumps.
 # A model learns by following a slope: it changes each of its numbers by a little,
 # in the direction that brings the answer closer to the correct one.
-# On a flat stretch there is no such direction, and at a jump there is no slope at all.
+# On a flat stretch the slope is 0, and at a jump there is none.
+# Between 60 and 115 degrees, the curve at temperature 0.1 is nearly as flat.
 #
 # Suppose a model has to learn the arrow of *kitten*.
 # It starts at 120 degrees, say, nearer to *bird* than to *spider*
 # (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
-# Which of the two lookups shows it how to change the arrow?
+# Which shows it how to change the arrow, the hard lookup or the soft one at temperature 1?
 
 # %% two-slopes
 start, turned = turning[120], turning[110]  # a turn of 10 degrees
@@ -203,13 +204,13 @@ legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
 # %% after-two-slopes [markdown] above="The hard lookup answers" below="The loss is the square"
 # The hard lookup answers 2, which is wrong, and the small turn changes nothing.
-# The function `argmax` returns a position in a list, and that position stays the same.
-# PyTorch has no slope to give, and says so.
+# The function `argmax` returns a position, through which PyTorch computes no slope;
+# here it says so.
 # The soft lookup answers 4.40.
 # That is wrong too, but after the turn it answers 4.11, closer to four.
 # Its slopes for the two numbers of the query together are its [gradient](glossary.ipynb#gradient).
 #
-# ## A dictionary that learns
+# ## A query that learns
 #
 # Now let the query follow the slope.
 # The loss is the square of the error,
@@ -217,7 +218,7 @@ legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
 
 # %% learn
-def learn(query, values, correct):
+def learn(query, keys, values, correct):
     query = query.detach().clone().requires_grad_()
     optimizer = torch.optim.SGD([query], lr=0.1)
     path = [query.detach().clone()]
@@ -235,14 +236,14 @@ predict("01/who-has-most-weight")
 
 # %% learned
 # %%answer 01/who-has-most-weight
-path = learn(start, legs, correct=4.0)
+path = learn(start, keys, legs, correct=4.0)
 print(f"The answer after learning: {soft_lookup(path[-1], keys, legs):.2f} legs")
 before_and_after = (path[[0, -1]] @ keys.T).softmax(dim=-1)
 Table(["before learning", "after learning"], animals, before_and_after)
 
 # %% after-learned [markdown] above="The query has learned" below="Twelve queries, arrows of" answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
-# *Spider* has lost weight; most of it went to *bird*, and little to *cat*.
+# *Spider* has lost weight; about four fifths of it went to *bird*, and the rest to *cat*.
 #
 # How can the answer be correct with so much *bird*?
 # Two birds and a spider have twelve legs between them, four each on average.
@@ -261,8 +262,8 @@ Table(["before learning", "after learning"], animals, before_and_after)
 turns = torch.arange(0, 360, 30).deg2rad()
 twelve = torch.stack([turns.cos(), turns.sin()], dim=-1)  # (12, 2)
 legs_and_wings = torch.tensor([[4.0, 0.0], [2.0, 2.0], [8.0, 0.0]])
-from_legs = learn(twelve, legs, correct=4.0)  # (1001, 12, 2): the path of each query
-from_both = learn(twelve, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
+from_legs = learn(twelve, keys, legs, correct=4.0)  # (1001, 12, 2): the paths
+from_both = learn(twelve, keys, legs_and_wings, correct=torch.tensor([4.0, 0.0]))
 cat_from_legs = (from_legs[-1] @ keys.T).softmax(dim=-1)[:, 0]
 cat_from_both = (from_both[-1] @ keys.T).softmax(dim=-1)[:, 0]
 directions = [f"{degrees}°" for degrees in range(0, 360, 30)]
@@ -290,11 +291,11 @@ show_figure(axes[0].figure, "1.3")
 # %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"
 # From the legs alone, all twelve arrive at four legs,
 # but *cat* ends with anything from 0.15 to 0.78 of the weight.
-# From legs and wings, all twelve head the same way, and *cat* ends with 0.97.
+# From legs and wings, all twelve come to nearly the same place, and *cat* reaches 0.97.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
-# A soft lookup can learn only what its values tell apart.
+# From its answer alone, a query can learn only mixtures that the values tell apart.
 #
 # The queries do not stop at the arrow of *cat*, though.
 # They run past it.
@@ -320,6 +321,7 @@ show_figure(axes[0].figure, "1.3")
 #
 # $Q$, $K$ and $V$ hold the queries, keys and values as rows, and $d_k$ is another name for $E$.
 # In code, the transpose is written `.mT`, which works for a batch as well.
+# The next cell compares attention with `soft_lookup`, and its table is that of lesson 0.
 
 
 # %% attention
@@ -332,7 +334,9 @@ def attention(query, key, value):
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Q = K = V = x  # queries, keys and values, one in each row
 output, weights = attention(Q, K, V)
+assert torch.allclose(output, soft_lookup(Q, K, V, temperature=math.sqrt(5)), atol=1e-6)
 assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6)
+Table(tokens, features, output)
 
 # %% the-answer [markdown] end="Asked for *kitten*, it"
 # ## A dictionary that answers “almost”
@@ -341,9 +345,8 @@ assert torch.allclose(output, F.scaled_dot_product_attention(Q, K, V), atol=1e-6
 # Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
 # It does not test whether a key equals the question; it measures how well each key matches.
 # It does not pick one value; it returns a weighted average of all the values.
-# And because the answer changes a little when the query does, it can learn:
-# told about legs and wings, a query that starts at 120 degrees ends with 0.97 of its weight on
-# *cat*.
+# And at temperature 1, a query could follow the slope of its answer: told about legs and wings,
+# it started at 120 degrees and reached 0.97 of its weight on *cat*.
 
 # %% further [markdown]
 # ## Further
@@ -370,10 +373,14 @@ one_and_ten[0], one_and_ten[1:].sum()
 # and lesson 3 uses it to hide words.
 #
 # What counts is the *difference* between two scores.
-# Next to a 5, a zero is far behind; next to a $-5$, it is far ahead.
-# So what happens to a row if you add 10 to all of its scores, or multiply all of them by 8?
+# Next to a 5, one zero is far behind; next to a $-5$, it is far ahead.
+
+# %% change-a-row [markdown]
+# What happens to the weights of a row if you add 10 to all of its scores,
+# or multiply all of them by 8?
 
 # %% differences
+# %%answer 01/ten-zeros
 row = Q[1] @ K.T / math.sqrt(5)  # the scores of "cat"
 changes = ["as it is", "plus 10", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 10, row * 8]).softmax(dim=-1))
@@ -415,18 +422,17 @@ RowExplorer(step=5)
 #
 # - Attention is a lookup that answers with a weighted average of all values.
 #   In each feature, the answer lies within the range of the values.
-# - A soft answer usually has a slope, and training can follow it.
-#   At a given temperature, the slope shrinks towards 0 as one key takes all the weight.
-#   It is 0 if the keys that share the weight have the same value.
+# - A soft answer usually has a slope, but at a low temperature it can be nearly flat.
+#   At temperature 1, our twelve queries followed it.
 #   A hard answer has no slope for the query to follow.
 # - Here training was told about the answer, and not about the weights.
 #   Different weights can give the same answer, unless the values can tell the mixtures apart.
-# - The weight of a key depends on how much better it matches than the other keys do.
-# - The raw score is a dot product: it depends on the angle *and* on both lengths.
+# - The weight of a key depends on its lead over each of the other keys.
+# - The raw score is a dot product: it depends on the angle *and* on both lengths
+#   (“Further” has an example).
 #   The score is the raw score divided by $\sqrt{E}$.
 # - The softmax runs over the keys, `dim=-1`.
-#   Check that every row sums to 1, and compare your output with PyTorch's:
-#   correct row sums alone do not prove that the output is correct.
+#   Compare your output with PyTorch's.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -564,7 +570,7 @@ check_attention_from_exp(attention_from_exp_solution)
 # <details><summary>An answer</summary>All twelve agree to within 0.003.
 # They end near half <em>cat</em> and half <em>spider</em>, with almost nothing of <em>bird</em>:
 # that is the only average with six legs and no wings.
-# Use <code>learn(twelve, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
+# Use <code>learn(twelve, keys, legs_and_wings, correct=torch.tensor([6.0, 0.0]))</code>,
 # and take the softmax of the last queries times <code>keys.T</code>.</details>
 
 # %% in-torch [markdown]
@@ -612,10 +618,10 @@ check_attention_from_exp(attention_from_exp_solution)
 #
 # **46 minutes.**
 # From the dictionary to the average: 8.
-# The arrow that gives *cat* the most weight: 7.
+# The arrow that gives *cat* the most weight: 6.
 # Dragging, on the projector: 8.
-# Why soft, and the dictionary that learns: 17.
-# The sentence, the formula and the answer: 6.
+# Why soft, and the query that learns: 20.
+# The sentence, the formula and the answer: 4.
 # The exercises and “Further” are homework.
 #
 # **Questions that come up.**

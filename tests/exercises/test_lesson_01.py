@@ -37,9 +37,21 @@ def broken(query, key, value):
     return scores.softmax(dim=0) @ value
 
 
+def one_by_one(query, key, value):
+    if query.ndim > 2:
+        return torch.stack([one_by_one(*parts) for parts in zip(query, key, value, strict=True)])
+    return attention(query, key, value)
+
+
+def in_place(query, key, value):
+    scores = (query @ key.mT).div_(math.sqrt(query.shape[-1]))
+    positive = scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+    return positive.div_(positive.sum(-1, keepdim=True)) @ value
+
+
 test_accepts = accepts({
     "check_query_for_awesome": [lambda: [10, -10, -10, -10], (20 * (X[2] - X[1])).requires_grad_()],
-    "check_mended": [attention],
+    "check_mended": [attention, one_by_one],
     "check_attention_from_exp": [
         from_scores(lambda scores: shared((scores - scores.amax(-1, keepdim=True)).exp())),
         from_scores(lambda s: (s - s.logsumexp(dim=-1, keepdim=True)).exp()),
@@ -49,6 +61,8 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     "check_query_for_awesome": {
         "and “He” gets the most. A longer query will not help": [-5.0, 0, 0, 0],
+        "and “He” as much. A longer query will not help": [-1, -4, 0, 0],
+        "and “is” gets the most. A longer query will not help. Choose another": [1, -1, 0, 5],
         "prefers none": torch.zeros(4),
         "for each feature, not for each word": [0, 0, 1],
     },
@@ -59,14 +73,31 @@ test_names_the_mistake = names({
         ("query (2, 5, 11)", "transpose(-2, -1)"): (
             lambda q, k, v: (q @ k.T / q.shape[-1] ** 0.5).softmax(-1) @ v
         ),
+        ("query (2, 5, 11)", "Swap the last two with key.mT"): (
+            lambda q, k, v: (q @ k.transpose(0, 1) / q.shape[-1] ** 0.5).softmax(-1) @ v
+        ),
+        ("query (3, 2, 5, 11)", "Swap the last two with key.mT"): (
+            lambda q, k, v: (
+                attention(q, k, v) if q.ndim == 3 else (q @ k.T / 11**0.5).softmax(-1) @ v
+            )
+        ),
         "value (7, 13), your function runs, but it returns None": (
             lambda q, k, v: attention(q, k, v) if q.ndim == 3 else None
         ),
     },
     "check_attention_from_exp": {
         "You subtracted a fixed number": from_scores(lambda s: shared((s - 1000).exp())),
-        "because scores were cut off": from_scores(
-            lambda s: shared((s / s.abs().amax(dim=-1, keepdim=True)).exp())
+        "only if there is at most one batch dimension": from_scores(
+            lambda s: (lambda dim: s.exp() / s.exp().sum(dim, keepdim=True))(min(s.ndim - 1, 2))
+        ),
+        "You divided the scores of each row": from_scores(
+            lambda s: shared((s / s.amax(dim=-1, keepdim=True)).exp())
+        ),
+        "and not the largest absolute value": from_scores(
+            lambda s: shared((s - s.abs().amax(dim=-1, keepdim=True)).exp())
+        ),
+        "What may you subtract": from_scores(
+            lambda s: s.exp() / (s.exp().sum(dim=-1, keepdim=True) + 1e-6)
         ),
         "take `.values`, or call `amax`": (
             from_scores(lambda s: shared((s - s.max(dim=-1, keepdim=True)).exp()))
@@ -102,3 +133,5 @@ def test_what_is_good_to_know_is_a_remark():
     assert accepted(exercises.check_mended, F.scaled_dot_product_attention).remarks == ()
     (remark,) = accepted(exercises.check_mended, torch.no_grad()(attention)).remarks
     assert "No gradient" in remark
+    (remark,) = accepted(exercises.check_attention_from_exp, in_place).remarks
+    assert remark == "`backward()` fails, because a tensor that it needs was changed in place."

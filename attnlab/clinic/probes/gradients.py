@@ -82,7 +82,11 @@ def reached(call: Call) -> Iterator[Fact]:
         total, wanted = (reply.output * weights).sum(), list(everything.values())
         made = call_safely(torch.autograd.grad, total, wanted, allow_unused=True)
         if made.error is not None:
-            yield wrong("detached", f"The way back raises {made.trouble}.")
+            if "inplace" in made.trouble:
+                said = "`backward()` fails, because a tensor that it needs was changed in place."
+            else:
+                said = f"`backward()` raises {made.trouble}."
+            yield wrong("detached", said)
             return
         grads = dict(zip(everything, made.value, strict=True))
     if any(grad is not None and not grad.isfinite().all() for grad in grads.values()):

@@ -38,8 +38,8 @@ HINTS = {
 }
 FROM_THE_END = "Count the dimensions from the end, with -1 and -2."
 TRANSPOSED = {
-    "a (2) must match the size of tensor b": "`.T` reverses all dimensions. Swap the last two with "
-    "key.mT or key.transpose(-2, -1)."
+    "a (2) must match the size of tensor b": "You moved dimensions besides the last two, as `.T` "
+    "does. Swap the last two with key.mT or key.transpose(-2, -1)."
 }
 KEEPDIM = {
     "must match the size of tensor": "A sum, a mean or a largest value along one dimension needs "
