@@ -212,7 +212,7 @@ assert torch.allclose(
 
 # %% after: exercise-3  numbers: 32, 384
 
-# %% after: exercise-4  numbers: 5,000, 21, 50, 0.98, 4
+# %% after: exercise-4  numbers: 5,000, 21, 50, 0.98, 4, 8
 in_one_head = 100 / 5000
 assert in_one_head == 1 / 50 and abs(1 - 0.98**12 - 1 / 5) < 0.02
 

@@ -157,8 +157,7 @@ def clue_shares(word, sentence, clues, askers):
 ambiguous = list(examples.word.unique())
 from_word, from_others = [], []
 for word, sentence, clues in examples.values:
-    place = ambiguous.index(word)
-    others = ambiguous[place + 1 :] + ambiguous[:place]  # the next one first
+    others = (ambiguous * 2)[ambiguous.index(word) + 1 :][:20]  # the next 20, in a circle
     from_word.append(clue_shares(word, sentence, clues, [word]))
     from_others.append(clue_shares(word, sentence, clues, others))
 from_word, from_others = torch.stack(from_word), torch.stack(from_others)
@@ -190,7 +189,8 @@ show_figure(ax, "10.3")
 
 # %% two-reasons [markdown] above="In heads 1, 4" below="How many askers are"
 # In heads 1, 4, 8 and 10, ambiguous words give their clues on average 1.7 to 2.2 times as much as
-# the others do, though in head 8 this is only half a uniform share.
+# the others do.
+# In head 8 this is still only half a uniform share.
 # (Without the five best sentences of each head, it is 1.4 to 1.6 times as much.
 # In head 7, the others give more.)
 # These are the four heads of lesson 5, and we call them the *clue finders*.
