@@ -133,7 +133,7 @@ show_figure(ax, "10.2")
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5 there were four heads in which it mattered most which word asks.
+# In lesson 5 there were four heads in which water and money words asked for different things.
 # But all sentences were about “bank”.
 # Does this hold for other ambiguous words, and in which heads?
 # In each sentence, we measure how many [**uniform shares**](glossary.ipynb#uniform-share) the
@@ -157,7 +157,7 @@ def clue_shares(word, sentence, clues, askers):
 ambiguous = list(examples.word.unique())
 from_word, from_others = [], []
 for word, sentence, clues in examples.values:
-    others = (ambiguous * 2)[ambiguous.index(word) + 1 :][:20]  # the next 20, in a circle
+    others = (ambiguous * 2)[ambiguous.index(word) + 1 :][:20]  # in a circle
     from_word.append(clue_shares(word, sentence, clues, [word]))
     from_others.append(clue_shares(word, sentence, clues, others))
 from_word, from_others = torch.stack(from_word), torch.stack(from_others)
