@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import statistics
 from collections.abc import Iterator
 
@@ -84,7 +85,11 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
             lambda weights, n: n * of_words(weights, slice(1, -1)),
             lambda weights, n: n * of_words(weights, slice(None)),
             lambda weights, n: n * of_words(weights, slice(n)),
+            lambda weights, n: n * of_words(weights, slice(n - 1)),
             lambda weights, n: n * of_words(weights, slice(1, n)),
+        ),
+        "Your numbers are n - 2 times too large. Take the mean over the words, not the sum.": (
+            lambda weights, n: n * (n - 2) * of_words(weights, slice(1, n - 1))
         ),
         "Your function reads a row of the weights, but the task asks for a column. Axis 1 holds "
         "the queries, and axis 2 holds the keys.": (
@@ -168,6 +173,12 @@ def output_of(value: object) -> Tensor:
         "The head's values have a bias, and it is still in the output. Remove it as well.": (
             lambda _layer, text, head: without(text, head) + bias_of(head)
         ),
+        "The bias of out_proj is missing from your output.": (
+            lambda _layer, text, head: without(text, head) - trained_layer().attention.out_proj.bias
+        ),
+        "This is what the head adds. Return the output without it.": (
+            lambda _layer, text, head: trained_layer().read(text).output - without(text, head)
+        ),
         "The rows of out_proj.weight belong to features of the output. The features of a head "
         "belong to columns.": (lambda _layer, text, head: without_rows(text, head)),
     },
@@ -217,9 +228,9 @@ def check_own_word(answer: tuple[str, list[Example]]) -> Right:
     """Check an ambiguous word that the learner has found, in two sentences.
 
     Verified: the word and both clues are single tokens of their sentence, the word is none of the
-    lesson's, the clues differ, and in the given head it gives the clue at least one uniform share,
-    and fewer than 100 of 5,000 common words in its place give more. Not verified: that the word
-    has two meanings.
+    lesson's, the sentences and the clues differ, and in the given head it gives the clue at least
+    one uniform share and twice the median of the lesson's askers, and fewer than 100 of these give
+    more. Not verified: that the word has two meanings.
 
     Parameters
     ----------
@@ -231,12 +242,13 @@ def check_own_word(answer: tuple[str, list[Example]]) -> Right:
     attnlab.explorers.RealHeadsExplorer : to look for one.
     """
     word, examples = answer
-    known = {row["word"] for row in load_rows("ambiguous_words.csv")} | {FIRST, LAST}
-    if word in known:
+    if word in words_of_lesson() | {FIRST, LAST}:
         raise Wrong(
             f"“{word}” is one of the lesson's words. Find a word that the lesson does not use."
         )
-    (_, first, _), (_, second, _) = examples
+    (sentence, first, _), (other, second, _) = examples
+    if sentence == other:
+        raise Wrong("Both examples have the same sentence. Find one sentence for each meaning.")
     if first == second:
         raise Wrong(f"Both sentences have the clue “{first}”. Where is the other meaning?")
     rows = {
@@ -245,17 +257,24 @@ def check_own_word(answer: tuple[str, list[Example]]) -> Right:
     }
     columns = [f"“{word}” asks", "median of the askers", "askers ahead"]
     evidence = table("Uniform shares of the clue:", rows, columns)
-    for (_, clue, head), (own, _, ahead) in zip(examples, rows.values(), strict=True):
+    for (_, clue, head), (own, median, ahead) in zip(examples, rows.values(), strict=True):
         if own < 1 or ahead >= FIRSTS:
             raise Wrong(
-                f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and "
-                f"{ahead:,} of {ASKERS:,} other words give it more in the same place. The clue "
-                f"must get at least 1 share, and fewer than {FIRSTS} other words may give it more.",
+                f"In head {head}, “{word}” gives “{clue}” {own:.2f} uniform shares, and {ahead:,} "
+                "of the askers give it more in the same place. The clue must get at least 1 share, "
+                f"and fewer than {FIRSTS} askers may give it more.",
+                evidence,
+            )
+        if own < 2 * median:
+            raise Wrong(
+                f"In head {head}, “{clue}” gets much from any asker: half of them give it at least "
+                f"{median:.2f} uniform shares, and “{word}” gives it {own:.2f}. Your word must "
+                "give it at least twice the median.",
                 evidence,
             )
     return Right(
-        f"In both sentences, “{word}” is among the first {FIRSTS} of {ASKERS:,} askers. Whether "
-        "it has two meanings is for you to judge.",
+        f"In both sentences, “{word}” is among the first {FIRSTS} askers. Whether it has two "
+        "meanings is for you to judge, because a word with a single meaning can pass as well.",
         evidence,
     )
 
@@ -263,25 +282,43 @@ def check_own_word(answer: tuple[str, list[Example]]) -> Right:
 def word_and_examples(value: object) -> tuple[str, list[Example]]:
     """Read a word and two examples."""
     match value:
-        case (str(word), (str(), str(), int()) as first, (str(), str(), int()) as second):
-            examples = [(sentence, clue.lower(), head) for sentence, clue, head in (first, second)]
+        case (str(word), (str(), str(), _) as first, (str(), str(), _) as second):
+            examples = [(said, clue.lower(), head_of(head)) for said, clue, head in (first, second)]
         case _:
             raise Wrong(voice.returned(voice.kind_of(value), WANTED))
-    if any(head not in range(HEADS) for _, _, head in examples):
-        raise Wrong("A head must be a whole number from 0 to 11.")
     return word.lower(), examples
+
+
+def head_of(number: object) -> int:
+    """Read the number of a head, which may come from a tensor or a NumPy array."""
+    try:
+        head = -1 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        head = -1
+    if head not in range(HEADS):
+        raise Wrong(f"A head must be an int from 0 to {HEADS - 1}.")
+    return head
+
+
+def words_of_lesson() -> set[str]:
+    """Return the ambiguous words of the lesson, which are no askers."""
+    return {row["word"] for row in load_rows("ambiguous_words.csv")}
 
 
 def shares_and_askers_ahead(word: str, sentence: str, clue: str, head: int) -> list[float | int]:
     """Return what the clue gets from the word and from the median asker, and the askers ahead."""
     layer, tokens = trained_layer(), tokens_of(trained_layer(), sentence)
+    if clue == word:
+        raise Wrong(f"“{clue}” is your word itself. Its clue must be another word of the sentence.")
+    if clue in (FIRST.lower(), LAST.lower()):
+        raise Wrong("A marker is no clue. Choose a word of the sentence.")
     for needed in (word, clue):
         if tokens.count(needed) != 1:
             raise Wrong(
                 f"“{needed}” must occur exactly once in “{sentence}”, and as a single token. The "
                 f"tokens are {', '.join(tokens)}."
             )
-    askers = [word, *layer.common_words(ASKERS)]
-    rows = layer.attend_as(askers, tokens, tokens.index(word))[head]  # (1 + A, L)
+    common = [asker for asker in layer.common_words(ASKERS) if asker not in words_of_lesson()]
+    rows = layer.attend_as([word, *common], tokens, tokens.index(word))[head]  # (1 + A, L)
     own, *others = (rows[:, tokens.index(clue)] * len(tokens)).tolist()
     return [own, statistics.median(others), sum(share > own for share in others)]

@@ -1,5 +1,6 @@
 """The checks of lesson 10: what they accept, and what they say of answers that are not slips."""
 
+import numpy as np
 import torch
 
 from attnlab.models.pretrained import load_layer
@@ -33,6 +34,14 @@ def careless(layer, text, head):
     return layer.read(text).output
 
 
+def without_bias(layer, text, head):
+    return put_back(layer, text, head) - layer.attention.out_proj.bias
+
+
+def part_alone(layer, text, head):
+    return layer.read(text).output - put_back(layer, text, head)
+
+
 def put_back(layer, text, head):
     kept = layer.attention.out_proj.weight.clone()
     output = careless(layer, text, head)
@@ -44,6 +53,8 @@ def put_back(layer, text, head):
 
 GOLF = ("he hit the golf ball with a club", "golf", 10)
 DANCED = ("they danced in the club", "danced", 10)
+WINE = ("he drank wine from a glass", "a", 2)
+POURED = ("he poured wine into the glass", "the", 2)
 
 
 def in_place(weights, n):
@@ -57,7 +68,10 @@ test_accepts = accepts({
         on_a_copy(lambda matrix, head: matrix[:, columns(head)].zero_()),
         put_back,
     ],
-    "check_own_word": [lambda: ("Club", (*GOLF[:2], 9), [*DANCED])],
+    "check_own_word": [
+        lambda: ("Club", (*GOLF[:2], 9), [*DANCED]),
+        lambda: ("club", (*GOLF[:2], torch.tensor(10)), (*DANCED[:2], np.int64(10))),
+    ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
@@ -66,6 +80,8 @@ test_names_the_mistake = names({
         "include padding or markers": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
         "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
         "because padding gets no weight. Multiply": lambda w, n: share(w, n) / n * (n - 2),
+        "include padding or markers. Only": lambda w, n: w[:, : n - 1, 0].mean(dim=-1) * n,
+        "n - 2 times too large": lambda w, n: w[:, 1 : n - 1, 0].sum(dim=-1) * n,
         "leave out the last word": lambda w, n: w[:, 1 : n - 2, 0].mean(dim=-1) * n,
         "changes": in_place,
     },
@@ -74,14 +90,22 @@ test_names_the_mistake = names({
         "Heads are counted from 0": on_a_copy(
             lambda matrix, head: matrix[:, columns(head - 1)].zero_()
         ),
+        "bias of out_proj is missing": without_bias,
+        "This is what the head adds": part_alone,
         "Return the output alone, as a tensor": lambda layer, text, head: layer.read(text),
     },
     "check_own_word": {
         "lesson's words": ("bank", ("she sat on the bank of the river", "river", 4), GOLF),
-        ("In head 2", "2,961 of 5,000 other words give it more"): (
+        ("In head 2", "of the askers give it more"): (
             ("club", ("the golf club", "golf", 2), DANCED)
         ),
         "“club” gives “danced” 0.00 uniform shares": ("club", GOLF, (*DANCED[:2], 2)),
+        "half of them give it at least 8.00": ("glass", WINE, POURED),
+        "“note” is your word itself": ("note", ("she wrote a note", "note", 1), GOLF),
+        "Both examples have the same sentence": ("club", GOLF, (GOLF[0], "hit", 10)),
+        "A marker is no clue": ("club", (GOLF[0], "[CLS]", 10), DANCED),
+        "A head must be an int from 0 to 11.": ("club", (*GOLF[:2], True), DANCED),
+        "A head must be an int": ("club", (*GOLF[:2], "10"), DANCED),
         "“vexing” must occur exactly once": ("club", GOLF, ("the vexing club", "vexing", 10)),
         "It should be a word and two examples": ("club", (3, "golf", 1), DANCED),
     },
