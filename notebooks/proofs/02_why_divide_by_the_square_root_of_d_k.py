@@ -134,10 +134,10 @@ for seed in range(5):
 # the area of a dot is its length, and the same in the whole figure
 assert gradients(64, 8)[:160].mean() > 0.2
 
-# %% after: some-shout  numbers: 40, 60, 75
-for d_k, near in ((64, 0.40), (256, 0.60), (1024, 0.75)):
-    row = loudness["not divided: share of silent ones"]
-    assert abs(row[labels.index(f"d_k = {d_k}")] - near) < 0.05
+# %% after: some-shout  numbers: 40, 70
+row = loudness["not divided: share of silent ones"]
+assert abs(row[labels.index("d_k = 64")] - 0.40) < 0.05
+assert row[labels.index("d_k = 1024")] > 0.70
 
 # %% after: crowd
 plain, by_root = learned

@@ -294,7 +294,7 @@ show_figure(fig, "2.3")
 
 # %% some-shout [markdown] above="**Some queries shout" below="Does it hurt if"
 # This fits the suspicion: in a book of eight entries,
-# about 40 percent of the queries are silent at 64 features, 60 at 256, and 75 at 1,024.
+# about 40 percent of the queries are silent at 64 features, and over 70 percent at 1,024.
 # **Some queries shout, and the more features there are, the more are silent.**
 # Divided by $d_k$, all of them whisper, and ever more softly.
 # Of the three, only the root keeps the voices nearly the same at every size.
@@ -422,7 +422,7 @@ show_figure(figure, "2.4")
 #
 # And why by the square root, rather than by $d_k$?
 # Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start,
-# and because a step of training moves the scores in proportion to $d_k / c^2$.
+# and because an unclipped step moves the scores in proportion to $d_k / c^2$.
 # Dividing by $d_k$ can work too, with a higher learning rate.
 # But of the three, only the root gave the same start from 16 to 1,024 features,
 # and the same step at the same rate.

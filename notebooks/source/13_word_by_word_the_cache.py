@@ -114,7 +114,7 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 
 # %% frozen [markdown] above="With a causal mask" answers="13/one-mask"
 # With a causal mask in both layers, none of the 20 old rows changes.
-# If either mask is missing, all 20 change here, some by less than a millionth.
+# If either mask is missing, all 20 change here.
 # In each layer, a causal mask keeps a token from seeing later ones.
 # What the token does see was computed, in the layer before, under the same mask.
 # Everything else in the model handles each token by itself.
