@@ -8,9 +8,9 @@ cases. One layer of causal attention lies between a linear layer that reads the 
 names the number.
 
 Accuracies go to train_short_test_long.csv, and how_far_back.csv splits those on lists of 64 by the
-distance of the wanted entry, once more for the rotary layers with a larger base, without further
-training. One of them goes to list_reader.safetensors. Another CPU or version of torch moves the
-numbers a little.
+distance of the wanted entry, once more for the rotary layers with a larger base and for those with
+ALiBi with half the slopes, without further training. One of the rotary layers goes to
+list_reader.safetensors. Another CPU or version of torch moves the numbers a little.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from attnlab.models.list_reader import (
 
 TRAINED_ON, LENGTHS = 16, (16, 24, 32, 40, 48, 56, 64)
 LARGER_BASE = 1e6
-FAR_BATCHES, FAR = 10, ((1, 15), (16, 23), (24, 31), (32, 63))  # batches of TEST_LISTS; distances
+FAR_BATCHES, FAR = 10, ((1, 15), (16, 23), (24, 31), (32, 47))  # batches of TEST_LISTS; distances
 BATCH, STEPS, RATE, TEST_LISTS = 64, 1000, 3e-3, 3000
 SEEDS = range(4)
 SCHEMES = ("none", "learned", "sinusoidal", "rotary", "ALiBi")
 
 
 class Model(ListReader):
-    """A list reader that is told the order in one of the ways; ``rotation`` can be exchanged."""
+    """A list reader that is told the order in one of the ways, which can be changed later."""
 
     def __init__(self, scheme: str) -> None:
         super().__init__()
-        self.scheme, self.rotation = scheme, rotate
+        self.scheme, self.rotation, self.share_of_slopes = scheme, rotate, 1.0
         if scheme == "learned":
             self.positions = nn.Parameter(torch.randn(max(LENGTHS), EMBED_DIM))
         elif scheme == "sinusoidal":
@@ -73,7 +73,7 @@ class Model(ListReader):
             query, key = self.rotation(query), self.rotation(key)
         mask = to_additive_mask(causal_mask(x.shape[1]))
         if self.scheme == "ALiBi":
-            mask = mask + alibi_bias(NUM_HEADS, x.shape[1])
+            mask = mask + self.share_of_slopes * alibi_bias(NUM_HEADS, x.shape[1])
         heads = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return self.read(layer.out_proj(merge_heads(heads)))
 
@@ -142,6 +142,9 @@ def main() -> None:
         if scheme == "rotary":
             model.rotation = partial(rotate, base=LARGER_BASE)
             far += [[f"rotary, base {LARGER_BASE:,.0f}", seed, *row] for row in test_far(model)]
+        if scheme == "ALiBi":
+            model.share_of_slopes = 0.5
+            far += [["ALiBi, half the slopes", seed, *row] for row in test_far(model)]
         if scheme == "rotary" and seed == 0:
             stored = {name: one.half() for name, one in model.state_dict().items()}
             save_file(stored, Path(__file__).with_name("list_reader.safetensors"))

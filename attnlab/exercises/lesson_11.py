@@ -29,6 +29,7 @@ ANGLE = POSITION * BASE ** (-2 * PAIR / SIZE)
         ),
         "The exponent must be negative, because later pairs turn more slowly, not faster.": 400.0,
         "The angle is 4 radians. You have converted it to degrees.": math.degrees(4),
+        "That is the angle in turns. Multiply it by 2π.": 4 / math.tau,
     },
     verified="Pair 1 turns by 0.1 radians a step, so after 40 steps it has made almost two thirds "
     "of a turn.",
@@ -86,6 +87,10 @@ def overwritten(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
         ),
         "Your function rotates the tokens as if their positions were 0, 1, 2, ..., whatever "
         "positions it is given.": (lambda x, _positions, base=BASE: rotate(x, base=base)),
+        "The positions are shifted. Use them as they are; position 0 turns nothing.": Either(
+            lambda x, positions, base=BASE: turned(x, positions + 1, base),
+            lambda x, positions, base=BASE: turned(x, positions - positions[0], base),
+        ),
         "Your function pairs features of the two halves, i and i + d / 2, but it should pair "
         "neighbouring features.": partial(turned, layout="halves"),
         "A sign is wrong. A pair (a, b) becomes (a cos − b sin, a sin + b cos).": Either(
@@ -188,9 +193,12 @@ BUGS = {
         "Query and key are rotated in halves, but the task asks for pairs of neighbours.": rotary(
             in_halves, in_halves
         ),
+        "The values are still rotated, and query and key are rotated in halves, but the task asks "
+        "for pairs of neighbours.": rotary(in_halves, in_halves, rotate),
     },
     verified="All three bugs are gone.",
-    otherwise="Follow one tensor at a time. Is it rotated, along which axis, and in which layout?",
+    otherwise="Follow one tensor at a time. Is it rotated, along which axis, and in which layout? "
+    "If all three are correct, look at the mask and the scale.",
     keeps_inputs=True,
 )
 def check_mended_rotary() -> Iterator[tuple[str, tuple]]:

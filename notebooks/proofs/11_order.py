@@ -66,6 +66,18 @@ for _ in range(50):
 explorer = RotaryExplorer(ask=False)
 assert explorer.data["speeds"][explorer.data["bases"].index(10_000.0)][:2] == [1.0, 0.1]
 
+# %% after: by-hand-text  numbers: 2
+# dog, turned: another vector when it is bitten, whichever vectors the words have
+for seed in range(5):
+    z = torch.randn(4, 8, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    biting, bitten_ = z[[0, 1, 2, 0, 3]], z[[0, 3, 2, 0, 1]]
+    for turned, low, high in ((rotate, 0.001, 1), (torch.clone, -1, 1e-12)):
+        one, other = (
+            F.scaled_dot_product_attention(turned(words), turned(words), words)
+            for words in (biting, bitten_)
+        )
+        assert low < (one[1] - other[4]).norm() < high, seed
+
 # %% after: task
 entries = to_words(lists.tokens[0])
 asked = entries[-1].removesuffix("?")
@@ -74,7 +86,7 @@ assert len(set(listed)) >= 2 and listed[-1] == lists.answers[0, -1]
 animal, number, asked_for = lists.tokens[0, 0].split([4, 8, 4])
 assert entries[0] == to_words(lists.tokens[0, :1])[0] and lists.tokens[0, 0].shape == (16,)
 
-# %% after: train-short-test-long  numbers: 0, 7
+# %% after: train-short-test-long  numbers: 0, 7, 10,000
 
 # %% after: lengths  numbers: 64
 by = results.set_index(["scheme", "tokens"])["accuracy"]
@@ -92,127 +104,131 @@ raw = pd.read_csv(data_path("how_far_back.csv"))
 one = raw.set_index(["scheme", "distance"])["accuracy"].sort_index()
 counts = raw.query("scheme == 'ALiBi' and seed == 0").set_index("distance")["questions"]
 assert abs(counts["1-15"] / counts["all"] - 0.867) < 0.005
-assert counts.drop("all").sum() == counts["all"] and counts.min() > 400
-assert one["ALiBi", "24-31"].max() < 0.17 and one["ALiBi", "32-63"].max() < 1 / 8
-assert one["none", "24-31"].mean() > one["ALiBi", "24-31"].mean()
-assert one["none", "32-63"].mean() > one["ALiBi", "32-63"].mean()
+assert counts.min() > 400
+assert 0.0005 < 1 - counts.drop("all").sum() / counts["all"] < 0.0015  # 48 or more: 1 in 1,000
+assert one["ALiBi", "24-31"].max() < 0.17 and one["ALiBi", "32-47"].max() < 1 / 8
+for far_away in ("24-31", "32-47"):
+    assert one["none", far_away].min() > one["ALiBi", far_away].max()
 assert one["rotary", "1-15"].mean() < 0.65 and one["ALiBi", "1-15"].min() > 0.97
-far_base = one["rotary, base 1,000,000"]
-assert abs(far_base["32-63"].mean() - 0.93) < 0.005 and far_base["32-63"].min() > 0.85
-assert abs(one["ALiBi", "32-63"].mean() - 0.10) < 0.005
 # far questions are easier without positions, because the animal has fewer entries
 z = make_lists(20_000, 64, generator=torch.Generator().manual_seed(0))
 back, entries_ = z.back[:, -1], z.entries[:, -1]
 near_ones = (entries_ >= 2) & (back <= 15)
 assert entries_[(entries_ >= 2) & (back >= 32)].float().mean() < entries_[near_ones].float().mean()
 
-# %% after: after-far  numbers: 87, 15, 24
+# %% after: after-far  numbers: 87, 15, 24, 47
 
 # %% after: rotary-layer
 z = make_lists(1000, 64, generator=torch.Generator().manual_seed(2))
-is_right = (answers_to(z, rotate) == z.answers[:, -1])[z.entries[:, -1] >= 2]
-assert 0.4 < is_right.float().mean() < 0.55
+assert 0.4 < is_right(z, rotate).float().mean() < 0.55
+
+# %% after: suspect  numbers: 15
 
 # %% after: see-save
-table = torch.tensor(shares)
-at = dict(zip(lengths, table.T, strict=True))
-assert at[64][3] > 0.97 and at[128][3] > 0.96 and at[16][3] > 0.98
-assert abs(at[256][5] - 0.90) < 0.005 and abs(at[16][5] - 0.87) < 0.005
+table = dict(zip(rotations, torch.tensor(shares), strict=True))  # columns: 16, 64, 128, 256
+old, larger, largest = (table[f"base {base:,}"] for base in bases[2:])
+assert larger[1] > 0.97 and larger[2] > 0.96 and 0.98 < larger[0] < 0.99 < old[0]
+assert abs(old[1] - results.query("scheme == 'rotary' and tokens == 64").accuracy.min()) < 0.02
 for seed in range(5):  # other lists
     for length, low, high in ((16, 0.83, 0.89), (256, 0.87, 0.91)):
         z = make_lists(2000, length, generator=torch.Generator().manual_seed(seed))
-        is_right = answers_to(z, partial(rotate, base=1e8)) == z.answers[:, -1]
-        assert low < is_right[z.entries[:, -1] >= 2].float().mean() < high
-        assert length == 256 or 1000 < (z.entries[:, -1] >= 2).sum()
-assert (at[16][2:].diff() < 0).all()  # the price on short lists
-assert abs(at[64][1] - results.query("scheme == 'rotary' and tokens == 64").accuracy.min()) < 0.02
-reach = [max(k for k in lengths if at[k][i] > 0.8) for i in range(1, 6)]
-assert reach == sorted(reach)
-# by distance, on other lists of 64
-right, back = {1e5: [], 1e6: []}, []
-generator = torch.Generator().manual_seed(3)
-for _ in range(24):
-    z = make_lists(500, 64, generator=generator)
-    graded = (z.entries[:, -1] >= 2) & (z.back[:, -1] >= 32)
-    back.append(graded.sum())
-    for base in right:
-        answers = answers_to(z, partial(rotate, base=base))
-        right[base].append((answers == z.answers[:, -1])[graded])
-assert sum(back) > 120
-assert 0.15 < torch.cat(right[1e5]).float().mean() < 0.35
-assert torch.cat(right[1e6]).float().mean() > 0.9
+        answered = is_right(z, partial(rotate, base=1e8))
+        assert low < answered.float().mean() < high
+        assert 1000 < len(answered)
+assert largest[3] > larger[3] + 0.4 and largest[0] < larger[0] - 0.1
+smaller = torch.stack([table["base 1"], table["base 100"]])
+assert (smaller < old).all()
+# with new angles taken away, and all keys seen: nearly all near entries are found, other lists
+for seed in range(5):
+    z = make_lists(2000, 64, generator=torch.Generator().manual_seed(seed))
+    near = (z.entries[:, -1] >= 2) & (z.back[:, -1] <= 15)
+    z = type(z)(*(part[near] for part in z))
+    assert is_right(z, rotations["at most 15 back"]).float().mean() > 0.95
+    assert is_right(z, rotate).float().mean() < 0.6
 
 # %% after: new-angles
-assert counts[1] == [6, 6, 6, 5, 6] and counts[2][2:4] == [2, 3]
-assert counts[3][1:4] == [1, 0, 2] and counts[5] == [0, 0, 0, 0, 1]
+counted = dict(zip(bases, zip(*counts.values(), strict=True), strict=True))
+assert set(counted[10_000][1:]) == {5, 6} and max(counted[1_000_000]) == 2
+assert counted[10_000][0] == 0 and min(counted[1][0], counted[100][0]) >= 6  # nearer keys
+assert not any(counted[100_000_000])
+for offset in range(20, 64):
+    assert new_angles(10_000, offset) >= 5 and new_angles(1_000_000, offset) <= 2
+raw = pd.read_csv(data_path("how_far_back.csv"))
+one = raw.set_index(["scheme", "distance"])["accuracy"].sort_index()
+far_base, half = one["rotary, base 1,000,000"], one["ALiBi, half the slopes"]
+assert abs(far_base["32-47"].mean() - 0.95) < 0.005 and far_base["32-47"].min() > 0.88
+assert abs(one["rotary", "32-47"].mean() - 0.12) < 0.005
+assert abs(half["24-31"].mean() - 0.91) < 0.005 and half["24-31"].min() > 0.88
+assert abs(one["ALiBi", "24-31"].mean() - 0.15) < 0.005
+assert half["1-15"].max() < one["ALiBi", "1-15"].min() - 0.03
+# of the four runs, ours, seed 0, gains most
+gains = far_base["all"].array - one["rotary", "all"].array
+assert gains.argmax() == 0
 
-# %% after: suspect  numbers: 15
-z = make_lists(2000, 64, generator=torch.Generator().manual_seed(2))
-x = reader.embed(z.tokens)
-layer = reader.attention
-query, key, value = (
-    split_heads(project(x), layer.num_heads)
-    for project in (layer.q_proj, layer.k_proj, layer.v_proj)
-)
-heads = F.scaled_dot_product_attention(
-    rotate(query)[:, :, -1:], rotate(key)[:, :, -16:], value[:, :, -16:]
-)
-named = reader.read(layer.out_proj(merge_heads(heads)))[:, 0].argmax(dim=-1)
-near = (z.entries[:, -1] >= 2) & (z.back[:, -1] <= 15)
-assert (named == z.answers[:, -1])[near].float().mean() > 0.99
-
-# %% after: saved  numbers: 0.10, 0.93, 10, 5, 8, 0.90, 0.87, 32, 40, 63, 64, 30, 48, 128
+# %% after: saved  numbers: 10, 15, 6, 8, 20, 24, 31, 32, 47, 48, 63, 64, 128, 0.46
 
 
 def right_at(base, length, low, high, seed=1):
     generator, right = torch.Generator().manual_seed(seed), []
     for _ in range(40):
-        z = make_lists(250, length, generator=generator)
+        z = make_lists(1000, length, generator=generator)
         at = (z.entries[:, -1] >= 2) & (z.back[:, -1] >= low) & (z.back[:, -1] <= high)
-        right.append((answers_to(z, partial(rotate, base=base)) == z.answers[:, -1])[at])
+        z = type(z)(*(part[at] for part in z))
+        right.append(is_right(z, partial(rotate, base=base)))
     return torch.cat(right).float().mean()
 
 
-assert 0.15 < right_at(10.0**5, 64, 32, 63) < 0.25
-assert 0.3 < right_at(10.0**8, 64, 32, 63) < 0.5
-assert 0.1 < right_at(10.0**6, 128, 48, 63) < 0.3
-counts_of = dict(zip(bases, counts, strict=True))
-assert counts_of[10.0**6][1:4] == [1, 0, 2] and counts_of[10.0**5][2:4] == [2, 3]
-assert min(counts_of[10.0**4][:4]) >= 5 and max(counts_of[10.0**8][:3]) == 0
+assert 0.6 < right_at(1e6, 64, 48, 63) < 0.9 < 0.95 < right_at(1e6, 64, 32, 47)
+assert 0.15 < right_at(1e5, 64, 32, 63) < 0.25  # question 4 for teachers
 
 # %% after: wrong-rotations
-table = torch.tensor(shares)
+table = torch.tensor(correct)
 assert table[0, 0] > 0.99 and abs(table[1, 0] - 0.79) < 0.005
+assert (table[1, 1:] > table[0, 1:] + 0.1).all()
 for seed in range(5):  # the wrong layout is better from 64 tokens on
     for length in (64, 128):
         z = make_lists(500, length, generator=torch.Generator().manual_seed(seed))
-        graded = z.entries[:, -1] >= 2
         ours, other = (
-            (answers_to(z, turn) == z.answers[:, -1])[graded].float().mean()
-            for turn in (rotate, partial(rotate, layout="halves"))
+            is_right(z, layouts[name]).float().mean() for name in ("neighbours", "halves")
         )
         assert other > ours + 0.1
 # without rotation, every answer is a number that was recorded for the animal
 z = make_lists(2000, 16, generator=torch.Generator().manual_seed(1))
-guesses = answers_to(z, lambda x: x).tolist()
-for i in (z.entries[:, -1] >= 2).nonzero().flatten().tolist():
-    *before_, question = to_words(z.tokens[i])
-    assert f"{question.removesuffix('?')} {guesses[i]}" in before_
+counted = z.entries[:, -1] >= 2
+named = torch.stack(
+    [is_right(z._replace(answers=torch.full_like(z.answers, n)), lambda x: x) for n in range(8)]
+)
+assert (named.sum(dim=0) == 1).all()
+guesses = named.int().argmax(dim=0).tolist()
+for tokens, guess in zip(z.tokens[counted], guesses, strict=True):
+    *before_, question = to_words(tokens)
+    assert f"{question.removesuffix('?')} {guess}" in before_
+# wrong pairs tell something about the order: pairs at random mostly do, halves at random places no
+generator = torch.Generator().manual_seed(0)
+plain = is_right(z, lambda x: x).float().mean()
+gains = []
+for _ in range(10):
+    pairs = torch.randperm(16, generator=generator)
+    places_ = torch.cat([torch.randperm(15, generator=generator), torch.tensor([15])])
+    wrong = is_right(z, lambda x, pairs=pairs: rotate(x[..., pairs]))
+    shuffled = is_right(z, lambda x, at=places_: rotate(x, at, layout="halves"))
+    gains.append([wrong.float().mean() - plain, shuffled.float().mean() - plain])
+of_pairs, of_places = torch.tensor(gains).T
+assert of_pairs.mean() > 0.12 and of_places.mean() < 0.05
 # a larger base at 16 tokens
 for seed in range(5):
     z = make_lists(2000, 16, generator=torch.Generator().manual_seed(seed))
-    is_right = answers_to(z, partial(rotate, base=1e6)) == z.answers[:, -1]
-    assert 0.98 < is_right[z.entries[:, -1] >= 2].float().mean() < 0.995
+    assert 0.98 < is_right(z, partial(rotate, base=1e6)).float().mean() < 0.995
 # rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
 order_ = [*range(0, 16, 2), *range(1, 16, 2)]
 reorder = [16 * head + i for head in range(4) for i in order_]
-right = answers_to(z, rotate)
+right = is_right(z, rotate)
 attention = reader.attention
 kept = {name: tensor.clone() for name, tensor in attention.state_dict().items()}
 for projection in (attention.q_proj, attention.k_proj):
     projection.weight.data = projection.weight.data[reorder]
     projection.bias.data = projection.bias.data[reorder]
-assert (answers_to(z, partial(rotate, layout="halves")) == right).float().mean() > 0.999
+assert (is_right(z, partial(rotate, layout="halves")) == right).float().mean() > 0.999
 attention.load_state_dict(kept)
 
 # %% after: wrong-read  numbers: 0.79, 16, 64, 128, 0, 1
@@ -222,10 +238,26 @@ assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: exercise-2  numbers: 57
 
-# %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5
+# %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5, 16, 1.00, 0.79
+
+# %% after: torch-bias
+# in bfloat16 equal offsets give scores that differ, in float32 hardly; 64 and 128 features
+for size in (16, 64, 128):
+    for seed in range(5):
+        both = torch.randn(2, 1, size, generator=torch.Generator().manual_seed(seed))
+        spread = {}
+        for dtype in (torch.float32, torch.bfloat16):
+            a_, b_ = both.to(dtype)
+            places_ = (3, 10, 2048, 100_000)
+            same_offset = [
+                (rotate(a_, torch.tensor([m])) * rotate(b_, torch.tensor([m - 2]))).double().sum()
+                for m in places_
+            ]
+            spread[dtype] = max(same_offset) - min(same_offset)
+        assert spread[torch.float32] < 1e-3 < 4e-3 < spread[torch.bfloat16] < 0.5, (size, spread)
 
 # %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000, 10,000, 1,000,000
 
-# %% after: teacher-plan  numbers: 47, 16, 46, 1, 3, 4, 7, 8, 15, 60
+# %% after: teacher-plan  numbers: 47, 16, 1, 3, 5, 7, 12, 60
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 98, 100, 100,000, 1,000,000, 512, 600

@@ -1,5 +1,7 @@
 """The checks of lesson 11: what they accept, and what they say of answers that are not slips."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -41,6 +43,16 @@ def both_by_the_same_angle_more(query, key, value):
     return F.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
+def undivided(query, key, value):
+    query, key = rotate(query), rotate(key)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
+
+
+def in_halves(query, key, value):
+    query, key = rotate(query, layout="halves"), rotate(key, layout="halves")
+    return F.scaled_dot_product_attention(query, key, rotate(value), is_causal=True)
+
+
 def by_index(weight, num_heads):
     size = len(weight) // num_heads
     inside = [*range(0, size, 2), *range(1, size, 2)]
@@ -66,5 +78,12 @@ test_accepts = accepts({
 })  # fmt: skip
 
 test_names_the_mistake = names({
-    "check_rotate_at": {"is a view": into_views, "reflects each pair": reflected},
+    "check_angle_of_pair": {"angle in turns": 4 / (2 * math.pi)},
+    "check_rotate_at": {
+        "is a view": into_views,
+        "reflects each pair": reflected,
+        "positions are shifted": lambda x, places, base=1e4: rotate(x, places + 1, base=base),
+        "as they are": lambda x, places, base=1e4: rotate(x, places - places[0], base=base),
+    },
+    "check_mended_rotary": {"the scale": undivided, "values are still rotated, and": in_halves},
 })  # fmt: skip
