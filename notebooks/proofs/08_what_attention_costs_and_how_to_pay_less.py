@@ -3,6 +3,7 @@
 # %% after: ask-weights  numbers: 32, 1024, 256, 64, 8, 1, 512, 16384
 
 # %% after: see-weights
+MiB = 2**20
 GiB = 1024 * MiB
 assert 16_384 == 32 * 512 and weight_bytes(16_384, 8) == 1024 * weight_bytes(512, 8) == 8 * GiB
 assert weight_bytes(512, 8) == 8 * MiB
@@ -13,6 +14,7 @@ one = torch.empty(8, 16_384, 64, device="meta").nbytes  # queries, keys, values 
 assert (3 * one, one) == (96 * MiB, 32 * MiB)
 
 # %% after: plain
+MiB = 2**20
 for length in (512, 1000, 2048):  # two tables and the output
     some = [torch.randn(1, 1, length, 64) for _ in range(3)]
     assert peak(plain, *some) * MiB == 2 * length**2 * 4 + length * 64 * 4
@@ -34,7 +36,8 @@ assert 0.49 < peak(by_rows, *halved) / peak(by_rows, *inputs) < 0.52  # grows wi
 assert round(40.3 / table) == 19 and 1.9 < 4.4 / table < 2.1
 assert 0.6 < 40.3 / 1.5 / 41.7 < 0.7 and (40.3 - 4.4) / 1.5 / (41.7 - 7.3) > 0.65
 
-# %% after: one-row  numbers: 41.7, 192, 16384
+# %% after: one-row  numbers: 41.7, 192, 16384, 128
+assert 16_384 / 128 == 128
 a_row = torch.empty(16_384, device="meta").nbytes
 assert a_row == 64 * 1024 and 3 * a_row == 192 * 1024 and -(-16_384 // 3) == 5462
 # the numbers of the question
@@ -46,6 +49,7 @@ assert abs((first - first.max()).exp().sum() - 1.765) < 5e-4
 assert abs(second[0] - 0.291) < 5e-4 and abs(second[1] - 0.581) < 5e-4
 assert abs(torch.tensor(0.268 - 0.581).exp() - 0.731) < 5e-4
 assert abs(torch.tensor(0.581 - 0.268).exp() - 1.368) < 1e-3
+assert abs(first[1] / second[1] - 0.462) < 5e-4
 
 # %% after: see-factor
 assert abs(same_terms - 1.290) < 5e-4
@@ -115,6 +119,59 @@ for cut in CUTS:
 wrong = PiecesExplorer(cut=1, factor="forgotten").result
 assert abs(wrong.terms[-1, 0] - 0.26) < 5e-3 and abs(scores.softmax(dim=-1)[0] - 0.04) < 5e-3
 
+
+def in_pieces_of(size, row, values, step):  # a loop over pieces, with a step of its own
+    state = empty_state(row[None, :1], values)
+    for piece, kept in zip(row[None].split(size, dim=-1), values.split(size), strict=True):
+        state = step(state, piece, kept)
+    return state[2] / state[1]
+
+
+def step_with(factor=lambda old, new: old - new, total=True, output=True, keeps_top=True):
+    def step(state, piece, values):
+        highest = piece.amax(dim=-1, keepdim=True)
+        top = torch.maximum(state[0], highest) if keeps_top else highest
+        shrink, terms = factor(state[0], top).exp(), (piece - top).exp()
+        sums = state[1] * (shrink if total else 1) + terms.sum(dim=-1, keepdim=True)
+        return top, sums, state[2] * (shrink if output else 1) + terms @ values
+
+    return step
+
+
+wrong_sign = step_with(factor=lambda old, new: new - old)
+forgotten = step_with(total=False, output=False)
+forgets_top = step_with(keeps_top=False)
+only_one = step_with(total=False), step_with(output=False)
+column = values[:, None].float()
+for cut in CUTS:  # the row of the explorer
+    pieces = (scores[None, :cut].float(), column[:cut]), (scores[None, cut:].float(), column[cut:])
+    outputs = []
+    for step in (add_piece, forgotten, wrong_sign):
+        state = empty_state(column[:1], column)
+        for piece in pieces:
+            state = step(state, *piece)
+        outputs.append(state[2] / state[1])
+    right, without, inverted = outputs
+    assert torch.allclose(right, of_torch.float()) and inverted.isnan().all()
+    assert torch.allclose(without, right) == (cut != 1)
+for seed in range(5):
+    generator = torch.Generator().manual_seed(seed)
+    for n, step_size in ((8, 100.0), (12, 300.0), (32, 200.0)):
+        rising = torch.arange(n) * step_size + torch.randn(n, generator=generator)
+        kept = torch.randn(n, 3, generator=generator)
+        for size in (1, 2, 4):
+            found = {}
+            for name, row in (("rising", rising - rising.mean()), ("falling", -rising)):
+                wanted = row.softmax(dim=-1) @ kept
+                assert torch.allclose(in_pieces_of(size, row, kept, add_piece), wanted, atol=1e-4)
+                for mistake in (forgotten, wrong_sign, forgets_top, *only_one):
+                    wrong = in_pieces_of(size, row, kept, mistake)
+                    found[name, mistake] = not torch.allclose(wrong, wanted, atol=1e-4)
+            for mistake in (forgotten, *only_one):
+                assert found["rising", mistake] and not found["falling", mistake]
+            assert found["falling", forgets_top] and not found["rising", forgets_top]
+            assert found["rising", wrong_sign]
+
 # %% after: tiles  numbers: 256
 
 # %% after: tiled
@@ -131,11 +188,20 @@ for n in (1024, 2048):
         tiled(*torch.randn(3, n, 64))
     assert flops.get_total_flops() == 4 * n * n * 64  # every cell of the table, once
 
+# in float32, tiles are no farther from the result in double precision than the whole table
+for seed in range(5):
+    generator = torch.Generator().manual_seed(seed)
+    for n, features in ((256, 64), (1024, 64), (2048, 128)):
+        some = torch.randn(3, n, features, generator=generator)
+        wanted = plain(*some.double())
+        off = [(f(*some).double() - wanted).abs().mean() for f in (plain, tiled)]
+        assert off[1] < 1.3 * off[0] < 1e-6
+
 # %% after: long-text  numbers: 64
 
 # %% after: long
 MEBI = 2**20
-held = costs[[name for name in costs if "MiB" in name]].astype(float)
+held = pd.DataFrame(memory, ["plain", "by_rows", "tiled"])
 held.columns = [1024, 4096, 16_384]
 assert abs(held.loc["plain", 16_384] / 1024 - 16) < 0.05 and round(held.loc["tiled", 16_384]) == 40
 assert 8 * 16_384**2 * 4 == 8192 * MEBI and 64 * 16_384 * 8 * 4 == 32 * MEBI  # a block of rows
@@ -149,29 +215,32 @@ for function in (plain, by_rows, tiled):  # the same as with memory
 for few, many in ((1024, 4096), (4096, 16_384)):
     more = held[many] / held[few]
     assert 15 < more["plain"] < 16.5 and more["by_rows"] <= 4 and more["tiled"] <= 4
+
+# %% after: seconds
 seconds = measured.pivot(index="function", columns="tokens", values="seconds")
 fused = seconds.loc["scaled_dot_product_attention"]
 for n in (1024, 4096):
     assert fused[n] < seconds[n].drop(fused.name).min()
 assert (seconds.loc[["by_rows", "tiled"], 4096] < 0.9 * seconds.loc["plain", 4096]).all()
 longer = (seconds[16_384] / seconds[4096])[["tiled", fused.name]]
-assert longer.between(14, 18).all(), longer
+assert {*longer.round()} == {16, 17}
+assert round(seconds.loc["by_rows", 16_384] / seconds.loc["by_rows", 4096]) == 31
 
-# %% after: the-answer  numbers: 16, 4096, 16384, 31, 32
+# %% after: the-answer  numbers: 16, 17, 4096, 16384, 31, 32
 
 # %% after: see-flops
 from attnlab import MultiHeadAttention
-from torch.utils.flop_counter import FlopCounterMode
 
 # torch counts the same while a layer runs, however many heads there are
-for i, heads in ((0, 8), (2, 8), (2, 1), (4, 8)):
+for n, heads in ((128, 8), (1024, 8), (1024, 1), (16_384, 8)):
     layer = MultiHeadAttention(d, heads).to("meta")
     with FlopCounterMode(display=False) as counted_flops:
-        layer(torch.empty(1, n[i], d, device="meta"))
+        layer(torch.empty(1, n, d, device="meta"))
     counts = counted_flops.get_flop_counts()["Global"]
-    assert counts[torch.ops.aten.addmm] == projections[i] == 8 * n[i] * d**2
-    assert counts[torch.ops.aten.bmm] == attention[i] == 4 * n[i] ** 2 * d
-assert (attention / projections).tolist() == [1 / 8, 0.5, 1, 4, 16] and n[2] == 2 * d
+    assert counts[torch.ops.aten.addmm] == 8 * n * d**2
+    assert counts[torch.ops.aten.bmm] == 4 * n**2 * d
+    assert quotients[n] == n / (2 * d)
+assert [*quotients.values()] == [1 / 8, 0.5, 1, 4, 16]
 
 # %% after: formula  numbers: 4, 2, 6, 128, 512
 for d_model in (64, 512, 4096):  # scores and averages against the projections, and all the rest
@@ -199,7 +268,12 @@ with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda unused: None):
     tiled(*leaves)
 tensors = {t.data_ptr(): t.nbytes for t in kept if t.shape[-2:] == (256, 256)}
 assert sum(tensors.values()) >= 2 * 1024**2 * 4
-assert 0.4 < trains["by_rows"] / trains["plain"] < 0.6
+assert 0.4 < trains["by_rows"] / trains["plain"] < 0.5
+for n in (512, 1024, 2048):  # with many features the outputs so far are more than a table
+    for features in (256, 512):
+        some = [torch.empty(1, n, features, device="meta", requires_grad=True) for _ in range(3)]
+        by_tiles, whole = (peak(forward_and_backward, f, *some) for f in (tiled, plain))
+        assert by_tiles > 1.1 * whole
 kept.clear()
 with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda unused: None):
     by_rows(*leaves)
@@ -251,6 +325,6 @@ assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computat
 
 # %% after: sources  numbers: 2018, 2021, 2022, 2023
 
-# %% after: teacher-plan  numbers: 47, 18, 46, 9, 5, 6, 17, 3, 1, 2, 10, 32, 4096, 16384
+# %% after: teacher-plan  numbers: 47, 10, 4, 7, 19, 2, 5, 1, 32, 31, 4096, 16384
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 9, 27, 64, 128, 256, 257, 1024

@@ -1,4 +1,4 @@
-# %% opening [markdown] above="Where does all this" end="Where does all this"
+# %% opening [markdown] above="How much memory is" end="How much memory is"
 # # 8 · What attention costs, and how to pay less
 #
 # A model reads a long text of 16,384 tokens.
@@ -7,18 +7,18 @@
 # these weights take far more memory than everything that goes in and out: with 64 features a head,
 # the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
 #
-# Where does all this memory go, and is it necessary?
+# How much memory is this, and is it necessary?
 # You will build attention that gives the same result without ever holding all the weights.
-# By the end of the lesson, your function will have carried it out for 16,384 tokens.
+# By the end of the lesson, it will have read all 16,384 tokens.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3,
 # and the heads of lesson 7.
 #
 # **You will be able to:** predict how many bytes the attention weights take,
-# compute exact attention piece by piece, explain why a fused kernel is fast,
-# and find the tiles that a mask leaves to compute.
+# compute exact attention piece by piece, explain why a fused kernel is fast, and, in exercise 2,
+# find the tiles that a mask leaves to compute.
 #
-# **Time:** 47 minutes in class, or 80 on your own with the exercises.
+# **Time:** 47 minutes in class, or 83 on your own with the exercises.
 # “Further” takes another 15.
 
 # %% setup
@@ -46,7 +46,6 @@ predict("08/memory-of-the-weights")
 
 # %% see-weights
 # %%answer 08/memory-of-the-weights
-MiB = 2**20
 lengths = [512, 2048, 16_384]
 
 
@@ -54,7 +53,7 @@ def weight_bytes(n, heads):
     return torch.empty(heads, n, n, device="meta").nbytes
 
 
-sizes = [[weight_bytes(n, heads) // MiB for n in lengths] for heads in (1, 8, 32)]
+sizes = [[weight_bytes(n, heads) // 2**20 for n in lengths] for heads in (1, 8, 32)]
 pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths)
 
 # %% not-only-weights [markdown] above="With 32 times as" answers="08/memory-of-the-weights"
@@ -83,7 +82,7 @@ def plain(query, key, value):
 def peak(function, *inputs):  # MiB
     with PeakMemory() as counted:
         function(*inputs)
-    return counted.peak / MiB
+    return counted.peak / 2**20
 
 
 inputs = [torch.randn(1, 1, 2048, 64) for _ in range(3)]  # (N, H, L, E) each
@@ -114,7 +113,7 @@ assert torch.allclose(by_rows(*inputs), plain(*inputs), atol=1e-6)
 peak(by_rows, *inputs)
 
 # %% slow-and-fast [markdown] above="Computing by rows gives" below="A fused kernel keeps"
-# Computing by rows gives the same result in less than a twentieth of the memory.
+# Computing by rows gives the same result, here in less than a twentieth of the memory.
 #
 # ## Slow and fast memory
 #
@@ -141,29 +140,30 @@ show_figure(diagram("memory_traffic"), "8.1")
 # The standard implementation moved 40.3 GB and took 41.7 ms.
 # FlashAttention moved 4.4 GB and took 7.3 ms.
 #
-# How much of this can you find in Figure 8.1?
-# Count the arrows in the upper drawing that carry a table.
-
-# %% arrows
-weights = 64 * 16 * 1024**2  # texts, heads, queries times keys
-table = weights * 2 / 1e9  # GB in half precision
-print(f"one table: {table:.2f} GB, four arrows: {4 * table:.1f} GB")
-for name, moved, took in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
-    print(f"{name:14} {moved / table:4.1f} tables, {moved / 1.5:4.1f} of {took} ms")
-
-# %% one-row [markdown] above="Forward and backward together" below="But how can you"
+# How much of this is in Figure 8.1?
 # In the upper drawing, four arrows carry a table: up and down with the scores,
 # up and down with the weights.
-# Forward and backward together, the standard implementation moved as much as 19 tables.
+
+# %% arrows
+count = 64 * 16 * 1024**2  # texts, heads, queries times keys
+table = count * 2 / 1e9  # GB in half precision
+speed = 1.5  # GB per ms
+print(f"one table: {table:.2f} GB, four arrows: {4 * table:.1f} GB")
+for name, GB, ms in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
+    print(f"{name:14} {GB / table:4.1f} tables, {GB / speed:4.1f} of {ms} ms")
+
+# %% one-row [markdown] above="With the backward pass," below="But how can you"
+# With the backward pass, and whatever else the drawing leaves out,
+# the standard implementation moved as much as 19 tables.
 # Even at the full speed of the memory, this alone would take two thirds of the 41.7 ms.
-# All that FlashAttention moved adds up to two tables.
+# All the bytes that FlashAttention moved would fill two tables.
 #
 # But fast memory is small.
 # That GPU has many processors with 192 KiB each, and in float32,
 # in which a kernel keeps its scores, a single row of 16,384 scores takes 64 KiB.
 # Three such rows would fill it, with no room left for keys and values.
-# Every block of queries reads all keys and values again: even with three queries in a block,
-# 5,462 times.
+# Every block of queries reads all keys and values again: with three queries in a block,
+# 5,462 times, and with 128 only 128 times.
 # So a block must hold many queries, and for many queries whole rows do not fit.
 # We have to cut the rows themselves into pieces.
 #
@@ -213,7 +213,7 @@ old_total, same_terms, same_terms / old_total
 # It shrinks by the same factor, and we divide it by the total once, at the end.
 #
 # The next cell does the same for many rows at once.
-# Its top begins at the lowest finite number.
+# The top begins at the lowest finite number.
 # (With $-\infty$, a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.)
 
 
@@ -234,7 +234,7 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
     return new_top, total, output * factor + exponentials @ values
 
 
-# %% your-experiment-cut-a-row [markdown] below="At which cuts would"
+# %% your-experiment-cut-a-row [markdown] below="At how many of"
 # ### Your experiment: cut a row
 #
 # The explorer cuts a row of eight scores, each with a value, in two.
@@ -244,7 +244,7 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
 # In the picture below it is left out, and the first score gets a weight of 0.26 instead of 0.04.
 #
 # Move the cut, and watch what each piece keeps.
-# At which cuts would a test not notice a mistake in the factor?
+# At how many of the seven cuts is the output wrong, and why?
 
 # %% explore-pieces
 PiecesExplorer(cut=1, factor="forgotten")
@@ -258,13 +258,15 @@ PiecesExplorer(cut=1, factor="forgotten")
 #
 # In `add_piece` the new piece already uses the new top, so only the old sums get a factor,
 # and it is 1 unless the top *rises*.
-# There, a mistake would show only at the first cut, the one after which the top rises.
-# So test such a loop on rows whose top rises from piece to piece.
+# There, a forgotten factor would show only at the first cut, the one after which the top rises,
+# and one with the wrong sign at every cut, as NaN.
+# So test such a loop on rows whose scores rise by hundreds,
+# and on rows whose scores fall by hundreds.
 # </details>
 #
 # ## Tiles
 #
-# We can cut the queries as well, because `add_piece` works on many rows at once.
+# We can cut the queries as well, because a row does not need the other rows.
 # We take 256 queries and go through the keys in pieces of 256.
 # The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
 # At any moment, the loop holds only a few tensors as large as a tile, however large the table is.
@@ -284,6 +286,7 @@ def tiled(query, key, value, size=256):
     return output
 
 
+x = load_table("the_cat_sat_on_the_mat.csv").values  # (6, 5)
 print(tiled(x, x, x, size=2)[5])  # "mat" in three pieces
 print(F.scaled_dot_product_attention(x, x, x)[5])
 
@@ -293,11 +296,7 @@ print(F.scaled_dot_product_attention(x, x, x)[5])
 # ## The long text
 #
 # We are ready for 16,384 tokens: one layer, eight heads with 64 features each.
-# (Random numbers cost as much as real ones.)
 # The memory is counted on the device `meta`, which has room even for `plain`.
-# The seconds in the table were measured on one core of our machine.
-# A dash stands where we did not measure: `plain` is too large,
-# and the counter cannot see the memory that the fused kernel uses internally.
 # (The cell may run for half a minute.
 # To time it on your computer, write `%%time` above its first line.)
 
@@ -307,41 +306,46 @@ output = tiled(*long)
 same = torch.allclose(output, F.scaled_dot_product_attention(*long), atol=1e-6)
 print(f"tiled gives the same as PyTorch: {same}")
 
-measured = pd.read_csv(data_path("cost_of_attention.csv"))
-costs = measured.pivot(index="function", columns="tokens", values="seconds")
-costs = costs.add_suffix(" (s)")
-for n in measured.tokens.unique():
+memory = {}
+for n in (1024, 4096, 16_384):
     empty = [torch.empty(1, 8, n, 64, device="meta") for _ in range(3)]
-    for function in (plain, by_rows, tiled):
-        costs.loc[function.__name__, f"{n} (MiB)"] = peak(function, *empty)
-costs.loc[measured.function.unique()].round(2).astype(object).fillna("–")
+    memory[f"{n} (MiB)"] = [peak(f, *empty) for f in (plain, by_rows, tiled)]
+pd.DataFrame(memory, ["plain", "by_rows", "tiled"]).round(2)
 
-# %% the-answer [markdown] above="Four times as many" end="It goes into two"
+# %% ask-seconds [markdown] above="Four times as many" below="Do we pay for"
 # Four times as many tokens need about 16 times as much memory with `plain`,
 # and at most four times as much with the other two.
 #
 # Do we pay for this with time?
+# These are seconds of processor time on one core of our machine, each the shortest of several runs.
+# (NaN: the tables of `plain` were too large.)
+
+# %% seconds
+measured = pd.read_csv(data_path("cost_of_attention.csv"))
+measured.pivot(index="function", columns="tokens", values="seconds").round(2)
+
+# %% the-answer [markdown] above="On our machine, with" end="The weights of our"
 # On our machine, with 4,096 tokens, both loops took less time than `plain`.
 # The fused kernel, which is one compiled program, was faster than all three.
-# But 16,384 tokens took `tiled` and the fused kernel about 16 times as long as 4,096.
-# (`by_rows` took 31 times as long: each of its blocks then fills 32 MiB,
-# which the system hands out anew each time.)
+# But 16,384 tokens took `tiled` and the fused kernel 16 to 17 times as long as 4,096.
+# (`by_rows` took 31 times as long: its scores for one block then fill 32 MiB,
+# and the system hands out new memory for each block.)
 #
-# ## So where does the memory go, and is it necessary?
+# ## So how much memory is this, and is it necessary?
 #
-# It goes into two tables, the scores and the weights.
-# Every number in them has to be computed, but none has to be kept.
-# For our 16,384 tokens, `plain` would hold 16 GiB.
-# Your function held 40 MiB in addition to its inputs, of which the output takes up 32,
+# The weights of our 16,384 tokens take 8 GiB, and this memory is not necessary.
+# `plain` would hold 16 GiB, because the scores are a second table of this size.
+# `tiled` held 40 MiB in addition to its inputs, of which the output takes up 32,
 # and its result is the same up to rounding.
-# What remains is the work, which grows with the square of the length.
+# What remains is the work: without a mask, every score is computed,
+# and their number grows with the square of the length.
 # A causal mask saves nearly half of it;
-# only a window of fixed width keeps it from growing with the square (exercise 2).
+# a window of fixed width keeps it from growing with the square (exercise 2).
 
 # %% further [markdown]
 # ## Further
 #
-# ### Does everything grow with the square?
+# ### Projections and comparisons
 #
 # A layer does more than compare tokens.
 # It also projects every token with four matrices, for query, key, value and output (lesson 7).
@@ -355,10 +359,21 @@ predict("08/projections-or-scores")
 
 # %% see-flops
 # %%answer 08/projections-or-scores
-n, d = torch.tensor([128, 512, 1024, 4096, 16_384]), 512  # tokens, features
-projections = 4 * (2 * n * d * d)  # four matrices, (n, d) @ (d, d) each
-attention = 2 * (2 * n * n * d)  # scores, and averages of the values
-pd.Series(attention / projections, n.tolist(), name="attention / projections")
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def flops(function, *inputs):
+    with FlopCounterMode(display=False) as counted:
+        function(*inputs)
+    return counted.get_total_flops()
+
+
+d, quotients = 512, {}
+for n in (128, 512, 1024, 4096, 16_384):
+    tokens, matrix = torch.empty(n, d, device="meta"), torch.empty(d, d, device="meta")
+    projections = 4 * flops(torch.matmul, tokens, matrix)
+    quotients[n] = flops(plain, tokens, tokens, tokens) / projections
+pd.Series(quotients, name="attention / projections")
 
 # %% formula [markdown] answers="08/projections-or-scores"
 # For a sentence of 128 tokens, the projections take eight times as many FLOPs.
@@ -371,6 +386,9 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # (In a transformer, a network with two matrices of size $d$ by $4d$ usually follows each layer of
 # attention.
 # It takes another $16\, n\, d^2$ FLOPs, so scores and averages overtake the rest only at $n = 6d$.)
+
+# %% your-experiment-double-the-length [markdown]
+# #### Your experiment: double the length
 #
 # The explorer counts bytes and FLOPs for $d = 512$.
 # Keep pressing “Double n”.
@@ -381,7 +399,7 @@ pd.Series(attention / projections, n.tolist(), name="attention / projections")
 # %% explore-cost
 CostExplorer(n=64, ask=False)
 
-# %% explore-cost-answer [markdown] answers="08/projections-or-scores"
+# %% explore-cost-answer [markdown]
 # <details><summary>The answer</summary>
 #
 # This happens beyond $n = 3d/H$, which is 192 tokens with eight heads and 1,536 with one.
@@ -416,9 +434,10 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # Here `tiled` takes four fifths of what `plain` takes:
 # autograd keeps the scores and exponentials of every tile, which are two whole tables again,
 # and the output so far of every piece.
-# (With several hundred features a head, these are more than both tables.)
-# With `by_rows` it takes half as much: autograd keeps the weights of all blocks,
-# which are one table, and the backward pass needs no other table.
+# (With 256 features a head, `tiled` takes more than `plain`.)
+# Here `by_rows` takes less than half of what `plain` takes:
+# autograd keeps the weights of all blocks, which are one table,
+# and the backward pass needs no other table.
 #
 # `tiled_attention` from attnlab works like `tiled`, but it has a backward pass of its own.
 # It keeps no table and computes the weights a second time, and fused kernels make the same trade.
@@ -431,20 +450,20 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # If they are computed again, the backward pass takes five.
 # So seven products replace six, and in return the memory no longer grows with $n^2$.
 
-# %% remember [markdown] end=["The weights must be", "The memory grows with", "A fused kernel never"]
+# %% remember [markdown] end=["Without a mask, every", "In a forward pass,", "A fused kernel never"]
 # ## What to remember
 #
-# - A layer has $H n^2$ attention weights.
-# - The weights must be computed, but they need not be stored.
+# - A layer has $H n^2$ attention weights for each text.
+# - Without a mask, every score is computed, but none has to be kept.
 #   A row does not need the other rows.
 #   The pieces of a row can be joined if the total and the output are scaled down whenever the top
 #   rises.
-# - Tiles give the same numbers as the whole table, up to rounding.
-#   The memory grows with $n$, and the work still grows with $n^2$.
+# - In float32, tiles give the same numbers as the whole table, up to rounding.
+#   In a forward pass, the memory grows with $n$, and the work still grows with $n^2$.
 # - Moving numbers takes time.
 #   A fused kernel never stores the table.
 #   On a GPU it is fast because it moves far fewer bytes.
-# - Tiles that a mask blocks completely can be skipped.
+# - Tiles that a mask blocks completely can be skipped (exercise 2).
 #   Under a causal mask, these are up to nearly half of all tiles.
 #   Under a causal window, only a band of tiles remains.
 
@@ -531,7 +550,7 @@ fig, axes = plt.subplots(1, 2, figsize=(5.6, 2.9), layout="constrained")
 look = {"cmap": ListedColormap(["#ffffff", "#fbdcb8", "#9cc4e4"]), "vmin": 0, "vmax": 2}
 for ax, (name, mask) in zip(axes, masks(1024).items(), strict=True):
     grid = tiles(mask)
-    ax.pcolormesh(grid, edgecolor="#8a8f98", linewidth=0.5, **look)
+    ax.pcolormesh(grid, edgecolor="#8a8f98", linewidth=0.5, clip_on=False, **look)
     for i, j in grid.nonzero().tolist():
         text = {1: "part", 2: "all"}[int(grid[i, j])]
         ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=7)
@@ -680,8 +699,8 @@ check_joined_pieces(joined_solution)
 # `with torch.nn.attention.sdpa_kernel(...)` restricts the choice.
 # With `is_causal=True`, the fused kernels can skip blocks.
 # If you pass the same mask as a tensor, they usually compute every block.
-# `torch.nn.attention.flex_attention`, when compiled,
-# skips the blocks that a mask of your own leaves empty.
+# `flex_attention` from `torch.nn.attention.flex_attention`, when compiled,
+# skips the blocks that your block mask leaves empty.
 
 # %% sources [markdown]
 # ## Sources
@@ -708,13 +727,13 @@ check_joined_pieces(joined_solution)
 # <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
 #
 # **47 minutes.**
-# Count: 9.
-# Where the memory goes, and rows: 5.
-# Slow and fast memory: 6.
-# One row in pieces, with the explorer: 18.
-# Tiles: 3.
-# The long text, and masks: 6.
-# Set “Further” as homework.
+# Count: 10.
+# Where the memory goes, and rows: 4.
+# Slow and fast memory: 7.
+# One row in pieces, with the explorer: 19.
+# Tiles: 2.
+# The long text: 5.
+# Set exercise 2, which is about masks, and “Further” as homework.
 #
 # **Where a class stalls.**
 # *The factor:* let two students add up exponentials on paper, one with top 1 and one with top 2,
@@ -723,9 +742,8 @@ check_joined_pieces(joined_solution)
 # and have the class double the length in the formula.
 # *“But more calls must take longer”:* this is true of small tiles,
 # but in our table `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens.
-# *“Why does `by_rows` take 32 times as long for 16,384 tokens as for 4,096?”:*
-# each of its blocks then takes 32 MiB,
-# and for such blocks the system hands out new memory each time.
+# *“Why does `by_rows` take 31 times as long for 16,384 tokens as for 4,096?”:*
+# its scores for one block then take 32 MiB, and the system hands out new memory for each block.
 # With `size=32`, it took 10 seconds (in a fresh kernel).
 # *“What about a million tokens?”:* have them compute the bytes of one table.
 # *“Why not one row at a time?”:* ask how often the keys and values would be read.

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from attnlab import exercises
 from attnlab.exercises.frame import answers
-from attnlab.exercises.lesson_08 import MANY_S, is_needed
+from attnlab.exercises.lesson_08 import MANY_S, in_pieces, is_needed
 from tests.exercises.verdicts import accepts, names, refused, state_of_torch
 
 mended, joined = exercises.check_mended_pieces.form.right, exercises.check_joined_pieces.form.right
@@ -87,6 +87,45 @@ def without_top(query, key, value, size):
     return exps @ value / exps.sum(dim=-1, keepdim=True)
 
 
+def in_double_precision(query, key, value, size):
+    return mended(query.double(), key.double(), value.double(), size).float()
+
+
+def by_index(query, key, value, size):
+    pieces = torch.arange(len(key)).split(size)
+    order = torch.cat([piece.flip(0) for piece in pieces])
+    return mended(query, key[order], value[order], size)
+
+
+def with_a_column_of_ones(query, key, value, size):
+    value = torch.cat([value, query.new_ones(len(value), 1)], dim=1)
+    top, sums = torch.full((len(query), 1), -math.inf), 0
+    for piece, values in zip(scores_of(query, key, size), value.split(size), strict=True):
+        new_top = torch.maximum(top, piece.amax(dim=-1, keepdim=True))
+        sums = sums * (top - new_top).exp() + (piece - new_top).exp() @ values
+        top = new_top
+    return sums[:, :-1] / sums[:, -1:]
+
+
+def side_by_side(query, key, value, size):
+    both = torch.cat([key, value], dim=1)
+    return mended(query, both[:, : key.shape[1]], both[:, key.shape[1] :], size)
+
+
+def by_logarithms(query, key, value, size):
+    level, output = torch.full((len(query), 1), -math.inf), 0
+    for piece, values in zip(scores_of(query, key, size), value.split(size), strict=True):
+        new = torch.logaddexp(level, piece.logsumexp(dim=-1, keepdim=True))
+        output = output * (level - new).exp() + (piece - new).exp() @ values
+        level = new
+    return output
+
+
+def whole_rows(query, key, value, size):  # one at a time
+    rows = [(key @ q / math.sqrt(len(q))).softmax(dim=-1) @ value for q in query]
+    return torch.stack(rows)
+
+
 # --- two pieces, joined ---------------------------------------------------------------------------
 
 
@@ -113,7 +152,15 @@ def to_the_second_top(one, other):
 
 test_accepts = accepts({
     "check_needed_tile": [needed_in_the_mask],
-    "check_mended_pieces": [from_kept_states, first_piece_before_the_loop],
+    "check_mended_pieces": [
+        from_kept_states,
+        first_piece_before_the_loop,
+        in_double_precision,
+        by_index,
+        with_a_column_of_ones,
+        side_by_side,
+        by_logarithms,
+    ],
     "check_joined_pieces": [
         lambda *states: [*joined(*states)],
         by_logs,
@@ -127,13 +174,18 @@ test_names_the_mistake = names({
         ),
     },
     "check_mended_pieces": {
-        ("scores near -256", "Keep the largest score of each row"): without_top,
+        ("scores near -4096", "Keep the largest score of each row"): without_top,
         "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
+        "makes a tensor of shape (1, 1021), with scores of all 1021 keys": whole_rows,
+        ("scores near -4096", "the top begins too high"): in_pieces(first_top=-1000.0),
+        ("scores that fall or rise by up to 8192", "Keep the larger of the two"): in_pieces(
+            new_top=lambda _old, new: new
+        ),
         "takes 1.6 times the FLOPs of one pass": in_two_passes,
-        "KiB at a time, and all scores together take only 255 KiB": from_kept_scores,
+        "KiB at a time, more than all scores together take (255 KiB)": from_kept_scores,
     },
     "check_joined_pieces": {
-        "tops that lie 100 apart": to_one_top,
+        ("tops that lie 100 apart", "one top is used for all rows"): to_one_top,
         "two pieces, and in both no key was seen": by_logs_unless_both_are_empty,
         "so that no factor is above 1": to_the_second_top,
         "Which top, which factor for each piece": lambda one, other: one,
@@ -141,7 +193,9 @@ test_names_the_mistake = names({
 })  # fmt: skip
 
 
-@pytest.mark.parametrize("said", [1.5, 1610.6, 3 * 16 * 4096**2 * 2])  # GiB, MB, bytes
+@pytest.mark.parametrize(
+    "said", [1.5, 1610.6, 3 * 16 * 4096**2 * 2, 1_572_864]
+)  # GiB, MB, bytes, KiB
 def test_another_unit_is_named(said):
     refused(exercises.check_weight_memory, said, "another unit", "1024 times 1024 bytes")
 
