@@ -114,7 +114,7 @@ for seed in range(6):
         for of in (by_group.loc[seed, group] for group in groups.cat.categories)
     ]
     notes_, searches_ = zip(*firsts, strict=True)
-    assert list(notes_) == sorted(set(notes_)) and list(searches_) == sorted(set(searches_))
+    assert list(notes_) == sorted(set(notes_)) and list(searches_) == sorted(searches_)
     assert all(abs(one - other) <= 10 for one, other in firsts[1:])
     start = of_runs[(of_runs["seed"] == seed) & (of_runs["step"] == 0)].set_index("position")
     assert 0.3 < start["note"][:3].mean() < 0.4

@@ -478,7 +478,7 @@ print("two masks:    ", twice.softmax(dim=-1)[0])
 # and the row is an average over the other cells, later words among them.
 # The other 16-bit type, bfloat16, can hold -1e9, and the row becomes an average too.
 
-# %% remember [markdown] end=["A training loss that", "Fill with $-", "`True` means “may attend”"]
+# %% remember [markdown] end=["A training loss that", "Fill with $-", "`True` means \u201cmay attend\u201d"]
 # ## What to remember
 #
 # - A mask acts on the scores, before the softmax: what is blocked becomes $-\infty$.

@@ -152,7 +152,7 @@ weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
 pair = [tokens.index("rapids"), tokens.index("millionaire")]
 Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
 
-# %% ask-all [markdown] above="Only “river” prefers the" below="The next function asks"
+# %% ask-all [markdown] above="Only \u201criver\u201d prefers the" below="The next function asks"
 # Only “river” prefers the water word.
 # The next function asks all 32 sentences which of the two words gets more.
 

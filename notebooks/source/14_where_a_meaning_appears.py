@@ -102,7 +102,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # Then it falls, and after layer 5 “bank” lies about halfway between the two means.
 # (The means themselves lean by no more than 0.06.)
 
-# %% your-experiment-from-layer-to-layer [markdown] below="Which words does “bank”"
+# %% your-experiment-from-layer-to-layer [markdown] below="Which words does \u201cbank\u201d"
 # ### Your experiment: what turns the thief back?
 #
 # The bars show what “bank” attends to in one layer, on average over the heads.
@@ -125,7 +125,7 @@ plot_attention(rows, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=token
 ax.set_title("“Bank” turns from “sailed” to “thief” and “gold”")
 show_figure(ax, "14.1")
 
-# %% read-thief [markdown] above="In layer 0, “bank”" below="We hide one token"
+# %% read-thief [markdown] above="In layer 0, \u201cbank\u201d" below="We hide one token"
 # In layer 0, “bank” gives “sailed” the most of all words, 0.17.
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
@@ -157,7 +157,7 @@ ends = [
 at_the_end = torch.stack([end[0, -1] for end in ends]).tolist()
 pd.DataFrame([at_the_end], ["lean at the end"], tokens).round(3)
 
-# %% read-hidden [markdown] above="If “thief” or “gold”" below="We ask all 99"
+# %% read-hidden [markdown] above="If \u201cthief\u201d or \u201cgold\u201d" below="We ask all 99"
 # If “thief” or “gold” is hidden, it ends on the side of the river.
 # With any other token hidden, it does not.
 # So the last layer does choose among the clues, and it chooses the wrong ones.
@@ -371,7 +371,7 @@ pd.DataFrame.from_dict(rows, orient="index", columns=measured).round(1)
 # The output of the model, to which “bank” itself belongs, depends on it even more.
 # A “bank” of the other meaning takes away 24% of its lean.
 
-# %% what-this-shows-and-what-it-does-not [markdown] end=["Where the clues agree", "With a “bank” of"]
+# %% what-this-shows-and-what-it-does-not [markdown] end=["Where the clues agree", "With a \u201cbank\u201d of"]
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
