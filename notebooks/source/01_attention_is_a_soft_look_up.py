@@ -375,7 +375,7 @@ one_and_ten[0], one_and_ten[1:].sum()
 # What counts is the *difference* between two scores.
 # Next to a 5, one zero is far behind; next to a $-5$, it is far ahead.
 
-# %% change-a-row [markdown]
+# %% change-a-row [markdown] answers="01/ten-zeros"
 # What happens to the weights of a row if you add 10 to all of its scores,
 # or multiply all of them by 8?
 
