@@ -64,17 +64,32 @@ def check_careful_swap() -> Iterator[tuple[str, tuple]]:
 # --- a token is hidden ----------------------------------------------------------------------------
 
 
-def hidden(*, from_itself: bool = False, rescaled: bool = True) -> Callable[[Tensor, int], Tensor]:
-    """Return a function that hides a token from the others, with some mistakes."""
+def hidden(*, from_itself: bool = False, axis: int | None = -1) -> Callable[[Tensor, int], Tensor]:
+    """Return a function that hides a token from the others, with some mistakes.
+
+    ``axis`` is the one whose sum it divides by, if any.
+    """
 
     def hide(weights: Tensor, position: int) -> Tensor:
         new = weights.clone()
         new[..., position] = 0
         if not from_itself:
             new[..., position, position] = weights[..., position, position]
-        return new / new.sum(dim=-1, keepdim=True) if rescaled else new
+        return new if axis is None else new / new.sum(dim=axis, keepdim=True)
 
     return hide
+
+
+def from_itself_alone(weights: Tensor, position: int) -> Tensor:
+    """Return weights in which the token is hidden from nobody but itself."""
+    new = weights.clone()
+    new[..., position, position] = 0
+    return new / new.sum(dim=-1, keepdim=True)
+
+
+def empty_row(weights: Tensor, position: int) -> Tensor:
+    """Return weights in which the row of the hidden token is NaN, as 0 / 0 is."""
+    return without_row(hidden()(weights, position), position, share=torch.nan)
 
 
 def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
@@ -87,13 +102,22 @@ def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
     what="new weights",
     slips={
         "The hidden token does not attend to itself any more. Keep its whole row.": Either(
-            hidden(from_itself=True), hidden(from_itself=True, rescaled=False)
+            hidden(from_itself=True), hidden(from_itself=True, axis=None)
+        ),
+        "The others still attend to the hidden token. Hide it from them, and not from itself.": (
+            from_itself_alone
+        ),
+        "The row of the hidden token is all 0, and you divide it by its sum, 0. Keep that row.": (
+            empty_row
         ),
         "The hidden token attends to nothing, but the others still attend to it. Keys are on the "
         "last axis.": Either(without_row, partial(without_row, share=torch.nan)),
-        "These are weights, so divide each row by its sum, without another softmax.": Either(
-            hidden(rescaled=False),
-            lambda weights, position: hidden(rescaled=False)(weights, position).softmax(dim=-1),
+        "You divide by the sums over the queries. Sum over the keys, `dim=-1`.": Either(
+            hidden(axis=-2), hidden(from_itself=True, axis=-2)
+        ),
+        "The rows no longer sum to 1. Divide each row by its sum.": hidden(axis=None),
+        "These are weights, so divide each row by its sum, without another softmax.": (
+            lambda weights, position: hidden(axis=None)(weights, position).softmax(dim=-1)
         ),
         "Nothing is hidden: these are the weights that your function received.": (
             lambda weights, _position: weights
@@ -102,6 +126,7 @@ def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
     otherwise="In all other rows, set the weight of the hidden token to 0, and divide the row by "
     "its sum. Leave the row of the hidden token as it is.",
     verified="No other token attends to the hidden one, and every row sums to 1.",
+    keeps_inputs="Your function changes the weights that it was given. Copy them first.",
     axes=("sequence", "head", "query", "key"),
 )
 def check_hidden_token() -> Iterator[tuple[str, tuple]]:
@@ -181,8 +206,10 @@ def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     of_the_lesson = [row["sentence"] for name in TABLES for row in load_rows(name)]
     if words_of(sentence) in map(words_of, of_the_lesson):
         raise Wrong("This is one of the sentences of the lesson. Write one of your own.")
-    if len(sentence.split()) < SHORTEST:
-        raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words.")
+    words = sentence.lower().split()
+    if len(words) < SHORTEST or len({*words}) < SHORTEST - 1:
+        different = f"{SHORTEST - 1} of them different"
+        raise Wrong(f"Write a whole sentence, of at least {SHORTEST} words, {different}.")
     if (count := tokens_of(encoder(), sentence).count("bank")) != 1:
         raise Wrong(f"The sentence must contain the word “bank” exactly once, not {count} times.")
     (leans_at,) = lean(vectors_of(encoder(), "bank", [sentence]), *two_meanings())

@@ -4,7 +4,7 @@
 # “The thief sailed to the bank with the gold.”
 # You know which bank is meant, although *thief* and *gold* suggest the other one.
 # The first attention layer of a trained model cannot weigh one clue by another: there,
-# no third word can change the score of “bank” for “sailed”.
+# the score of “bank” for “sailed” depends on these two words and their positions alone.
 # It can only bring the words to “bank”.
 # But the model has six layers, and the later ones read what the earlier ones have written.
 #
@@ -19,11 +19,10 @@
 # which later layers read).
 #
 # **You will be able to:** read a meaning from the vectors of a model, layer by layer;
-# compare attention with a control that has the same freedom;
+# compare what you read with a control that has the same freedom;
 # and swap one vector to see whether other words take up what it holds.
 #
 # **Time:** 48 minutes in class, or 80 on your own with the exercises.
-# “Further” takes another 5.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -99,7 +98,8 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # Before the first layer, “bank” has taken up nothing from its sentence.
 # There the two means are equal, as their positions are, and the lean is 0.
 # Up to layer 2, its lean to the river grows, but the means move apart as well.
-# Then it falls, and after layer 5 “bank” lies about halfway between the two means.
+# Then it falls, most in layers 3 and 5,
+# and at the end “bank” lies about halfway between the two means.
 # (The means themselves lean by no more than 0.06.)
 
 # %% your-experiment-from-layer-to-layer [markdown] below="Which words does \u201cbank\u201d"
@@ -109,8 +109,8 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # The curves show the lean of “bank” and those of the two means.
 # Layer 0 has run.
 # Which words does “bank” turn to in layer 5?
-# And which words turn it back?
-# Type the sentence without *thief* or *gold*, and for comparison without *to*.
+# Which words turn it back?
+# Type *nurse* for *thief*, then *rope* for *gold*, and for comparison *his* for the last *the*.
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -119,47 +119,66 @@ LayersExplorer(ask=False)
 readings = [encoder.read(sentence) for sentence in sentences]
 of_bank = [one.tokens.index("bank") for one in readings]
 tokens, weights = readings[thief].tokens, readings[thief].weights  # (6, H, L, L)
-rows = weights[[0, 5], :, of_bank[thief]].mean(dim=1)  # mean of the heads: (2, L)
+looks = weights[[0, 5], :, of_bank[thief]].mean(dim=1)  # mean of the heads: (2, L)
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
-plot_attention(rows, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=tokens)
+plot_attention(looks, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=tokens)
 ax.set_title("“Bank” turns from “sailed” to “thief” and “gold”")
 show_figure(ax, "14.1")
 
-# %% read-thief [markdown] above="In layer 0, \u201cbank\u201d" below="We hide one token"
+# %% read-thief [markdown] above="In layer 0, \u201cbank\u201d" below="In every head, each"
 # In layer 0, “bank” gives “sailed” the most of all words, 0.17.
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
 # and “sailed” only 0.05.
 #
-# We hide one token at a time, from “bank” alone and in layer 5 alone.
-# Where does “bank” then end?
+# ## Is it the choice?
+#
+# We need a [control](glossary.ipynb#control) like the plain average of lesson 5,
+# but one that takes away only the choice.
+# In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]`.
+# Only the rest is shared equally among the other words.
+# We do so in one layer at a time.
+#
+# We pass such a function as `edit`.
+# In every layer, the model calls it with the number of the layer and its weights,
+# and continues with what it returns.
+# A control must have the same freedom as the method it is compared with,
+# so the changed model gets means of its own.
 
 
-# %% hide-one-token
-def hide_from_bank(token):
-    def edit(layer, weights):  # weights: (N, H, L, L)
-        if layer < 5:
-            return weights
-        weights = weights.clone()
-        weights[..., of_bank[thief], token] = 0
-        return weights / weights.sum(dim=-1, keepdim=True)
-
-    return edit
+# %% equal
+def equal_shares(weights):  # (N, H, L, L)
+    kept = torch.eye(weights.shape[-1], dtype=torch.bool)
+    kept[:, [0, -1]] = True  # [CLS] and [SEP]
+    rest = (weights * ~kept).sum(dim=-1, keepdim=True)
+    return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True))
 
 
-ends = [
-    lean(
-        vectors_of(encoder, "bank", [sentences[thief]], edit=hide_from_bank(n)),
-        known_vectors,
-    )
-    for n in range(len(tokens))
-]
-at_the_end = torch.stack([end[0, -1] for end in ends]).tolist()
-pd.DataFrame([at_the_end], ["lean at the end"], tokens).round(3)
+def leans_with_equal_shares(number):
+    """The leans of the thief if one layer gives equal shares: (7,)."""
 
-# %% read-hidden [markdown] above="If \u201cthief\u201d or \u201cgold\u201d" below="We ask all 99"
-# If “thief” or “gold” is hidden, it ends on the side of the river.
-# With any other token hidden, it does not.
+    def edit(layer, weights):
+        return equal_shares(weights) if layer == number else weights
+
+    changed = vectors_of(encoder, "bank", [sentences[thief]], edit=edit)
+    means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=edit)
+    return lean(changed, means)[0]
+
+
+# %% equal-thief
+layers = [f"layer {number}" for number in range(6)]
+after_it = {
+    "trained weights": lean(vectors[thief], known_vectors)[1:].tolist(),
+    "equal shares in this layer": [
+        leans_with_equal_shares(n)[n + 1].item() for n in range(6)
+    ],
+}
+pd.DataFrame(after_it, layers).T.round(3)
+
+# %% read-equal [markdown] above="In layers 3 and 4" below="We ask all 99"
+# In layers 3 and 4, the lean falls with equal shares as well.
+# In layer 5, it falls because of the choice: with equal shares there,
+# the thief stays with the river, at 0.019.
 # So the last layer does choose among the clues, and it chooses the wrong ones.
 #
 # ## Is the thief an exception?
@@ -176,16 +195,11 @@ def on_own_side(leans):
     return ((leans > 0) == is_river[:, None])[:, 1:]  # after each layer: (99, 6)
 
 
-def counts(own, name):
-    kinds = {f"clear, {name}": ~is_mixed, f"mixed, {name}": is_mixed}
-    return {kind: own[rows].sum(dim=0).tolist() for kind, rows in kinds.items()}
-
-
-trained = on_own_side(lean(vectors, known_vectors))
-columns = [f"layer {number}" for number in range(6)]
-pd.DataFrame.from_dict(
-    counts(trained, "trained weights"), orient="index", columns=columns
-)
+own = on_own_side(lean(vectors, known_vectors))
+kinds = {"51 clear sentences": ~is_mixed, "48 mixed sentences": is_mixed}
+pd.DataFrame(
+    {name: own[kind].sum(dim=0).tolist() for name, kind in kinds.items()}, layers
+).T
 
 # %% draw-leans jupyter={"source_hidden": true}
 # %%answer 14/after-one-layer
@@ -193,83 +207,79 @@ to_own_side = (
     lean(vectors, known_vectors) * torch.where(is_river, 1, -1)[:, None]
 )  # (99, 7)
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True, layout="constrained")
-panels = {"51 clear sentences": ~is_mixed, "48 mixed sentences": is_mixed}
-for ax, (name, kind) in zip(axes, panels.items(), strict=True):
+for ax, (name, kind) in zip(axes, kinds.items(), strict=True):
     ax.plot(to_own_side[kind].T, color="#0b61a4", lw=1, alpha=0.45)
     ax.axhline(0, color="#333", lw=1)
-    ax.axhspan(-0.1, 0, color="#c8500a", alpha=0.1, lw=0)
+    ax.axhspan(-0.1, 0, color="#333", alpha=0.1, lw=0)
     ax.set(xlabel="after layer", ylim=(-0.08, 0.11))
     ax.set_title(name, fontweight="normal")
     ax.set_xticks(range(7), ["before", *range(6)])
 axes[0].set_ylabel("lean towards its own side")
-axes[0].text(6, -0.07, "other side", color="#8a3606", ha="right")
-axes[1].plot(to_own_side[thief], "o-", color="#c8500a", ms=4)
-axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#8a3606", va="bottom")
-title = "Clear sentences find their side in layer 0, and mixed ones often do not"
+axes[0].text(6, -0.07, "other side", color="#333", ha="right")
+axes[1].plot(to_own_side[thief], "o-", color="#06365c", lw=2, ms=4)
+axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#06365c", va="bottom")
+clear, mixed = (own[kind, 0].sum().item() for kind in kinds.values())
+title = f"After layer 0, {clear} of 51 and {mixed} of 48 are on their own side"
 fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
 show_figure(fig, "14.2")
 
 # %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
 # In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
-# (That takes no trained layer: the mean of the input vectors gets 50 as well.)
 # In the mixed ones, guessing would give 24 of 48, and layer 0 gives 31.
 # The later layers do not settle the rest.
 # At best there are 38, and at the end 33.
 # So the thief is no exception.
 
-# %% does-choosing-help [markdown] below="Would mixing be enough"
-# ## Does choosing help?
+# %% is-it-the-meaning [markdown] below="What we read may"
+# ## Is it the meaning of “bank”?
 #
-# Six layers have mixed the words into “bank”.
-# Would mixing be enough, without choosing among them?
-# We need a [control](glossary.ipynb#control) like the plain average of lesson 5,
-# but one that takes away only the choice.
-# In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]`.
-# Only the rest is shared equally among the other words.
-#
-# We pass such a function as `edit`.
-# In every layer, the model calls it with the number of the layer and its weights,
-# and continues with what it returns.
-# A control must have the same freedom as the method it is compared with,
-# so the changed model gets means of its own.
+# What we read may be the meaning of “bank”, or only the topic of its sentence.
+# As a control, we put another noun in its place, in all 119 sentences.
 
-# %% ask-choosing
-predict("14/where-choosing-helps")
+# %% ask-nouns
+predict("14/another-noun")
+
+# %% nouns
+# %%answer 14/another-noun
+nouns = ["bank", "place", "table", "car", "thing", "king", "number"]
 
 
-# %% equal
-# %%answer 14/where-choosing-helps
-def equal_shares(layer, weights):  # weights: (N, H, L, L)
-    kept = torch.eye(weights.shape[-1], dtype=torch.bool)
-    kept[:, [0, -1]] = True  # [CLS] and [SEP]
-    rest = (weights * ~kept).sum(dim=-1, keepdim=True)
-    return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True))
+def with_noun(noun, texts):
+    return [
+        " ".join(noun if word == "bank" else word for word in text.split())
+        for text in texts
+    ]
 
 
-def leans_with(edit):
-    changed = vectors_of(encoder, "bank", sentences, edit=edit)
-    means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=edit)
-    return lean(changed, means)
+def own_side(noun):
+    leans = lean(
+        vectors_of(encoder, noun, with_noun(noun, sentences)),
+        vectors_of(encoder, noun, with_noun(noun, known.sentence)),
+    )
+    return on_own_side(leans)[:, -1]  # after layer 5: (99,)
 
 
-equal = on_own_side(leans_with(equal_shares))
-compared = counts(trained, "trained weights") | counts(equal, "equal shares")
-pd.DataFrame.from_dict(compared, orient="index", columns=columns).sort_index()
+# %% see-nouns
+# %%answer 14/another-noun
+def mean_of_inputs(texts):
+    return torch.stack([encoder.read(text).vectors[0].mean(dim=0) for text in texts])
 
 
-# %% equal-thief
-# %%answer 14/where-choosing-helps
-def equal_in_layer_5(layer, weights):
-    return equal_shares(layer, weights) if layer == 5 else weights
+sides = {noun: own_side(noun) for noun in nouns}
+leans = lean(mean_of_inputs(sentences), mean_of_inputs(known.sentence))
+sides["mean of the input vectors"] = (leans > 0) == is_river
+pd.DataFrame(
+    {
+        kind: {name: own[rows].sum().item() for name, own in sides.items()}
+        for kind, rows in kinds.items()
+    }
+)
 
-
-leans_with(equal_in_layer_5)[thief]
-
-# %% read-equal [markdown] above="With equal shares in" answers="14/where-choosing-helps"
-# In clear sentences, choosing helps: the trained weights are ahead after every layer.
-# In mixed ones, we cannot tell whether it helps or harms.
-# With equal shares in layer 5 alone, the thief stays with the river, at 0.019.
-# (A model that was trained with equal shares might do better.)
+# %% read-nouns [markdown] above="So the topic of" answers="14/another-noun"
+# The other nouns are on their own side in 42 to 51 clear and in 25 to 37 mixed sentences,
+# “bank” in 51 and 33, and even the mean of the input vectors in 50 and 30.
+# So the topic of a sentence reaches the place of “bank”,
+# and these counts do not show that the model knows which bank is meant.
 
 # %% does-anything-use-it [markdown] below="That a meaning can"
 # ## Does anything use it?
@@ -285,19 +295,17 @@ show_figure(diagram("swap"), "14.3")
 # %% one-swap [markdown] below="The thief gets the"
 # The sentence whose vector is taken is the *donor*.
 # We swap before layer 2, so that four layers are left.
-# After the last layer, we average the vectors of the other words and compute the lean of the
-# average.
-# We leave out the markers, “bank”, and the first word, which will serve as a control.
-# We also watch the output of the model, which is the mean of all the last vectors.
+# After the last layer, we average the vectors of the other words, without the markers,
+# and compute the lean of the average.
 #
 # The thief gets the “bank” of “his loan from the bank was large”.
 
 
 # %% by-hand
-def watched(x, tokens):
-    """The mean of the other words, and the output: (..., L, E) -> (..., 2, E)."""
-    words = [i for i in range(2, len(tokens) - 1) if tokens[i] != "bank"]
-    return torch.stack([x[..., words, :].mean(dim=-2), x.mean(dim=-2)], dim=-2)
+def others(x, tokens, noun):
+    """The mean of the other words: (..., L, E) -> (..., E)."""
+    words = [i for i in range(1, len(tokens) - 1) if tokens[i] != noun]
+    return x[..., words, :].mean(dim=-2)
 
 
 def run_from_2(x):
@@ -306,156 +314,104 @@ def run_from_2(x):
     return x
 
 
-known_readings = [encoder.read(sentence) for sentence in known.sentence]
-means_of = torch.stack([watched(one.vectors[-1], one.tokens) for one in known_readings])
+def known_others(noun):
+    runs = [encoder.read(text) for text in with_noun(noun, known.sentence)]
+    return torch.stack([others(one.vectors[-1], one.tokens, noun) for one in runs])
+
+
 loan = sentences.index("his loan from the bank was large")
 x = readings[thief].vectors[2].repeat(2, 1, 1)  # before layer 2, twice: (2, L, E)
 x[1, of_bank[thief]] = readings[loan].vectors[2, of_bank[loan]]
-before, after = lean(watched(run_from_2(x), readings[thief].tokens), means_of)
-before, after - before
+lean(others(run_from_2(x), tokens, "bank"), known_others("bank"))  # before, and after
 
-# %% read-by-hand [markdown] above="The swap takes away" below="Donors of the *other*"
-# The swap takes away all the lean of the other words, and the output now leans to money.
-# But one swap proves little: any foreign vector disturbs a sentence.
-# So each of the 99 sentences gets 19 donors, every fifth sentence of our table.
+# %% read-by-hand [markdown] above="This swap takes away" below="Donors of the *other*"
+# This swap takes away half of the lean of the other words, and is one of the strongest.
+# One swap proves little: any foreign vector disturbs a sentence.
+# So each of the 99 sentences gets 9 donors, every tenth sentence after it in our table.
 # Donors of the *other* meaning are the test, and donors of the *same* meaning are the control.
-# As another control, we swap the *first word* in the same way, such as “the” or “she”,
-# which has only one meaning.
+# As another control, we swap the other nouns in the place of “bank”.
 # We measure how the lean towards the own side of a sentence changes, in percent of the mean lean.
 
 # %% all-swaps
-donors = (torch.arange(99)[:, None] + torch.arange(5, 96, 5)) % 99  # (99, 19)
-is_same = is_river[donors] == is_river[:, None]
+donors = (torch.arange(99)[:, None] + torch.arange(10, 96, 10)) % 99  # (99, 9)
 side = torch.where(is_river, 1, -1)
 
 
-def all_swaps(at):
-    """Sentence i, donor j: how two leans to the own side change, in percent (99, 19, 2)."""
+def all_swaps(noun):
+    """Sentence i, donor j: the change in percent of the mean lean (99, 9)."""
+    means = known_others(noun)
+    runs = [encoder.read(text) for text in with_noun(noun, sentences)]
+    at = [one.tokens.index(noun) for one in runs]
     leans = []
-    for i, one in enumerate(readings):
-        x = one.vectors[2].repeat(20, 1, 1)  # copy 0 stays as it is
-        x[1:, at[i]] = torch.stack([readings[j].vectors[2, at[j]] for j in donors[i]])
-        leans.append(side[i] * lean(watched(run_from_2(x), one.tokens), means_of))
-    leans = torch.stack(leans)  # (99, 20, 2)
-    return 100 * (leans[:, 1:] - leans[:, :1]) / leans[:, 0].mean(dim=0)
+    for i, one in enumerate(runs):
+        x = one.vectors[2].repeat(10, 1, 1)  # copy 0 stays as it is
+        x[1:, at[i]] = torch.stack([runs[j].vectors[2, at[j]] for j in donors[i]])
+        leans.append(side[i] * lean(others(run_from_2(x), one.tokens, noun), means))
+    leans = torch.stack(leans)  # (99, 10)
+    return 100 * (leans[:, 1:] - leans[:, :1]) / leans[:, 0].mean()
+
+
+# %% see-swaps
+is_same = is_river[donors] == is_river[:, None]
 
 
 def mean_over(kind, changes):
     return changes.where(kind, torch.nan).nanmean(dim=1)  # of each sentence: (99,)
 
 
-# %% see-swaps
-words, output = all_swaps(of_bank).unbind(dim=-1)
-first_word, _ = all_swaps([1] * 99).unbind(dim=-1)  # [CLS] is 0
-swaps = {
-    "“bank”: the other words": words,
-    "first word: the other words": first_word,
-    "“bank”: the output": output,
-}
-rows = {}
-for name, changes in swaps.items():
+results = {}
+for noun in nouns:
+    changes = all_swaps(noun)
     other, same = mean_over(~is_same, changes), mean_over(is_same, changes)
-    results = other.mean(), same.mean(), (same - other).mean(), (other < same).sum()
-    rows[name] = [result.item() for result in results]
+    numbers = other.mean(), same.mean(), (same - other).mean(), (other < same).sum()
+    results[noun] = [number.item() for number in numbers]
 measured = ["other meaning (%)", "same meaning (%)", "difference", "same > other"]
-pd.DataFrame.from_dict(rows, orient="index", columns=measured).round(1)
+pd.DataFrame.from_dict(results, orient="index", columns=measured).round(1)
 
 # %% read-swaps [markdown] above="On average, a \u201cbank\u201d"
-# On average, a “bank” of the other meaning takes away 7.5% of the lean of the other words.
+# On average, a “bank” of the other meaning takes away 9.9% of the lean of the other words.
 # One of the same meaning moves a sentence as well, but up about as often as down.
+# In 95 of the 99 sentences the difference has the expected sign, where coins would give about 50.
 #
-# With the first word, the two kinds of donors differ less than half as much,
-# and in the expected direction in 55 of the 99 sentences, where coins would give about 50.
-# With “bank” it is 90.
-#
-# The output of the model, to which “bank” itself belongs, depends on it even more.
-# A “bank” of the other meaning takes away 24% of its lean.
+# With five of the six other nouns, the two kinds of donors hardly differ.
+# Only *number* comes near “bank”.
 
-# %% what-this-shows-and-what-it-does-not [markdown] end=["Where the clues agree", "With a \u201cbank\u201d of"]
+# %% what-this-shows-and-what-it-does-not [markdown] end=["What we read may", "With a \u201cbank\u201d of"]
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
-# The choice of the last layer.
-# There “bank” turns to “thief” and “gold”; if one of them is hidden from it,
-# it stays with the river.
+# Layers 3 and 4 take away more than half of its lean, with equal shares as well.
+# The choice of the last layer does the rest: with equal shares there, it stays with the river.
 #
 # Which layer knows which bank is meant?
-# Where the clues agree, layer 0 does, which brings the words to “bank”,
-# and inside this model choosing among them helps.
-# Where they disagree, our two means find it in at most 38 of our 48 sentences,
-# and we cannot tell whether choosing helps.
-# (This is a limit of our reading:
-# a probe that has seen other mixed sentences gets more than 40 from layers 2 and 3.)
+# Our means cannot tell.
+# “Bank” is on its own side in nearly all clear sentences from layer 0 on,
+# and in at most 38 of 48 mixed ones.
+# But other nouns in its place come close, and so does the mean of the input vectors.
+# What we read may be the topic.
 #
 # Does anything use it?
-# With a “bank” of the other meaning,
-# the other words and the output of the model lean less to their own side.
+# With a “bank” of the other meaning, the other words lean less to their own side.
 # So the model takes up what “bank” holds.
+# Five of six other nouns give next to nothing, but *number* gives nearly as much.
+# So the swap does not prove that this is a meaning.
 #
 # There are limits: another way to read the vectors may find more in them,
-# what we call the meaning of “bank” may be the topic of its sentence,
-# and one person wrote these sentences.
-
-# %% further-luck [markdown]
-# ## Further
-#
-# ### Could it be chance?
-#
-# In the clear sentences, the trained weights are ahead by 3 to 6 sentences after each layer.
-# Could chance have given that?
-# Both were tested on the *same* sentences, so we compare them sentence by sentence.
-# The *margin* of a sentence tells after how many more layers the trained weights have “bank” on its
-# own side.
-# For “the thief robbed the bank by the river”, it is the sum of this row:
-
-# %% one-margin
-robbed = sentences.index("the thief robbed the bank by the river")
-trained[robbed].long() - equal[robbed].long()  # after layers 0 to 5
-
-# %% to-coins [markdown]
-# Suppose that both were equally good.
-# Then exchanging their results for a sentence would make no difference.
-# So we toss a coin for each sentence, and if it shows heads, we exchange its two rows of results,
-# all layers together, because they are not independent.
-# We do this 100,000 times and count how often the margin of all sentences together,
-# in either direction, is at least as large as ours.
-# This is called a *permutation test*.
-
-
-# %% coins
-def margin_and_chance(ours, theirs):
-    """The margin, and how often coins give at least as large a one."""
-    margins = (ours.float() - theirs.float()).sum(dim=1)  # one for each sentence
-    generator = torch.Generator().manual_seed(0)
-    heads = torch.randint(2, (100_000, len(margins)), generator=generator)
-    tossed = (1 - 2.0 * heads) @ margins  # an exchange changes the sign
-    as_large = tossed.abs() >= margins.sum().abs()
-    return margins.sum().item(), round(as_large.float().mean().item(), 3)
-
-
-print("clear:", margin_and_chance(trained[~is_mixed], equal[~is_mixed]))
-print("mixed:", margin_and_chance(trained[is_mixed], equal[is_mixed]))
-
-# %% to-order [markdown]
-# By convention, a result that chance gives in fewer than 5% of the tries is taken seriously.
-# So in clear sentences, the trained weights do better than equal shares.
-# In mixed ones the margin is about what coins give.
-# That is no proof that the two are equally good: with more sentences,
-# a small difference might show.
-# And we tested clear and mixed sentences of one word, by one writer.
+# and one person wrote both sets of sentences, which share some clues.
 
 # %% remember [markdown] end=["That something can be", "To choose is not"]
 # ## What to remember
 #
 # - To read a meaning from a vector,
 #   compare it with the means of *other* sentences whose meaning is known,
-#   in which nothing but the meaning tells the two groups apart.
-# - A control needs the same freedom as the method it is compared with, such as means of its own.
+#   in which the position of the word does not tell the two groups apart.
+# - What can be read at a word may be the topic of its sentence.
+#   As a control, read another noun in its place, with the same freedom: means of its own.
 # - To choose is not to choose rightly: look separately at the cases in which the clues disagree.
 # - That something can be read from a vector does not show that the model uses it.
 #   To find out, put in the vector of another sentence and watch the rest.
 # - Any foreign vector disturbs a sentence.
-#   So swap in vectors of the same meaning as well, and swap another word.
+#   So swap in vectors of the same meaning as well.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -466,9 +422,9 @@ print("mixed:", margin_and_chance(trained[is_mixed], equal[is_mixed]))
 # %% exercise-1 [markdown]
 # ### 1 · Repair ★ (6 minutes)
 #
-# `careless` should return the vectors x (L, E) of a sentence,
-# in which the vector at `position` has been exchanged for the one that the donor (M,
-# E) has at `donor_position`.
+# `careless` gets the vectors x (L, E) of a sentence and the vectors (M, E) of a donor.
+# It should return x with one vector exchanged: at `position`,
+# the one that the donor has at `donor_position`.
 # It has two mistakes.
 # With the thief and its donor, neither raises an error, and one of them also spoils the next swap.
 # Write `careful`.
@@ -476,7 +432,7 @@ print("mixed:", margin_and_chance(trained[is_mixed], equal[is_mixed]))
 # <details><summary>Hint</summary>
 #
 # Which of the two positions belongs to which sentence?
-# And what is in <code>readings</code> after <code>careless(readings[thief].vectors[2], ...)</code>?
+# And what is in <code>x</code> after <code>careless(x, ...)</code>?
 # </details>
 
 # %%
@@ -511,12 +467,14 @@ check_careful_swap(careful_solution)
 # ### 2 · Implement ★★ (12 minutes)
 #
 # We can leave “bank” out of its sentence, or leave it in and hide it.
-# Write a function that hides one token: no *other* token may attend to it any more,
-# and their other weights keep their proportions.
-# The hidden token keeps its whole row.
+# Write a function that returns new weights, in which one token is hidden:
+# no *other* token may attend to it any more, and their other weights keep their proportions.
+# The hidden token keeps its whole row, and the weights given stay as they are.
 #
 # When your function passes the check, hide “bank” in all six layers of the sentence of the thief.
-# Compare the vectors of the other tokens with those that they have if “bank” is left out.
+# Compare the vectors of the other tokens with those that they have if “bank” is left out and they
+# keep their positions.
+# `vectors, _ = encoder(other_tokens, positions=other_positions)` gives these.
 # What do you find, and why?
 #
 # <details><summary>Hint</summary>
@@ -607,9 +565,10 @@ check_fooling_sentence(fooling_sentence_solution)
 # The control could be the vectors before the first layer, where “went” already differs from “goes”,
 # or a model whose heads all average.
 # If the control reaches nearly 95% as well, layer 3 has added little.
-# Second: what happens if the property is removed from the vector, or replaced by the opposite one,
-# present instead of past?
-# If the output of the model then changes as it should, the model uses the property.
+# Second: what happens if the vector is exchanged for one of a verb in the other tense,
+# and what if for one in the same tense?
+# If the output of the model changes as it should with the first, and not with the second,
+# the model uses the property.
 # If it does not change, the model may still get the tense from elsewhere.
 # </details>
 
@@ -622,9 +581,9 @@ check_fooling_sentence(fooling_sentence_solution)
 # If the function returns something, the model continues with that as the output.
 # This is how a vector is put in.
 #
-# A mask can hide tokens or shift scores.
-# To set weights freely, they must pass through a module that has a hook, as in TransformerLens,
-# or the model must call a function of yours, as our encoder calls `edit`.
+# A mask can hide tokens, and with log(wanted weights) - scores as a mask you set any weights.
+# It is easier if they pass through a module that has a hook, as in TransformerLens,
+# or if the model calls a function of yours, as our encoder calls `edit`.
 # In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the vectors before
 # the first layer and after every layer, like our seven.
 
@@ -675,19 +634,16 @@ check_fooling_sentence(fooling_sentence_solution)
 #
 # **48 minutes.**
 # The model and the lean: 9.
-# The thief and the explorer: 15.
-# All sentences, and choosing: 12.
-# The swap and the answer: 12.
-# The exercises take another 34 minutes; set them, and “Further”, as homework.
+# The thief, the explorer and the choice: 15.
+# All sentences, and other nouns: 15.
+# The swap and the answer: 9.
+# The exercises take another 34 minutes; set them as homework.
 # If time is short, leave out the swap by hand.
 #
 # **Where a class stalls.**
-# *“50 and 46 hardly differ”:* the two were tested on the same sentences,
-# so compare them sentence by sentence, as “Further” does.
-# *“Equal shares are nearly as good, so attention is useless”:*
-# equal shares are also a form of attention, with other weights,
-# and the parameters around it were trained with the real one.
-# *“7.5% is next to nothing”:* ask what else the other words have to go by.
+# *“Other nouns are as good, so the model knows nothing”:* that is not shown either.
+# The counts cannot tell meaning from topic.
+# *“9.9% is next to nothing”:* ask what else the other words have to go by.
 # *“But ChatGPT gets the thief right”:* this is a small model, and we asked one vector of it,
 # not the model.
 # </details>
@@ -706,11 +662,10 @@ check_fooling_sentence(fooling_sentence_solution)
 # *To make it look good:* it gets the same as the trained model, and no more.
 #
 # **3.**
-# Two methods have 33 and 28 of the same 35 sentences on their own side.
-# What do you want to see?
-# **In how many sentences only one of them has.**
-# *The two numbers with their standard errors:*
-# they do not use the fact that the sentences are the same.
+# With *table* in the place of “bank”, 50 of the 51 clear sentences are on their own side.
+# What follows?
+# **The count of “bank” may show the topic of its sentence and no meaning of the word.**
+# *That a table means money or a river:* the lean tells only which mean is nearer.
 #
 # **4.**
 # A meaning can be read after layer 1.

@@ -30,6 +30,26 @@ def without_its_row(weights, position):
     return new / new.sum(dim=-1, keepdim=True)
 
 
+def hidden_in_place(weights, position):
+    row = weights[..., position, :].clone()
+    weights[..., position] = 0
+    weights /= weights.sum(dim=-1, keepdim=True)
+    weights[..., position, :] = row
+    return weights
+
+
+def zeroed(weights, position, queries, axis=None):
+    new = weights.clone()
+    new[..., queries, position] = 0
+    return new if axis is None else new / new.sum(dim=axis, keepdim=True)
+
+
+def zeroed_with_its_row(weights, position):
+    new = zeroed(weights, position, slice(None))
+    new[..., position, :] = 0
+    return new / new.sum(dim=-1, keepdim=True)
+
+
 def nothing_if_equal(x, position, donor, there):
     return x.clone() if position == there else by_mask(x, position, donor, there)
 
@@ -47,6 +67,10 @@ test_names_the_mistake = names({
     "check_hidden_token": {
         "Keep its whole row": lambda w, p: w.index_fill(-1, torch.tensor(p), 0),
         "Keys are on the last axis": without_its_row,
+        "The others still attend to the hidden token": lambda w, p: zeroed(w, p, p, -1),
+        "divide it by its sum, 0. Keep that row": zeroed_with_its_row,
+        "Sum over the keys": lambda w, p: zeroed(w, p, slice(None), -2),
+        "Copy them first": hidden_in_place,
         "In all other rows, set the weight": lambda w, p: w.flip(-1),
     },
     "check_careful_swap": {
@@ -57,10 +81,12 @@ test_names_the_mistake = names({
     "check_fooling_sentence": {
         "leans towards “river”, the meaning": ("we rowed the canoe to the muddy bank", "river"),
         "one of the sentences of the lesson": ("We  swam, to the bank.", "money"),
+        "leans towards “money”, the meaning": ("the bank fed the ducks", "money"),
         "leans to no side": ("now the thief sailed to the bank with the gold", "river"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
         "at least 5 words": ("the river bank", "money"),
+        "4 of them different": ("money money money bank money", "river"),
         "cannot use this sentence": ("the bank at the \ud800 river", "river"),
     },
 })  # fmt: skip
