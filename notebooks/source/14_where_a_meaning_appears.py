@@ -102,7 +102,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # and at the end “bank” lies about halfway between the two means.
 # (The means themselves lean by no more than 0.06.)
 
-# %% your-experiment-from-layer-to-layer [markdown] below="Which words does \u201cbank\u201d"
+# %% your-experiment-from-layer-to-layer [markdown] below=["The bars show what", "Which words does \u201cbank\u201d"]
 # ### Your experiment: what turns the thief back?
 #
 # The bars show what “bank” attends to in one layer, on average over the heads.
