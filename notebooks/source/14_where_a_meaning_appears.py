@@ -230,7 +230,7 @@ show_figure(fig, "14.2")
 # At best there are 38, and at the end 33.
 # So the thief is no exception.
 
-# %% is-it-the-meaning [markdown] below="What we read may"
+# %% is-it-the-meaning [markdown] below=["What we read may", "As a control, we"]
 # ## Is it the meaning of “bank”?
 #
 # What we read may be the meaning of “bank”, or only the topic of its sentence.
@@ -324,7 +324,7 @@ x = readings[thief].vectors[2].repeat(2, 1, 1)  # before layer 2, twice: (2, L, 
 x[1, of_bank[thief]] = readings[loan].vectors[2, of_bank[loan]]
 lean(others(run_from_2(x), tokens, "bank"), known_others("bank"))  # before, and after
 
-# %% read-by-hand [markdown] above="This swap takes away" below="Donors of the *other*"
+# %% read-by-hand [markdown] above="This swap takes away" below=["Donors of the *other*", "We measure how the"]
 # This swap takes away half of the lean of the other words, and is one of the strongest.
 # One swap proves little: any foreign vector disturbs a sentence.
 # So each of the 99 sentences gets 9 donors, every tenth sentence after it in our table.
