@@ -445,8 +445,8 @@ check_new_vector(new_vector_solution)
 without = [
     new_vector_solution(in_the_cave[-1], in_the_cave, hidden) for hidden in range(6)
 ]
-labels = [f"“bat” without {word}" for word in "deep in the cave hung a".split()]
-Table(labels, columns, torch.stack(without))
+hidden_words = [f"“bat” without {word}" for word in "deep in the cave hung a".split()]
+Table(hidden_words, columns, torch.stack(without))
 
 # %% which-word [markdown]
 # <details><summary>An answer</summary>

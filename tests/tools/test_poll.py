@@ -1,5 +1,6 @@
 """`make poll`: phones vote, the teacher sees it, and no request does harm or learns the answer."""
 
+import asyncio
 import json
 from urllib.parse import urlencode
 
@@ -10,6 +11,15 @@ from tools.grade.submissions import lessons
 from tools.poll import __main__ as polling
 from tools.poll.__main__ import ANSWERED, ASKED, COUNTED, Poll
 from tools.publish.questions import questions_of
+
+@pytest.fixture(autouse=True)
+def no_other_loop():
+    """Hide the loop of a browser that an earlier test of this process has left open."""
+    other = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(other)
+
 
 SECRET = "not-to-be-guessed"
 QUESTIONS = questions_of(lessons()[3])

@@ -308,7 +308,7 @@ QUESTIONS = {  # what stands first
     "heatmap": "glossary#heatmap",
     "softmax": "glossary#softmax",
     "view vs transpose": "07_#The-same-shape",
-    "bank": "(05|10)_",
+    "bank": "(05|10|14)_",
     "attention sink": "glossary#attention-sink",
     "induction head": "glossary#induction-head",
     "square root": "02_#2-·-Why-divide-by",
@@ -391,8 +391,8 @@ def test_folds_contents_and_the_notebook(lesson):
         assert (closed.count() > 10, closed.count() == 0) == (is_closed, not is_closed)
     contents = lesson.locator("aside.contents")
     assert contents.locator("[aria-current=page]").inner_text().startswith("1 · ")
-    contents.get_by_role("link", name="A dictionary that learns").click()
-    expect(contents.locator("[aria-current=true]")).to_have_text("A dictionary that learns")
+    contents.get_by_role("link", name="A query that learns").click()
+    expect(contents.locator("[aria-current=true]")).to_have_text("A query that learns")
     with lesson.expect_download() as download:
         lesson.get_by_role("button", name="Download this notebook").click()
     assert download.value.suggested_filename == f"{LESSON}.ipynb"
@@ -402,7 +402,7 @@ def test_folds_contents_and_the_notebook(lesson):
     lesson.set_viewport_size({"width": 390, "height": 900})
     assert contents.is_hidden()
     lesson.locator("details.contents summary").click()
-    assert lesson.get_by_role("link", name="A dictionary that learns").is_visible()
+    assert lesson.get_by_role("link", name="A query that learns").is_visible()
 
 
 def test_a_page_without_scripts_is_whole(browser, site_folder):
