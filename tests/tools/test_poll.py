@@ -12,6 +12,7 @@ from tools.poll import __main__ as polling
 from tools.poll.__main__ import ANSWERED, ASKED, COUNTED, Poll
 from tools.publish.questions import questions_of
 
+
 @pytest.fixture(autouse=True)
 def no_other_loop():
     """Hide the loop of a browser that an earlier test of this process has left open."""

@@ -169,7 +169,8 @@ def test_on_a_phone_nothing_covers_the_code_and_a_tap_opens_a_figure(browser, si
 
 DARK = "getComputedStyle(document.body).backgroundColor === 'rgb(20, 26, 33)'"
 LARGE = """() => [document.body, document.querySelector('.attnlab-explorer').shadowRoot
-    .querySelector('.card')].map(one => parseFloat(getComputedStyle(one).fontSize))"""
+    .querySelector('.card')].map(one =>
+    parseFloat(getComputedStyle(one).fontSize) * one.currentCSSZoom)"""
 
 
 def test_theme_size_and_hidden_code_stay_on_the_next_page_and_explorers_follow(lesson, open_named):
