@@ -26,7 +26,7 @@ from tools.build.sources import find_notebooks, is_lesson, select
 from tools.publish.questions import Question, questions_of
 
 HERE = "127.0.0.1"
-ASKED, COUNTED, ANSWERED = range(3)  # what the teacher's page shows of a question
+STEPS = ASKED, COUNTED, ANSWERED = range(3)  # what the teacher's page shows of a question
 BODY = 1000  # bytes of a request
 PHONES = 1000  # that may vote; more are refused
 COOKIE = {"expires_days": None, "httponly": True, "samesite": "Strict"}  # until the browser ends
@@ -46,9 +46,9 @@ class Poll:
 
     def turn(self, steps: int) -> None:
         """Go on by a step, or back; the first and the last step have nothing beyond them."""
-        place = self.number * len((ASKED, COUNTED, ANSWERED)) + self.step + steps
-        place = min(max(place, 0), 3 * len(self.questions) - 1)
-        self.number, self.step = divmod(place, 3)
+        place = self.number * len(STEPS) + self.step + steps
+        place = min(max(place, 0), len(STEPS) * len(self.questions) - 1)
+        self.number, self.step = divmod(place, len(STEPS))
 
     def vote(self, phone: bytes, number: int, option: int) -> None:
         """Count a vote, in place of an earlier one; HTTPError says why it does not count."""
