@@ -30,7 +30,7 @@ class PollTest(AsyncHTTPTestCase):
     """A server of a poll, and requests to it with the cookies of one visitor."""
 
     def get_app(self):
-        self.poll = Poll(QUESTIONS)
+        self.poll = Poll(QUESTIONS, "<html data-slides>")
         return None
 
     def get_http_server(self):
@@ -61,30 +61,30 @@ class PollTest(AsyncHTTPTestCase):
         return self.visit("/votes", cookie, number=number, option=option).code
 
     def test_phones_vote_once_each_and_may_change_it(self):
-        phones, teacher = [self.enter() for _ in range(4)], self.enter(f"/{SECRET}")
+        phones, teacher = [self.enter() for _ in range(4)], self.enter(f"/{SECRET}/teacher")
         for phone, option in zip(phones, (0, 1, 1, 2), strict=True):
             assert self.vote(phone, option) == 200
         assert self.vote(phones[0], 1) == 200
         assert self.told("/votes", phones[0])["mine"] == 1
         assert self.told("/counts", teacher)["counts"] == [0, 0, 0]  # until → is pressed
         assert self.told("/counts", teacher)["voted"] == 4
-        self.visit("/counts", teacher, on=1)
+        self.visit("/counts", teacher, place=1)
         assert self.told("/counts", teacher)["counts"] == [0, 3, 1]
 
     def test_no_phone_learns_the_answer_before_the_teacher_shows_it(self):
-        phone, teacher = self.enter(), self.enter(f"/{SECRET}")
+        phone, teacher = self.enter(), self.enter(f"/{SECRET}/teacher")
         question = QUESTIONS[0]
         reason = next(option.reason for option in question.options if option.is_right)
         for step in (ASKED, COUNTED):
             assert self.poll.step == step
             told = self.told("/votes", phone)
             assert told.keys() == {"number", "of", "step", "question", "options", "mine"}
-            self.visit("/counts", teacher, on=1)
+            self.visit("/counts", teacher, place=step + 1)
         told = self.told("/votes", phone)
         assert told["right"] == [option.is_right for option in question.options]
         assert reason in told["reasons"]
         assert self.vote(phone, 0) == 409  # it is too late
-        self.visit("/counts", teacher, on=1)
+        self.visit("/counts", teacher, place=3)
         assert (self.poll.number, self.poll.step) == (1, ASKED)
         assert "right" not in self.told("/votes", phone)
         assert self.vote(phone, 0, number=0) == 409  # and not for the next question
@@ -94,11 +94,12 @@ class PollTest(AsyncHTTPTestCase):
         phone = self.enter()
         stolen = phone.replace("phone=", "teacher=")
         for cookie in ("", phone, stolen, "teacher=yes"):
-            assert self.visit("/teacher", cookie).code == 403
-            assert self.visit("/counts", cookie).code == 403
-            assert self.visit("/counts", cookie, on=1).code == 403
+            for page in ("/teacher", "/slides", "/counts"):
+                assert self.visit(page, cookie).code == 403
+            assert self.visit("/counts", cookie, place=1).code == 403
         assert (self.poll.number, self.poll.step) == (0, ASKED)
-        assert b"Poll" in self.visit("/teacher", self.enter(f"/{SECRET}")).body
+        for page, part in (("/teacher", b"Poll"), ("/slides", b"data-poll")):
+            assert part in self.visit(page, self.enter(f"/{SECRET}{page}")).body
 
     def test_hostile_requests_change_nothing(self):
         phone = self.enter()
@@ -127,11 +128,11 @@ class PollTest(AsyncHTTPTestCase):
 
 def test_pages_turn_from_the_first_step_to_the_last():
     poll, seen = Poll(QUESTIONS[:2]), []
-    for steps in (-1, *[1] * 7, -1):
-        poll.turn(steps)
+    for place in range(8):
+        poll.turn(place)
         seen.append((poll.number, poll.step))
-    on = [(0, COUNTED), (0, ANSWERED), (1, ASKED), (1, COUNTED), (1, ANSWERED), (1, ANSWERED)]
-    assert seen == [(0, ASKED), *on, (1, ANSWERED), (1, COUNTED)]
+    steps = [(number, step) for number in range(2) for step in (ASKED, COUNTED, ANSWERED)]
+    assert seen == [*steps, steps[-1], steps[-1]]
 
 
 def test_an_address_that_is_not_free_is_said(monkeypatch):

@@ -2,8 +2,8 @@
 
 The predictions of a lesson are asked one after the other. Phones on the same network vote on the
 page of this server, and the page of the teacher shows how many have voted, then the bars, and then
-the correct answer. No phone learns that before. All of it is in memory, and it is gone when the
-server ends.
+the correct answer. The slides of the lesson have this page in the place of each question. No phone
+learns the answer before. All of it is in memory, and it is gone when the server ends.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from attnlab import palette
 from tools.build.sources import find_notebooks, is_lesson, select
 from tools.publish.questions import Question, questions_of
+from tools.publish.slides import deck_of
 
 HERE = "127.0.0.1"
 STEPS = ASKED, COUNTED, ANSWERED = range(3)  # what the teacher's page shows of a question
@@ -37,16 +38,15 @@ ONLY_HERE = (
 
 
 class Poll:
-    """The questions, the one that is shown and how much of it, and the votes by phones."""
+    """The questions, the one that is shown and how much of it, the votes, and the slides."""
 
-    def __init__(self, questions: Sequence[Question]) -> None:
-        self.questions = questions
+    def __init__(self, questions: Sequence[Question], slides: str = "") -> None:
+        self.questions, self.slides = questions, slides
         self.votes: list[dict[bytes, int]] = [{} for _ in questions]
         self.number, self.step = 0, ASKED
 
-    def turn(self, steps: int) -> None:
-        """Go on by a step, or back; the first and the last step have nothing beyond them."""
-        place = self.number * len(STEPS) + self.step + steps
+    def turn(self, place: int) -> None:
+        """Go to a step, counted from the first one; before that and after the last is nothing."""
         place = min(max(place, 0), len(STEPS) * len(self.questions) - 1)
         self.number, self.step = divmod(place, len(STEPS))
 
@@ -141,10 +141,10 @@ class Votes(Handler):
 class Entrance(Handler):
     """An address that nobody can guess; its visitor is the teacher."""
 
-    def get(self) -> None:
-        """Lead to the page of the teacher, whose own address may be seen on a projector."""
+    def get(self, page: str) -> None:
+        """Lead to a page of the teacher, whose own address may be seen on a projector."""
         self.set_signed_cookie("teacher", "yes", **COOKIE)
-        self.redirect("/teacher")
+        self.redirect(f"/{page}")
 
 
 class TeacherPage(Handler):
@@ -160,6 +160,18 @@ class TeacherPage(Handler):
         self.page("teacher.html")
 
 
+class Slides(TeacherPage):
+    """The slides of the lesson, which say themselves what they may load."""
+
+    def set_default_headers(self) -> None:
+        """Let no browser keep the page."""
+        self.set_header("Cache-Control", "no-store")
+
+    def get(self) -> None:
+        """Show the slides, which find the page of the teacher here."""
+        self.write(self.poll.slides.replace("data-slides", "data-slides data-poll", 1))
+
+
 class Counts(TeacherPage):
     """What the page of the teacher asks and says."""
 
@@ -168,15 +180,15 @@ class Counts(TeacherPage):
         self.write({**self.poll.shown(), **self.poll.counted()})
 
     def post(self) -> None:
-        """Go on by a step, or back."""
-        self.poll.turn(1 if self.whole("on") else -1)
+        """Go to the step that the page names."""
+        self.poll.turn(self.whole("place"))
         self.get()
 
 
 def server_of(poll: Poll, secret: str) -> HTTPServer:
     """Return a server of a poll, which keeps no log; ``secret`` is the address of the entrance."""
     pages = {"/": PhonePage, "/votes": Votes, "/teacher": TeacherPage, "/counts": Counts}
-    pages |= {f"/{secret}": Entrance}
+    pages |= {"/slides": Slides, f"/{secret}/(teacher|slides)": Entrance}
     routes = [(path, page, {"poll": poll}) for path, page in pages.items()]
     key = secrets.token_hex(32)
     application = Application(routes, cookie_secret=key, log_function=lambda _handler: None)
@@ -189,7 +201,8 @@ async def serve(poll: Poll, lesson: str, address: str, port: int) -> None:
     secret = secrets.token_urlsafe(16)
     server = server_of(poll, secret)
     server.listen(port, address)
-    print(f"For you:    http://{address}:{port}/{secret}")
+    print(f"For you:    http://{address}:{port}/{secret}/teacher")
+    print(f"On slides:  http://{address}:{port}/{secret}/slides")
     print(f"For phones: http://{address}:{port}/")
     if address == HERE:
         known = [one.address for net in psutil.net_if_addrs().values() for one in net]
@@ -210,7 +223,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8899)
     asked = parser.parse_args()
     lesson, *_ = select(filter(is_lesson, find_notebooks()), [asked.lesson])
-    poll = Poll(questions_of(lesson))
+    poll = Poll(questions_of(lesson), deck_of(lesson))
     try:
         asyncio.run(serve(poll, lesson.stem[:2], asked.address, asked.port))
     except OSError as error:

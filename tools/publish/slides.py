@@ -269,6 +269,12 @@ def read_reveal(name: str) -> str:
     return (REVEAL / name).read_text(encoding="utf-8")
 
 
+def deck_of(path: Path) -> str:
+    """Return the slides of a lesson."""
+    cards = [card_of(other) for other in find_notebooks()]
+    return SlidesExporter().lesson(path, cards, frames_with_progress(path))
+
+
 def write_slides(
     folder: Path,
     notebooks: list[Path],

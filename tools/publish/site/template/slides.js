@@ -32,6 +32,27 @@ function turn(event) {
   Reveal[step]();
 }
 
+/** Put the page of `make poll` in the place of each question; two steps bring bars and answer. */
+function poll() {
+  const bodies = [...document.querySelectorAll("section.question .body")];
+  const pages = bodies.map(() => make("iframe", { title: "Poll" }));
+  bodies.forEach((body, number) => {
+    const steps = [1, 2].map(() => make("span", { class: "fragment" }));
+    body.replaceChildren(pages[number], ...steps);
+  });
+  Reveal.on("slidechanged", follow);
+  Reveal.on("fragmentshown", follow);
+  Reveal.on("fragmenthidden", follow);
+  Reveal.on("ready", follow);
+
+  function follow() {
+    const body = Reveal.getCurrentSlide().querySelector(".body"), number = bodies.indexOf(body);
+    if (number < 0) return;
+    const step = body.querySelectorAll(".fragment.visible").length;
+    pages[number].src = `teacher#${3 * number + step}`;
+  }
+}
+
 async function start() {
   document.querySelectorAll(".slide a").forEach((link) => link.replaceWith(...link.childNodes));
   document.querySelectorAll(".notes details").forEach((fold) => { fold.open = true; });
@@ -40,6 +61,7 @@ async function start() {
   });
   await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
   document.querySelectorAll("section.slide").forEach(fit);
+  if ("poll" in document.documentElement.dataset) poll();
   document.getElementById("deck").className = "reveal";  // which hides all but one slide
   addEventListener("keydown", turn, true);
   await Reveal.initialize({

@@ -1,0 +1,58 @@
+"""`make poll` on slides: a question shows its votes, then its answer, and → goes on from there."""
+
+import subprocess
+import sys
+
+import pytest
+from tornado.testing import bind_unused_port
+
+
+@pytest.fixture
+def poll():
+    """Return the addresses of a poll: of its slides, and of the page for phones."""
+    socket, port = bind_unused_port()
+    socket.close()
+    command = [sys.executable, "-u", "-m", "tools.poll", "3", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        said = dict(process.stdout.readline().split(": ", 1) for _ in range(4))
+        yield said["On slides"].strip(), said["For phones"].strip()
+        process.terminate()
+
+
+@pytest.fixture
+def visit(browser):
+    """Return a function that opens a page in a browser that nobody used before."""
+    contexts = []
+
+    def open_page(address):
+        contexts.append(browser.new_context(viewport={"width": 1280, "height": 720}))
+        page = contexts[-1].new_page()
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def test_votes_and_answer_come_to_the_slide(poll, visit):
+    slides, phones = poll
+    page, phone = visit(slides), visit(phones)
+    page.wait_for_function("() => window.Reveal?.isReady()")
+    number = page.evaluate(
+        "Reveal.getSlides().findIndex(slide => slide.matches('.question:has(iframe)'))"
+    )
+    page.evaluate("number => Reveal.slide(number)", number)
+    shown = page.frame_locator("section.present iframe")
+    shown.locator("#voted", has_text="0 votes").wait_for()
+    phone.locator("button").first.click()
+    shown.locator("#voted", has_text="1 vote").wait_for()
+    for brought in (".count:text-is('1 · 100 %')", "li.right"):
+        assert not shown.locator(brought).count()
+        page.keyboard.press("ArrowRight")
+        shown.locator(brought).first.wait_for()
+    assert page.evaluate("Reveal.getIndices().h") == number
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("Reveal.getIndices().h") == number + 1
+    page.keyboard.press("ArrowLeft")
+    shown.locator("li.right").wait_for()
