@@ -307,13 +307,13 @@ def check_learning_probe() -> Iterator[Case]:
 # --- a wrong function that passes -----------------------------------------------------------------
 
 
-def patient_g(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-    """Join the sequences of a batch; the lesson shows this function."""
-    joined = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
-    return written_out(*joined).view(*query.shape[:-1], value.shape[-1])
+def patient_h(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Take the exponentials of scores of any size; the lesson shows this function."""
+    exponentials = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
+    return exponentials / exponentials.sum(dim=-1, keepdim=True) @ value
 
 
-NOT_NEW = "Write a function with a bug that none of our patients has."
+NOT_NEW = "Write a function with another bug."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -351,6 +351,7 @@ class Disguise(Compared):
         cases = (
             randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
             randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
+            tuple(100 * part for part in randoms((2, 5, 11), (2, 7, 11), (2, 7, 3))),
         )
         try:
             given = [asked(answer, case, "", tensor) for case in cases]
@@ -367,7 +368,8 @@ class Disguise(Compared):
         f"This is patient C, which divides by 8 at every size. {NOT_NEW}": (
             lambda query, key, value: (query @ key.mT / 8).softmax(dim=-1) @ value
         ),
-        f"This is patient G, which joins the sequences of a batch. {NOT_NEW}": patient_g,
+        "This is patient H, whose exponentials overflow if the numbers are large. "
+        f"{NOT_NEW}": patient_h,
     },
     otherwise="Make your function correct at exactly these sizes, and wrong at others.",
     axes=("sequence", "query", "feature"),

@@ -58,19 +58,24 @@ for dtype in (torch.float32, torch.float64):
         q, k = (torch.randn(N, n, E, generator=drawn).to(dtype) for n in (L, S))
         for size in (1e-4, 0.01, 1):
             if size * size > 1e3 * torch.finfo(dtype).eps:  # differences that float can hold
-                for attend, wanted in ((attention, E**0.5), (patient_b, 1), (patient_h, E**0.5)):
+                for attend in (attention, patient_h):
                     used = divisor_of(attend, size * q, size * k).double().median()
-                    assert abs(used / wanted - 1) < 0.01
-        for attend in (attention, patient_b):
-            assert (weights_of(attend, 100 * q, 100 * k).sum(dim=-1) - 1).abs().max() < 1e-5
-            assert not divisor_of(attend, 100 * q, 100 * k).isfinite().all()
+                    assert abs(used / E**0.5 - 1) < 0.01
+# size 1 reads the divisor, and size 100 shows the overflow, up to the width of a real model
+for width in (11, 64, 768):
+    for seed in range(5):
+        drawn = torch.Generator().manual_seed(seed)
+        q, k = (torch.randn(N, n, width, generator=drawn).double() for n in (L, S))
+        for attend in (attention, patient_h):
+            for size in (0.01, 1):
+                assert (weights_of(attend, size * q, size * k).sum(dim=-1) - 1).abs().max() < 1e-5
+                used = divisor_of(attend, size * q, size * k)
+                assert torch.allclose(used, torch.full_like(used, width**0.5))
+        weights = weights_of(attention, 100 * q, 100 * k)
+        assert (weights.sum(dim=-1) - 1).abs().max() < 1e-5 and (weights == 0).any()
+        assert divisor_of(attention, 100 * q, 100 * k).mean().isnan()
         assert weights_of(patient_h, 100 * q, 100 * k).isnan().any()
-        # outputs of small numbers hide a missing divisor
-        small, v = [0.01 * q, 0.01 * k], torch.randn(N, S, Ev, generator=drawn).to(dtype)
-        assert torch.allclose(patient_b(*small, v), attention(*small, v), atol=1e-3)
 assert patient_h(course_query, course_key, course_value).isnan().any()
-
-# %% after: read-sizes  numbers: 0.01, 1, 100, 2
 
 # %% after: leaky
 wanted = causal_mask(5)
@@ -100,16 +105,6 @@ for token, moved in ((4, [False] * 4 + [True]), (0, [True] * 5)):
     changed = x.clone()
     changed[token] = torch.randn(11, dtype=torch.float64, generator=generator)
     assert ((leaky(changed) - leaky(x)).abs() > 1e-9).any(dim=-1).tolist() == moved
-
-# %% after: patient-d-text  numbers: 768, 10, 9
-generator = torch.Generator().manual_seed(0)
-for _ in range(50):
-    x = torch.randn(5, 768, dtype=torch.float64, generator=generator)
-    for token in range(5):
-        changed = x.clone()
-        changed[token] = torch.randn(768, dtype=torch.float64, generator=generator)
-        moved = (leaky(changed) - leaky(x)).abs().amax(dim=-1)
-        assert moved[[n for n in range(5) if n != token]].max() < 1e-9
 
 # %% after: patient-d
 for seed in range(5):
@@ -170,7 +165,7 @@ with torch.no_grad(), Replaced(drawn) as inside:
 assert (inside.seen[1].sum(dim=-1) - 1).abs().max() > 0.1
 assert diagnose(MyLayer(attention)).ok
 
-# %% after: closing  numbers: 8
+# %% after: closing
 lengths = {"function": set(), "layer": set()}
 
 
@@ -186,8 +181,7 @@ class Noting(MyLayer):
 
 
 assert diagnose(noting).ok and diagnose(Noting(attention)).ok
-assert max(lengths["function"] | lengths["layer"]) == 8
-assert not diagnose(patient_h).ok
+assert max(lengths["function"] | lengths["layer"]) == 8  # as the teacher's questions say
 assert diagnose(lambda query, key, value: attention(query, key[:, :10], value[:, :10])).ok
 
 # %% after: mine
@@ -267,20 +261,19 @@ def ignores(query, key, value, mask=None):
 
 assert not diagnose(ignores).ok
 
-# %% after: who-fails
-# what probe 1 recovers from A, F and G is not the softmax over the query's own keys
-exact = (query @ key.mT / E**0.5).softmax(dim=-1)
-for patient in (patient_a, patient_f, patient_g):
-    assert not torch.allclose(weights_of(patient, query, key), exact, atol=0.1)
-
 # %% after: weak
 some = (attention, patient_a, patient_b, patient_c, patient_f, patient_g)
-assert [f for f in some if weak_check(f)] == [attention, patient_c, patient_g]
+assert [f for f in (*some, patient_h) if weak_check(f)] == [
+    attention,
+    patient_c,
+    patient_g,
+    patient_h,
+]
 
 # %% after: exercise-2  numbers: 2, 4
 
 # %% after: sources  numbers: 199, 522, 2017
 
-# %% after: teacher-plan  numbers: 46, 1, 2, 3, 4, 11, 9, 18, 8
+# %% after: teacher-plan  numbers: 44, 1, 2, 3, 4, 11, 17, 8
 
 # %% after: teacher-questions  numbers: 8, 1, 2, 3, 4, 5, 99

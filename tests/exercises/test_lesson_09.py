@@ -58,6 +58,16 @@ def like_c_up_to_64_features(query, key, value):
     return attention(query, key, value, scale=1 / max(8, query.shape[-1] ** 0.5))
 
 
+def joined_sequences(query, key, value):
+    joined = (part.reshape(1, -1, part.shape[-1]) for part in (query, key, value))
+    return attention(*joined).view(*query.shape[:-1], value.shape[-1])
+
+
+def by_torch_exp(query, key, value):  # patient H in another style
+    weights = torch.exp(torch.einsum("nle,nse->nls", query, key) * query.shape[-1] ** -0.5)
+    return torch.bmm(weights / weights.sum(dim=2, keepdim=True), value)
+
+
 def only_one_sequence(query, key, value):
     return attention(query, key, value.view(1, *value.shape[-2:]))
 
@@ -80,7 +90,7 @@ test_accepts = accepts({
     "check_learning_probe": [
         probe(lambda: leaves_of(*3 * [(2, 3, 5, 4)])),
     ],
-    "check_disguise": [scaled_by_the_keys, like_c_up_to_64_features],
+    "check_disguise": [scaled_by_the_keys, like_c_up_to_64_features, joined_sequences],
 })  # fmt: skip
 
 test_names_the_mistake = names({
@@ -102,6 +112,7 @@ test_names_the_mistake = names({
         ("detaches its output", "return False before backward()"): probe(guard=False),
     },
     "check_disguise": {
+        "This is patient H": by_torch_exp,
         "clinic could not examine it": only_one_sequence,
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
