@@ -34,6 +34,7 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
         "Divide the sum of the values by the number of keys that the query may attend to.": Either(
             lambda value, mask: mask.to(value.dtype) @ value,
             lambda value, mask: mask.to(value.dtype) @ value / S,
+            lambda value, mask: mask.to(value.dtype) @ value / L,
         ),
         "Your function divides by how many queries may attend to a key. Divide each row by the "
         "number of keys that its query may attend to.": (
@@ -53,10 +54,12 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
     errors={
         "b (5)": "Multiply the mask and `value` as matrices, and count the keys over the last "
         "dimension, dim=-1, which also fits a batch.",
-        "a (5) must match the size of tensor b (3)": "The mask (4, 5) holds a weight for each "
-        "query and key, so it does not fit the entries of `value` (5, 3). Multiply them as "
-        "matrices.",
     }
+    | dict.fromkeys(
+        ("a (5) must match the size of tensor b (3)", "shape of the mask"),
+        "The mask (4, 5) holds a weight for each query and key, so it does not fit the entries of "
+        "`value` (5, 3). Multiply them as matrices.",
+    )
     | voice.KEEPDIM
     | dict.fromkeys(
         ("same dtype", "expected scalar type"),
@@ -273,11 +276,11 @@ def check_tested() -> Iterator[tuple[str, tuple]]:
         # in the first pair, no row has the number of the best column of `first`, and the first
         # entry is 1, so that `first.argmax()` is 0
         generator = torch.Generator().manual_seed(592 + rows)
-        # in every `first` row 2 is the best, or level with row 5, which is the worst otherwise;
-        # row 4 is the best in `second`, row 3 in both, and row 1 comes first of those that win
-        # more than half of `first`
+        # in every `first` row 2 is the best, or level with row 5, which is the worst otherwise, and
+        # further from a half; row 4 is the best in `second`, row 3 in both, and row 1 comes
+        # first of those that win more than half of `first`
         best = n - 3
-        more = [best if tied else n // 3, *[n // 3] * (rows - 6)]
+        more = [best if tied else 1, *[n // 3] * (rows - 6)]
         counts = [n // 2, n // 2 + 1, best, best - 1, n // 3 + 1, *more]
         first = table_of(counts, n, generator)
         chosen = m - 2 if rows == 12 else m // 2  # in one pair more than the best share of `first`

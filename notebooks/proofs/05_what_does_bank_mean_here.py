@@ -34,40 +34,24 @@ t = layer.tokens("the thief burgled the bank by the river")  # three pieces move
 longer = scores_of(layer.attention, layer.embed(t)[0])[10, t.index("bank"), t.index("river")]
 assert abs(longer - found[0][10]) > 0.1
 
-# that pair differs in three words; each new one has nearly the weight of the old one, in all heads
-assert [
-    i for i, words in enumerate(zip(left.tokens, keep.tokens, strict=True)) if len({*words}) > 1
-] == [2, 5, 8]
-assert changes[:, [2, 5, 8]].max() < 0.055
+# in all heads, “bank” has the same score for “lake” in both sentences of the lake
+lake = left.tokens.index("lake")
+assert (left.tokens[bank], keep.tokens[bank], keep.tokens[lake]) == ("bank", "bank", "lake")
+of_lake = [scores_of(layer.attention, one.embedded)[:, bank, lake] for one in (left, keep)]
+assert (of_lake[0] - of_lake[1]).abs().max() < 1e-4
 
 # %% after: shopping-list  numbers: 1
-# the order of a list of 5,000 words at other positions, in each head
-number = {word: row for row, word in enumerate(layer.vocabulary)}
+# at position 5, “bank” has the same score for “river” at position 8 in any sentence, in all heads
 common = layer.common_words(5000)
+found = []
+for seed in range(5):
+    words = torch.randint(5000, (12,), generator=torch.Generator().manual_seed(seed)).tolist()
+    tokens = [common[i] for i in words]
+    tokens[5], tokens[8] = "bank", "river"
+    found.append(scores_of(layer.attention, layer.embed(tokens)[0])[:, 5, 8])
+assert (torch.stack(found) - found[0]).abs().max() < 1e-4
 
-
-def list_of_bank(asks, offers):
-    query = layer.attention.q_proj(layer._embedded([number["bank"]], [asks]))
-    key = layer.attention.k_proj(layer._embedded([number[w] for w in common], offers))
-    return (split_heads(query, 12) @ split_heads(key, 12).mT)[:, 0]  # (H, 5000)
-
-
-def ranks(scores):
-    return scores.argsort(dim=-1).argsort(dim=-1).double()
-
-
-usual = ranks(list_of_bank(5, [3] * 5000))
-for seed in range(5):  # each word at a position of its own
-    generator = torch.Generator().manual_seed(seed)
-    moved = ranks(list_of_bank(5, torch.randint(1, 12, (5000,), generator=generator).tolist()))
-    alike = [torch.corrcoef(torch.stack([usual[h], moved[h]]))[0, 1] for h in range(12)]
-    alike = torch.stack(alike)
-    assert alike[2] < 0.3 and 0.65 < alike[[5, 11]].min() and alike[[5, 11]].max() < 0.8
-    assert alike[[0, 1, 3, 4, *range(6, 11)]].min() > 0.92
-
-# %% after: two-kinds  numbers: 28
-
-# %% after: one-sentence
+# %% after: water-wins
 assert len(sentences) == 64 and len(mixed) == 32
 assert sentences.clue.is_unique and sentences.sentence.is_unique
 for kind in ("clear", "mixed"):
@@ -80,16 +64,6 @@ for row in sentences.itertuples():  # each word is one piece and occurs once
     tokens = layer.tokens(row.sentence)
     for word in filter(lambda one: isinstance(one, str), (row.clue, row.water, row.money)):
         assert tokens.count(word) == tokens.count("bank") == 1
-
-later = 0
-for row in mixed.itertuples():
-    tokens = layer.tokens(row.sentence)
-    rest = row.money if row.clue == row.water else row.water
-    later += tokens.index(row.clue) > tokens.index(rest)
-assert later == 28
-assert [bool(more) for more in weights[8][:, pair[0]] > weights[8][:, pair[1]]] == [1, 0, 0]
-
-# %% after: water-wins
 assert of_three.tolist() == [27, 0, 17]
 
 # %% after: ask-bank  numbers: 15, 8, 32, 5,000
@@ -147,12 +121,7 @@ from attnlab.explorers import who_asks
 
 count = who_asks._bits(who_asks._stored()[1][:5000]).sum(dim=-1).float()  # (5000, H)
 of_bank = 32 * share[:, 0]
-as_low = (count <= of_bank).float().mean(dim=0)
-as_high = (count >= of_bank).float().mean(dim=0)
-assert 0.005 < as_low[8] < 0.013 and abs(as_low[1] - 1 / 5) < 0.01
-assert abs(as_high[10] - 1 / 9) < 0.005 and min(as_low[4], as_high[4]) > 0.25
-rows = [layer.common_words(5000).index(word) for word in ("chair", "piano")]
-assert (count[rows, 4] - of_bank[4]).abs().max() <= 2
+assert 0.005 < (count <= of_bank).float().mean(dim=0)[8] < 0.013
 
 # %% after: explore-askers
 from attnlab.explorers import who_asks
@@ -165,7 +134,7 @@ for head in range(12):  # the stored numbers are those of this page
     assert (result.river, result.money) == (of_bank[0][head].item(), of_bank[1][head].item())
     assert bool(result.side) == (head in (1, 4, 8, 10))
 
-# %% after: answer-askers  numbers: 5,000, 0.2
+# %% after: answer-askers  numbers: 5,000
 from attnlab.explorers import who_asks
 
 of_bank = by_bank[is_river].sum(dim=0), by_bank[~is_river].sum(dim=0)
@@ -176,26 +145,6 @@ assert [one[5].item() for one in of_bank] == [11, 6] and [one[4].item() for one 
 assert abs(who_asks.gaps()[4].item() - 4.7) < 0.05
 stored = who_asks._bits(who_asks._stored()[1][:5000])[:, 5]  # (5000, 32)
 gap = stored[:, :16].sum(dim=1) - stored[:, 16:].sum(dim=1)
-# the two words of each sentence, with both at one position
-number = {word: row for row, word in enumerate(layer.vocabulary)}
-askers = [number[word] for word in layer.common_words(5000)]
-for place in (3, 9):
-    wins = []
-    for text, *two in zip(mixed.sentence, mixed.water, mixed.money, strict=True):
-        at = layer.tokens(text).index("bank")
-        query = layer.attention.q_proj(layer._embedded(askers, [at] * 5000))
-        key = layer.attention.k_proj(layer._embedded([number[w] for w in two], [place] * 2))
-        scores = (split_heads(query, 12) @ split_heads(key, 12).mT)[4]
-        wins.append(scores[:, 0] > scores[:, 1])
-    wins = torch.stack(wins).float()
-    gap_there = wins[is_river].sum(dim=0) - wins[~is_river].sum(dim=0)
-    assert abs(gap_there.mean() - 0.2) < 0.05
-for text, water_word, money_word in zip(
-    mixed.sentence[is_river.numpy()], mixed.water[is_river.numpy()], mixed.money[is_river.numpy()],
-    strict=True,
-):  # fmt: skip
-    tokens = layer.tokens(text)
-    assert tokens.index(water_word) > tokens.index(money_word)
 assert (of_bank[0] - of_bank[1]).max() == 5 and abs((gap >= 5).float().mean() - 1 / 9) < 0.01
 
 # %% after: pairs
@@ -204,13 +153,8 @@ assert in_order(leans, "clear").tolist() == [252, 210, 254, 255]
 assert in_order(leans, "mixed").tolist() == [194, 188, 161, 250]
 clear = sentences[sentences.kind == "clear"]
 assert (clear.clue == clear.water.fillna(clear.money)).all()  # so “without both” lacks the clue
-# with the words of the axis at other positions
-vectors = torch.stack([lean(row) for row in sentences.itertuples()])  # (64, 4, 384)
-for place in (1, 6, 10):
-    ends = [layer.embed(words, positions=[place] * 12)[0] for words in (water, money)]
-    moved = vectors @ (hands_over(ends[0]).mean(dim=0) - hands_over(ends[1]).mean(dim=0))
-    assert (in_order(moved, "mixed") - in_order(leans, "mixed")).abs().max() <= 1
 # with 40 other axes: without both words, the count is nearer to 190 than to 160
+vectors = torch.stack([lean(row) for row in sentences.itertuples()])  # (64, 4, 384)
 generator = torch.Generator().manual_seed(0)
 more_water = "shore beaches harbour port dock docks fleet shark sharks marine cove gulf".split()
 more_money = "loan loans financial economic investment banking payment revenue profits".split()
@@ -225,30 +169,11 @@ for _ in range(40):
     assert attended <= plain and alone > 240 and others > max(175, plain - 15)
 
 # %% after: ask-mixed  numbers: 160, 190, 188
-# the output if other words ask: of the first 1,000 and of 5,000, most get less than the plain
-# average, and nearly all more than “bank”; with the value of “bank” and with their own
-along = split_heads((axis @ layer.attention.out_proj.weight)[None], 12)  # (H, 1, 32)
-number = {word: row for row, word in enumerate(layer.vocabulary)}
-askers, leaning = layer.common_words(5000), []
-for text in mixed.sentence:
-    tokens, z, _, _ = layer.read(text)
-    at = tokens.index("bank")
-    towards = (split_heads(layer.attention.v_proj(z), 12) * along).sum(dim=-1)  # (H, S)
-    asked = layer.attend_as(askers, tokens, at)  # (H, A, S)
-    with_bank = (asked * towards[:, None]).sum(dim=(0, 2))
-    own = layer.attention.v_proj(layer._embedded([number[word] for word in askers], [at] * 5000))
-    more = (split_heads(own, 12) * along).sum(dim=-1) - towards[:, at, None]  # (H, A)
-    leaning.append(torch.stack([with_bank, with_bank + (asked[..., at] * more).sum(dim=0)]))
-leaning = torch.stack(leaning)  # (32, 2, A)
-ordered = (leaning[is_river][:, None] > leaning[~is_river]).sum(dim=(0, 1))  # (2, A)
-for count in (1000, 5000):
-    assert ((ordered[:, :count] < 194).float().mean(dim=1) > 0.65).all()
-    assert ((ordered[:, :count] > 161).float().mean(dim=1) > 0.93).all()
 
 # %% after: draw-rulers
 assert (32 * share[[4, 10], 0]).tolist() == [21, 25]
 
-# %% after: read-mixed  numbers: 95, 70, 6, 5,000
+# %% after: read-mixed
 # the mixed sentences drawn again from themselves: attention minus plain average
 chosen = torch.tensor((sentences.kind == "mixed").values)
 values = leans[chosen][:, [0, 2]]
@@ -276,17 +201,15 @@ changes = torch.tensor([
     for number, part in enumerate(encoder.layers)
 ])  # fmt: skip
 assert changes[0].max() < 1e-4 and changes[1:].min() > 0.2
-assert (changes[[1, 3], 1] / changes[[1, 3], 0]).min() > 0.8
 for number in range(1, len(encoder.layers)):  # the query alone moves the score, and the key alone
     attention = encoder.layers[number].attention
     query = [split_heads(attention.q_proj(z[number]), 12)[:, at_bank] for z in readings]
     key = [split_heads(attention.k_proj(z[number]), 12)[:, at_river] for z in readings]
-    for verb in (1, 2):  # “robbed” and “painted”
-        by_query = ((query[verb] - query[0]) * key[0]).sum(dim=-1) / 32**0.5
-        by_key = (query[0] * (key[verb] - key[0])).sum(dim=-1) / 32**0.5
-        assert by_query.abs().max() > 0.1 and by_key.abs().max() > 0.08
+    by_query = ((query[1] - query[0]) * key[0]).sum(dim=-1) / 32**0.5
+    by_key = (query[0] * (key[1] - key[0])).sum(dim=-1) / 32**0.5
+    assert by_query.abs().max() > 0.1 and by_key.abs().max() > 0.08
 
-# %% after: the-answer  numbers: 21, 10, 8
+# %% after: the-answer  numbers: 8, 10
 
 # %% after: typed-cosine
 assert 0.5 < (x @ x.T / 2).softmax(dim=-1).max() < 0.55
@@ -295,21 +218,9 @@ assert torch.cosine_similarity(sharper[2], sharper[3], dim=0) < 0.055
 before, after, plain = (torch.cosine_similarity(v[2], v[3], dim=0) for v in (x, output, average))
 assert abs(before - 0.06) < 0.005 and abs(after - 0.74) < 0.005 and abs(plain - 1) < 1e-5
 
-# %% after: heads-alone
-from itertools import product
+# %% after: remember  numbers: 1, 4, 8, 10
 
-gains = in_order(by_head, "mixed").diff(dim=0)[0]
-assert gains[[4, 9]].tolist() == [9, 10] and (gains > 0).nonzero().flatten().tolist() == [4, 9]
-chosen = torch.tensor((sentences.kind == "mixed").values)
-for seed, head in product(range(5), (4, 9)):
-    draws = torch.randint(16, (2, 10_000, 16), generator=torch.Generator().manual_seed(seed))
-    values = by_head[chosen][:, :, head]
-    river_ones, money_ones = values[is_river][draws[0]], values[~is_river][draws[1]]
-    won = (river_ones[:, :, None] > money_ones[:, None]).sum(dim=(1, 2))
-    low, high = (won[:, 1] - won[:, 0]).float().quantile(torch.tensor([0.025, 0.975])) - gains[head]
-    assert low < -30 and high > 30
-
-# %% after: exercise-2  numbers: 20.7
+# %% after: exercise-2
 coins = torch.rand(20_000, 12, 32, generator=torch.Generator().manual_seed(0)) < 0.5
 assert 0.4 < (coins.sum(dim=-1).amax(dim=-1) >= 21).float().mean() < 0.6
 right = (by_bank == is_river[:, None]).sum(dim=0)
@@ -321,7 +232,6 @@ from attnlab.explorers import who_asks
 common = layer.common_words(5000)
 won = who_asks._bits(who_asks._stored()[1][:5000])  # (5000, 12, 32)
 won = (won == is_river).sum(dim=-1)
-assert abs(won[:, 4].float().mean() - 20.7) < 0.05
 assert won.max() == 30 and won[common.index("piano"), 11] == 30 and 12 * 5000 == 60_000
 
 # with the places of clue and other word exchanged
@@ -358,6 +268,6 @@ assert torch.allclose(masked, z[:, :5].mean(dim=1, keepdim=True).expand_as(z), a
 
 # %% after: sources  numbers: 2019, 2020
 
-# %% after: teacher-plan  numbers: 50, 4, 8, 13, 12, 15, 3
+# %% after: teacher-plan  numbers: 46, 4, 8, 10, 13, 3
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 8, 143, 144

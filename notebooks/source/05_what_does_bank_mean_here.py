@@ -4,22 +4,19 @@
 # “I left my money on the bank of the lake.”
 # “I keep my money in the bank by the lake.”
 # You know at once that these are two different banks, because you read the other words as well.
-# Attention reads them too: it gives “bank” a new vector,
-# a weighted average of the values of its sentence.
-# So people often say that attention can tell the two meanings apart.
+# Attention reads them too, so people often say that it can tell the two meanings apart.
 # Does attention find out what “bank” means here?
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) (query, key, score, weight,
 # value) and [lesson 4](04_reading_heatmaps_honestly.ipynb) (a trained layer with twelve heads;
 # baselines).
-# Exercise 1 also uses a mask, as in [lesson 3](03_masks_who_may_look_at_whom.ipynb).
 #
 # **You will be able to:** say what a score in a first layer depends on,
 # test whether it matters which word asks, compare attention with a plain average,
 # and say what this layer does not do for a word with two meanings.
 #
-# **Time:** 50 minutes in class, or 80 on your own with the exercises.
-# “Further” takes another 10.
+# **Time:** 46 minutes in class, or 75 on your own with the exercises.
+# “Further” takes another 5.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -39,8 +36,7 @@ lesson_setup()
 # ## The same row twice
 #
 # Here is the row of “bank” in head 4 of the trained layer, for both sentences.
-# For the other heads, we measure how much attention *moves*: half the sum of the absolute changes,
-# since the sum counts each shift of weight twice.
+# For every head we measure how much attention *moves*: half the sum of the absolute changes.
 
 # %% read-both
 layer = load_layer()
@@ -58,7 +54,7 @@ ax.set_title("Two meanings, nearly the same row")
 show_figure(ax, "5.1")
 
 # %% same-arc [markdown] above="In no head does"
-# Someone who shows only the first row could write under it: “bank” gives “lake” 0.68,
+# Whoever sees only the first row could say: “bank” gives “lake” 0.68,
 # so the head knows which bank is meant.
 # But where a money bank is meant, “lake” gets 0.69.
 # In no head does more than 0.06 of the attention move.
@@ -67,13 +63,12 @@ show_figure(ax, "5.1")
 # What does a row of this layer depend on?
 
 # %% thief [markdown] below="\u201cThe thief saw the"
-# ## One score, two words
+# ## A thief by the river
 #
 # “The thief saw the bank by the river” can be about a river bank.
 # With “robbed” in the place of “saw”, a money bank is meant,
 # and “river” only tells us where it stands.
-# Does “bank” notice?
-# We look at head 10.
+# Does “bank” notice in head 10?
 
 # %% see-robbed
 for verb in ("saw", "robbed"):
@@ -83,7 +78,7 @@ for verb in ("saw", "robbed"):
         print(f"“bank” gives “{word}” {row[tokens.index(word)]:.2f}")
 
 # %% ask-robbed-told [markdown] above="\u201cRiver\u201d loses more than"
-# “River” loses more than half of its weight, as if the head had noticed that it no longer matters.
+# “River” loses more than half of its weight, as if the head had noticed.
 # What happened to the score behind it?
 
 # %% ask-robbed
@@ -107,79 +102,58 @@ for verb in ("saw", "robbed"):
 
 # %% same-score [markdown] above="Only the rest of" answers="05/what-robbed-changes"
 # The score is the same.
-# It is made of two vectors, those of “bank” and of “river” at their positions.
-# In a first layer these come straight from the table of words, and no other word has touched them.
-# So whichever verb takes the place of “saw”, the score stays as it was in every head,
-# as long as the two words keep their positions.
+# It is made of two vectors, those of “bank” and of “river” at their positions,
+# and in a first layer no other word has touched them.
+# So no verb in the place of “saw” can change it, as long as the two words keep their positions.
 # Only the rest of the row has changed: “robbed” has a high score of its own,
 # and it takes 0.59 of the weight.
 
 # %% shopping-list [markdown]
 # ### A list written at home
 #
-# Think of a shopping list that is written at home.
-# The query of “bank” is such a list: it says of every word how much it is wanted.
+# The query of “bank” is like a shopping list that is written at home: it says of every word,
+# at every position, how much it is wanted.
 # The sentence is the shop, and the softmax spends a budget of 1.
-# If a word that stands high on the list replaces another, it takes part of the budget,
-# but the list stays as it was.
+# “Robbed” takes part of the budget, but the list stays as it was.
 #
-# With twelve heads, “bank” brings the same twelve lists to every sentence.
-# (Positions count as well: most of all in head 2, much in heads 5 and 11,
-# and some in heads 3 and 4.)
+# In each head, “bank” brings the same list to every sentence in which it has the same position.
 
 # %% two-kinds [markdown] below="The method `attend_as` puts"
 # ## Whose list is it?
 #
 # What do these lists ask for?
 # We wrote 64 sentences with “bank” and fixed them before the layer read the first.
-# Each has a *clue*, the word that shows best which bank is meant.
-# (One person chose them all.)
-#
-# In 32 of them, a *water word* points to a river bank and a *money word* to a money bank.
-# In half of these *mixed* sentences the water word is the clue, in the other half the money word.
-# In 28 the clue comes later.
+# In 32 *mixed* ones, such as “the millionaire fell off the bank into the rapids”,
+# a *water word* points to a river bank and a *money word* to a money bank.
+# In half of them the water word is the *clue*, which shows the meaning,
+# in the other half the money word.
 #
 # The method `attend_as` puts other words in the place of “bank” and lets them ask.
-# Here is what three of them give to both words of one sentence, in head 8.
-
-# %% one-sentence
-sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
-mixed = sentences[sentences.kind == "mixed"]
-print(mixed.sentence.iloc[0])
-tokens = layer.tokens(mixed.sentence.iloc[0])
-askers = ["river", "money", "chair"]
-weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
-pair = [tokens.index("rapids"), tokens.index("millionaire")]
-Table(askers, ["rapids", "millionaire"], weights[8][:, pair])
-
-# %% ask-all [markdown] above="Only \u201criver\u201d prefers the" below="The next function asks"
-# Only “river” prefers the water word.
-# The next function asks all 32 sentences which of the two words gets more.
-
+# In how many of the 32 sentences do they give the water word more weight, in head 8?
 
 # %% water-wins
+sentences = pd.read_csv(data_path("bank_two_kinds.csv"))
+mixed = sentences[sentences.kind == "mixed"]
+
+
 def water_wins(askers):
     """Return where the water word gets more: (32 sentences, H heads, A askers) of bool."""
     wins = []
-    for text, water, money in zip(
-        mixed.sentence, mixed.water, mixed.money, strict=True
-    ):
-        tokens = layer.tokens(text)
-        weights = layer.attend_as(askers, tokens, tokens.index("bank"))
-        wins.append(
-            weights[..., tokens.index(water)] > weights[..., tokens.index(money)]
-        )
+    for row in mixed.itertuples():
+        tokens = layer.tokens(row.sentence)
+        weights = layer.attend_as(askers, tokens, tokens.index("bank"))  # (H, A, S)
+        water_at, money_at = tokens.index(row.water), tokens.index(row.money)
+        wins.append(weights[..., water_at] > weights[..., money_at])
     return torch.stack(wins)
 
 
+askers = ["river", "money", "chair"]
 of_three = water_wins(askers)[:, 8].sum(dim=0)  # in head 8
 dict(zip(askers, of_three.tolist(), strict=True))
 
 # %% ask-bank-told [markdown] above="So it matters which"
 # So it matters which word asks.
 # Now “bank” itself asks, in head 8.
-# In the 16 sentences about a money bank, the money word always wins.
-# And in the other 16?
 
 # %% ask-bank
 predict("05/in-river-sentences")
@@ -195,15 +169,13 @@ for head in (8, 10):
 
 # %% bank-in-two-heads [markdown] above="Head 8 chose well in" answers="05/in-river-sentences"
 # Head 8 chose well in the money sentences because it prefers the money word nearly everywhere.
-# Head 10 prefers the water word in 25 of the 32: in 11 about a river bank,
-# and in 14 about a money bank.
+# Head 10 mostly prefers the water word, whichever bank is meant.
 
-# %% rulers-told [markdown] below="To find out, we"
+# %% rulers-told [markdown] below="We let twelve water"
 # ### Twelve water words, twelve money words
 #
 # Is this a habit of the two heads, or does it depend on “bank”?
-# To find out, we let twelve water words and twelve money words ask,
-# none of which occurs in the sentences.
+# We let twelve water words and twelve money words ask, none of which occurs in the sentences.
 # In what share of the 32 sentences does the water word win?
 
 # %% rulers
@@ -258,13 +230,11 @@ ax.set_title("In head 8, “bank” asks as money words do")
 show_figure(ax, "5.2")
 
 # %% four-heads [markdown] above="In heads 1, 4"
-# In heads 1, 4, 8 and 10 the two groups come apart: their means differ by at least 0.36.
-# In these four heads, water words and money words ask for clearly different things.
+# In heads 1, 4, 8 and 10 the means of our two groups differ by at least 0.36,
+# in the others by less than 0.2.
 #
 # In head 8, “bank” asks as money words do: of 5,000 common words, one in a hundred goes as far.
-# In head 1 it leans towards money, as one word in five does, and in head 10 towards water,
-# as one in nine does.
-# In head 4 it lies among many other words, such as “chair” and “piano”.
+# In head 10 it asks rather as water words do.
 
 # %% experiment [markdown] below="Does some head know"
 # ### Your experiment: let any word ask
@@ -279,28 +249,21 @@ WhoAsksExplorer()
 # <details><summary>What you may have found</summary>
 #
 # There is no such head.
-# The water word wins in 11 river sentences and in 6 money sentences in head 5,
-# and in 13 and 8 in head 4.
-# But in head 4 this has little to do with “bank”: on average over 5,000 askers,
-# the two counts differ by 4.7 as well.
-# That is due to the places: in all river sentences the water word comes after the money word,
-# and head 4 also looks at places.
-# If both words are moved to one position, the difference is 0.2.
-# And the difference of 5 in head 5 is common: one asker in nine has one at least as large.
+# The difference is largest in heads 4 and 5: 13 river sentences and 8 money sentences in the one,
+# 11 and 6 in the other.
+# But in head 4, 5,000 words have a difference of 4.7 on average, and in head 5,
+# one word in nine has one at least as large as “bank”.
 # </details>
 
 # %% does-it-help [markdown] below="Does the new vector"
 # ## Does it help?
 #
-# The lists do not depend on the other words, but what they find in a sentence does.
 # Does the new vector of “bank” show which bank is meant?
-#
 # Such a result needs a [**control**](glossary.ipynb#control):
-# the same experiment without the ingredient that is said to be responsible, here the weights.
-# So the control is a *plain average*, in which all words get the same weight.
+# the same experiment without the ingredient that is said to be responsible.
+# Here these are the weights, so the control is a *plain average*: all words get the same weight.
 #
-# We compute how far four vectors lie towards water,
-# on an axis from our money words to our water words: the plain average,
+# On an axis from our money words to our water words, we compare four vectors: the plain average,
 # the same without the water word and the money word, the output of attention at “bank”,
 # and the output if the clue got all the weight.
 
@@ -311,7 +274,7 @@ def hands_over(x):
     return layer.attention.out_proj(layer.attention.v_proj(x))
 
 
-def mean_of(words):  # at position 3; others give the same counts, up to 1
+def mean_of(words):  # at position 3
     return hands_over(layer.embed(words, positions=[3] * 12)[0]).mean(dim=0)
 
 
@@ -331,8 +294,8 @@ leans = torch.stack([lean(row) for row in sentences.itertuples()]) @ axis  # (64
 # %% pairs-told [markdown] below="A river sentence and"
 # A river sentence and a money sentence are *in order* if the river sentence lies further towards
 # water.
-# The mixed sentences make $16 \times 16 = 256$ such pairs.
-# The other 32, the *clear* ones, have words of one kind only, and make 256 pairs too.
+# The mixed sentences make $16 \times 16 = 256$ such pairs, and so do the other 32,
+# the *clear* ones, which have words of one kind only.
 # Guessing would put 128 in order.
 
 
@@ -392,33 +355,22 @@ show_figure(fig, "5.3")
 # Without both words the plain average gets 188, so other words, such as “dug”,
 # give the bank away as well.
 #
-# Attention gets 161.
+# Attention gets 161: no better, though 32 sentences are too few to call it worse.
 # Where two words disagree, the colours come apart only on the lowest level,
 # where *we* said which word is the clue.
-#
-# Is attention worse, then?
-# Not for sure: if we draw the sentences again at random,
-# the difference ranges from 70 pairs fewer to 6 more in 95% of the draws.
-# Of 5,000 words that ask in the place of “bank”, most get fewer than 194 pairs,
-# but nearly all more than 161.
-# So, as far as we can measure, the attention of “bank” does no better.
-# (“Further” looks at single heads.)
 
 # %% the-answer [markdown] end="Not in this layer"
 # ## Does attention find out what “bank” means here?
 #
 # Not in this layer.
 # It does select, and what it selects depends on the word that asks.
-# But “bank” brings the same lists to every sentence: in head 8 for what money words ask for,
+# But no other word changes the list of “bank”: in head 8 it asks for what money words ask for,
 # in head 10 rather for what water words ask for.
-# In the two sentences about my money and the lake, three words differ,
-# and each happens to get about as much weight as the one that it replaces.
+# In the two sentences about my money and the lake, its score for “lake” is the same.
 # And where words disagree, the output shows no better than a plain average which bank is meant.
 #
 # From the second layer on, both words behind a score have taken in others, so it can change.
 # Whether that helps to find the meaning, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
-# [Lesson 10](10_one_real_attention_layer.ipynb) meets the same four heads again,
-# with 21 words that have two meanings.
 
 # %% further [markdown]
 # ## Further
@@ -455,63 +407,25 @@ for name, vectors in (("before", x), ("attention", output), ("plain average", av
 # So this table can show that attention mixes vectors, but not that it finds a meaning.
 # For that, “bank” has to go in as one vector, as it does in a model.
 
-# %% heads-alone-told [markdown]
-# ### Single heads, and later layers
+# %% later-told [markdown]
+# ### Later layers
 #
-# Perhaps the heads work against each other.
-# So here are the pairs of mixed sentences in order for each head alone,
-# with their values before the output matrix, as in lesson 4.
-
-
-# %% heads-alone
-def mean_value(words):
-    x = layer.embed(words, positions=[3] * 12)[0]
-    return layer.attention.v_proj(x).mean(dim=0)
-
-
-value_axis = mean_value(water) - mean_value(money)  # (384,)
-
-
-def lean_by_head(text):
-    """Return how far plain average and attention lie towards water, by head, (2, H)."""
-    tokens, x, _, weights = layer.read(text)
-    terms = split_heads(layer.attention.v_proj(x) * value_axis, 12)  # (H, L, 32)
-    towards_water = terms.sum(dim=-1)  # (H, L): a dot product in each head
-    row = weights[:, tokens.index("bank")]  # (H, L)
-    return torch.stack([towards_water.mean(dim=-1), (row * towards_water).sum(dim=-1)])
-
-
-by_head = torch.stack([lean_by_head(text) for text in sentences.sentence])  # (64, 2, H)
-pd.DataFrame(in_order(by_head, "mixed").T, heads, ["plain average", "attention"])
-
-# %% read-alone [markdown]
-# Only heads 4 and 9 get more pairs than their plain averages, nine and ten.
-# Drawing the sentences again changes each of the two differences by more than thirty either way.
-#
-# How far does the score of “bank” for “river” move in the layers after the first when “robbed”
-# replaces “saw”?
-# And when “painted” does?
+# How far does the score of “bank” for “river” move in later layers when “robbed” replaces “saw”?
 
 # %% later-layers
 encoder = load_encoder()
-texts = [
-    f"the thief {verb} the bank by the river" for verb in ("saw", "robbed", "painted")
-]
-at_bank, at_river = 5, 8  # in all three
+texts = [f"the thief {verb} the bank by the river" for verb in ("saw", "robbed")]
+at_bank, at_river = 5, 8  # in both
 readings = [encoder.read(text).vectors for text in texts]
 for number, part in enumerate(encoder.layers):
-    scores = [
+    saw, robbed = (
         scores_of(part.attention, x[number])[:, at_bank, at_river] for x in readings
-    ]
-    moved = [(score - scores[0]).abs().max() for score in scores[1:]]
-    print(
-        f"layer {number}: robbed at most {moved[0]:.2f}, painted at most {moved[1]:.2f}"
     )
+    print(f"layer {number}: at most {(robbed - saw).abs().max():.2f}")
 
 # %% later-read [markdown]
 # From the second layer on, “bank” and “river” have both taken in other words: the list has changed,
 # and the goods as well.
-# In layers 1 and 3, “painted” moves the score nearly as far as “robbed”.
 
 # %% remember [markdown] end=["In a first layer", "Compare every result of", "A layer that selects"]
 # ## What to remember
@@ -520,7 +434,7 @@ for number, part in enumerate(encoder.layers):
 #   A word that replaces a third one can take a share of the row, but it cannot change this score.
 # - So at one position, “bank” asks for the same in every sentence, whichever bank is meant.
 # - To find out whether it matters which word asks, let other words ask.
-#   In four of the twelve heads, water words and money words ask for clearly different things.
+#   In heads 1, 4, 8 and 10, our water words and our money words asked for different things.
 # - Compare every result of attention with a plain average of the same values.
 #   Where the words disagreed, the output of this layer showed the meaning no better.
 # - A layer that selects need not select what matters in this sentence.
@@ -590,7 +504,6 @@ check_plain_average(plain_average_solution)
 # For “bank” and our sentences it is 21 of 32, in heads 4 and 5.
 # If twelve coins are tossed 32 times each,
 # the best of them shows tails at least 21 times in about half of all tries.
-# In head 4, the average of 5,000 askers gets 20.7 too.
 # </details>
 
 
@@ -728,14 +641,14 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # Lesson 6, [Where Q, K and V come from](06_where_q_k_and_v_come_from.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
+# **46 minutes.**
 # The same row twice: 4.
-# One score, two words: 8.
-# Whose list: 12.
+# A thief by the river: 8.
+# Whose list: 10.
 # Any word asks: 8.
-# Does it help: 15.
+# Does it help: 13.
 # The answer: 3.
 #
 # **Play it.**
@@ -744,8 +657,7 @@ assert torch.allclose(masked[0, 0], z[0, :5].mean(dim=0), atol=1e-5)
 # Then put “robbed” in the place of “saw”.
 #
 # **Where a class stalls.**
-# *The three axes of `attend_as`:* stay with one sentence,
-# one head and one asker until all have read the small table.
+# *The three axes of `attend_as`:* begin with one sentence, one head and one asker.
 # *“But head 4 has 13 and 8”:* let the explorer show head 4 with “chair”, “piano” and “the”.
 # *“Attention is worse than an average”:* ask how many sentences there are.
 # *“But ChatGPT knows”:* a whole model may; here we ask one layer, and the first.

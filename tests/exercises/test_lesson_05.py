@@ -68,6 +68,8 @@ test_names_the_mistake = names({
         "does not fit the entries of `value`": (
             lambda v, mask: v.masked_fill(~mask, 0).mean(dim=-2)
         ),
+        "so it does not fit the entries": lambda v, mask: v[mask].mean(dim=0),
+        "Divide the sum of the values": lambda v, mask: mask.to(v.dtype) @ v / mask.shape[-2],
         "convert the mask to value.dtype": (
             lambda v, mask: mask.float() @ v / mask.sum(dim=-1, keepdim=True).clamp(min=1)
         ),
@@ -101,6 +103,9 @@ test_names_the_mistake = names({
             second[first.mean(dim=1).max().long()].mean()
         ),
         "is worst in `first`": lambda first, second: second[first.mean(dim=1).argmin()].mean(),
+        "candidate that is worst in `first`": lambda first, second: second[
+            (first.mean(dim=1) - 0.5).abs().argmax()
+        ].mean(),
         "for that of a candidate": lambda first, second: second[first.argmax(dim=1)].mean(),
         "Rows are candidates and columns": lambda first, second: (
             second[:, first.mean(dim=0).argmax()].mean()
