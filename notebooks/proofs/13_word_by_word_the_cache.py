@@ -1,4 +1,4 @@
-# %% after: writing  numbers: 12, 27
+# %% after: writing  numbers: 12, 26, 27
 
 # %% after: whole-pass
 torch.manual_seed(0)
@@ -54,27 +54,6 @@ for seed in range(4):  # all rows, whatever pieces the text comes in
 # %% after: write-with-cache
 assert text == write("KQZBMTARK", 23)[0]
 
-
-def read_masked_below(tokens, caches):
-    """Read as usual, but without a mask in the last layer."""
-    L, old = tokens.shape[1], caches[0].length
-    mask = causal_mask(L, old + L, align="lower_right")
-    x = model.symbol(tokens) + model.position(old + torch.arange(L))
-    x = x + attend(model.layers[0], model.norms[0](x), caches[0], mask)
-    x = x + attend(model.layers[1], model.norms[1](x), caches[1], None)
-    return model.guess(model.last_norm(x))
-
-
-for seed in range(5):  # the mask of the first layer is enough for the cache
-    torch.manual_seed(seed)
-    for period in (8, 11, 14):
-        loops = make_texts(20, shortest=period, longest=period, jump=0).tokens[:, : period + 1]
-        stores, new = [Cache() for _ in model.layers], loops
-        for _ in range(8):
-            row = whole_pass(loops, [causal, see_all])[:, -1]
-            assert torch.allclose(read_masked_below(new, stores)[:, -1], row)
-            new = row.argmax(dim=-1, keepdim=True)
-            loops = torch.cat([loops, new], dim=1)
 
 # %% after: phases  numbers: 7, 9, 22, 31, 460
 assert 9 + 22 == 31
@@ -138,16 +117,6 @@ def second_looks(positions):
 
 going_on = torch.cat([prompts, correct], dim=1)
 counted = torch.arange(26)
-_, looks_from_0 = second_looks(counted.where(counted < 12, torch.tensor(0)))
-on_the_prompt = looks_from_0[:, 12:, :12].sum(dim=-1).mean(dim=0)  # at each new letter
-assert on_the_prompt.min() > 0.85 and on_the_prompt.mean() > 0.97
-other_shares = []
-for longer in (1, 2, 7):  # letters after the first of the next loop
-    torch.manual_seed(0)
-    begun = make_texts(200, shortest=11, longest=11, jump=0).tokens[:, : 12 + longer]
-    low_ = write_with_cache(begun, 12, partial(read_with, "one too low"))
-    other_shares.append((low_ != write_with_cache(begun, 12)).any(dim=1).double().mean())
-assert other_shares[0] < 0.25 and other_shares[1] < 0.25 and other_shares[2] < 0.05
 # letter 10 at position 21: the right note about it is at 11, the false one at 12
 scores_low, _ = second_looks(counted - (counted >= 12).long())
 both, rest = scores_low[:, 21, 11:13], scores_low[:, 21, :22].clone()
@@ -289,16 +258,13 @@ small_, large_ = 4 * 4 * 256**2, 8 * (4 + 8) * 1024**2  # attention; attention a
 sizes = [4 * small_, 4 * large_, 2 * 6_738_415_616, 2 * 8_030_261_248]  # as published
 assert [size // 2**20 for size in sizes] == models["MiB of parameters"].tolist()
 
-# %% after: bytes-read  numbers: 7, 3.1, 131,072
+# %% after: bytes-read
 share = models["MiB of cache"] / models["MiB of parameters"]
 assert share["large stack"] == 1 / 3 and share["small stack"] == 4
-assert 1 / 6.5 < share["Llama 2 7B"] < 1 / 6
-assert 2 < 1 + share["Llama 3.1 8B"] < 2.1  # what the last step fetches, in sizes of the model
 
-# %% after: why-one-more-word-is-cheap
+# %% after: why-one-more-word-is-cheap  numbers: 3.1
 share = models["MiB of cache"] / models["MiB of parameters"]
-assert 1.75 < 1 + share["Llama 3.1 8B"] * 100_000 / 131_072 < 1.9
-assert 8 * share["Llama 2 7B"] > 1  # the caches of eight texts in a batch are not small
+assert share["Llama 3.1 8B"] > 1
 
 # %% after: window-text  numbers: 19, 20
 
@@ -346,6 +312,6 @@ for seed in range(4):
 
 # %% after: sources  numbers: 3, 3.1, 7, 2019, 2022, 2023, 2024
 
-# %% after: teacher-plan  numbers: 50, 18, 49, 12, 17, 11, 9
+# %% after: teacher-plan  numbers: 46, 11, 17, 10, 8
 
-# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 4,096, 200
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 8, 200

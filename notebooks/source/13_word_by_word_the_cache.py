@@ -1,10 +1,9 @@
 # %% opening [markdown] above="Why does one more" end="Why does one more"
 # # 13 · Word by word: the cache
 #
-# A chatbot writes its answer one word at a time, and you can watch the words appear.
-# Each of them depends on the whole conversation: on your question,
-# and on every word of the answer so far.
-# Near the end of a long answer, that can be thousands of words.
+# A chatbot writes its answer one word at a time.
+# Each word depends on your question and on the whole answer so far,
+# which may be thousands of words long.
 # Yet the last word appears about as quickly as the first ones did.
 # Why does one more word not cost another reading of the whole text?
 #
@@ -12,11 +11,10 @@
 # the masks of [lesson 3](03_masks_who_may_look_at_whom.ipynb),
 # and from [lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb) what slow memory is.
 #
-# **You will be able to:** write text with a model, with and without a cache, and count the work;
-# say what a cache keeps and why this is enough; test a cache so that its typical bugs show;
-# and compute its size.
+# **You will be able to:** write text with and without a cache, and count the work;
+# say what a cache keeps and why this is enough; test a cache; and compute its size.
 #
-# **Time:** 50 minutes in class, or 84 on your own with the exercises.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -41,15 +39,12 @@ lesson_setup()
 # %% writing [markdown] below="In the texts of"
 # ## A model that writes
 #
-# In the texts of lesson 12, a loop of letters is repeated over and over,
-# and a bar marks where it jumps.
-# For each token, the model of that lesson returns 27 logits:
-# one for each letter and one for the bar.
-# We write its forward pass once more, so that we can choose the mask of each layer.
-# It computes in float64, so that rounding cannot look like a change.
+# In the texts of lesson 12, a loop of letters is repeated, and a bar marks where it jumps.
+# For each token, the model of that lesson returns 27 logits: for 26 letters and the bar.
+# We write its forward pass with a mask for each layer.
 
 # %% whole-pass
-model = load_looking_back().double()
+model = load_looking_back().double()  # so rounding cannot look like a change
 causal = causal_mask(32)  # (32, 32): the model reads 32 tokens at most
 
 
@@ -64,10 +59,9 @@ def whole_pass(tokens, masks=(causal, causal)):  # (N, L) -> (N, L, 27)
 # %% prompt [markdown]
 # To let the model write, we give it the beginning of a text,
 # the [**prompt**](glossary.ipynb#prompt).
-# We run the model, append the letter with the largest logit in the last row,
-# and run it again on the longer text.
-# Writing one letter is a *step*.
-# Here each step is a *whole pass*: it runs the model over the whole text.
+# We append the letter with the largest logit in the last row,
+# and run the model again on the longer text.
+# So each letter takes a *whole pass*, over the whole text.
 # What it computes for one token is called a *row*, and we count the rows.
 
 
@@ -85,13 +79,12 @@ def write(text, count):
 write("KQZBMTARK", 23)
 
 # %% rows [markdown] above="That makes 460 rows" below="Would the mask of"
-# The model continues the loop without a mistake.
-# But look at the work: the first step computes 9 rows, the next 10, and the last 31.
-# That makes 460 rows for 23 letters, although we read only one row in each step.
+# The model continues the loop.
+# But the first pass computes 9 rows, the next 10, and the last 31.
+# That makes 460 rows for 23 letters, although we read only one row of each pass.
 #
 # Do the other rows change at all?
-# We compare two whole passes.
-# The first reads 20 letters, and the second reads the same 20 letters and one more.
+# We compare a pass over 20 letters with one over the same letters and one more.
 # Our model has a causal mask in both layers.
 # Would the mask of the first layer be enough?
 
@@ -114,7 +107,7 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 
 # %% frozen [markdown] above="With a causal mask" answers="13/one-mask"
 # With a causal mask in both layers, none of the 20 old rows changes.
-# If either mask is missing, all 20 change here.
+# If either mask is missing, all 20 do.
 # In each layer, a causal mask keeps a token from seeing later ones.
 # What the token does see was computed, in the layer before, under the same mask.
 # Everything else in the model handles each token by itself.
@@ -124,15 +117,11 @@ print("causal in the second alone:  ", changed_rows([see_all, causal]))
 # ## Keep the keys and values
 #
 # So the new token needs only a row of its own.
-# What does this row need from the old tokens?
-#
-# In each layer, the query of the new token is compared with the keys of all tokens,
+# In each layer, its query is compared with the keys of all tokens,
 # and the output is an average of their values.
 # No old query is needed again.
 # So each layer keeps its keys and values, and appends those of the new tokens.
 # Such a store is a [**key-value cache**](glossary.ipynb#cache).
-# For the cache alone, the mask of the first layer would be enough:
-# nobody reads the old rows of the second.
 
 
 # %% cache-class
@@ -150,14 +139,12 @@ class Cache:  # of one layer
 
 # %% attend-text [markdown] below="A layer now gets"
 # A layer now gets the vectors of the new tokens alone.
-# It appends their keys and values, and their queries attend to what the cache then holds,
-# as far as the mask allows.
-# (Each layer of our model has one head, so nothing needs to be split.)
+# It appends their keys and values, and their queries attend to what the cache then holds.
 
 
 # %% attend
 def attend(layer, x, cache, mask):  # x: (N, L, E), the new tokens
-    q = layer.q_proj(x)  # (N, L, E)
+    q = layer.q_proj(x)  # (N, L, E): one head, so nothing needs to be split
     k, v = cache.append(layer.k_proj(x), layer.v_proj(x))  # (N, S, E)
     return layer.out_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
 
@@ -170,10 +157,8 @@ def new_rows(tokens, caches, positions, mask):  # (N, L) -> (N, L, 27)
 
 
 # %% read-text [markdown]
-# Two things depend on how many tokens the cache holds.
 # The positions of the new tokens start where the old ones end.
-# And the mask has a row for each new token and a column for each old or new one:
-# a new token sees all old tokens, the new ones before it, and itself.
+# Under the mask, a new token sees all old tokens, the new ones before it, and itself.
 
 
 # %% read
@@ -185,7 +170,8 @@ def read(tokens, caches):  # the new tokens: (N, L)
 
 
 # %% write-text [markdown] below="The first step reads"
-# The first step reads the prompt, and each later step reads the letter that was written last.
+# Writing one letter is a *step*.
+# The first step reads the prompt, and each later one the letter written last.
 
 
 # %% write-with-cache
@@ -205,13 +191,13 @@ text, text == write("KQZBMTARK", 23)[0]
 # %% phases [markdown] above="That makes 31 rows" below="Which keys will step"
 # The text is the same.
 # Reading the prompt is called [**prefill**](glossary.ipynb#prefill),
-# and writing token by token is called [**decoding**](glossary.ipynb#decoding).
+# and writing token by token [**decoding**](glossary.ipynb#decoding).
 # The prefill computes 9 rows and gives us the first new letter.
 # Each of the other 22 letters takes one more row.
 # That makes 31 rows in place of 460.
 #
-# The explorer opens at step 4, with a cache; each step writes one letter.
-# A number says in which step a query, key or value was computed; hatched ones are not kept.
+# In the explorer, a number says in which step a query, key or value was computed;
+# hatched ones are not kept.
 # Which keys will step 7 read, and in which steps were they computed?
 
 # %% explorer
@@ -223,20 +209,18 @@ CacheExplorer(cache=True, step=3, ask=False)
 # Step 7 reads 15 keys: nine from step 1, and one from each of the steps 2 to 7.
 # </details>
 
-# %% bugs [markdown] below="Here are four mistakes"
+# %% bugs [markdown] below="Four mistakes are easily"
 # ## Four bugs that raise no error
 #
-# Here are four mistakes that are easily made with a cache.
+# Four mistakes are easily made with a cache.
 #
-# - **Wrong corner:** `is_causal=True` is passed, as in training.
+# - **Wrong corner:** `is_causal=True` is passed.
 #   But PyTorch aligns this mask at the *upper left* corner,
 #   where the first new query sees only the first key of the text.
 #   With a cache, it belongs at the *lower right*.
 # - **No mask:** the mask is left out as soon as the cache holds something.
-# - **From 0:** the positions of the new tokens start at 0, as in a whole pass.
-# - **One too low:** they start at the position of the last old token,
-#   but only when a single token is read.
-#   For speed, many programs handle this case separately.
+# - **From 0:** the positions of the new tokens start at 0.
+# - **One too low:** where a single token is read, it gets the position of the last old one.
 
 
 # %% with-bug
@@ -278,25 +262,20 @@ for bug in bugs:
     print(f"{bug:13} {to_text(ours[0])}  others that change: {changed:.0%}")
 
 # %% texts-read [markdown] above="A text that looks" answers="13/letter-by-letter"
-# With these prompts, one too low changes about half of the texts, and from 0 hardly any;
-# other prompts give other shares.
-# So a larger error can do less harm:
-# letters at position 0 do not draw layer 1 away from the prompt.
+# One too low changes about half of these texts, and from 0 hardly any:
+# a larger error can do less harm.
 # Without a mask, no text changes: a single new letter may see everything,
 # so there is nothing to block.
-# The wrong corner spoils every text.
 #
 # A text that looks right does not prove a cache correct.
 
 # %% how-to-test-a-cache [markdown] below="For each text, we"
 # ## How to test a cache
 #
-# So we do not look at the text, but compare the rows themselves with those of a whole pass.
-# Our 200 texts of 12 letters arrive in three ways: all at once; 11 and then the last one;
-# 9 and then the last three, as when a user asks a second question.
+# So we compare the rows themselves with those of a whole pass.
+# Our 200 prompts arrive in three ways: all at once; 11 letters and then one; 9 and then three.
 # For each text, we take the largest difference between two logits.
-# The table shows the smallest and the largest of these 200 numbers: if the smallest is not zero,
-# a bug shows in every text.
+# The table shows the smallest and the largest of these 200 numbers.
 
 
 # %% differences
@@ -324,19 +303,18 @@ pd.DataFrame(columns, index=bugs)
 # %% test-read [markdown] above="The prompt alone shows"
 # The prompt alone shows none of the four bugs.
 # One new letter does not show the missing mask, and three at once do not show one too low.
-# Together they show all four.
-# But if every call after the prompt starts at the same position, two calls do not show it.
-# So here is the rule: **compare all new rows with those of a whole pass.
-# Begin with a cache that is not empty, then read several tokens, one, and one more.**
+# Together they show all four, in every text.
+# So the rule is: **compare all new rows with those of a whole pass.
+# Begin with a cache that is not empty, then read several tokens, one, and one more**
+# (because the position may stand still).
 
 # %% time-text [markdown]
 # ## What does a step cost?
 #
-# Our model reads only 32 tokens, so for longer texts we timed two other stacks of layers,
-# both with random parameters.
-# The *small* one has four attention layers with 256 features.
-# The *large* one has eight with 1,024 features, each followed by an MLP.
-# Their caches lie in reserved memory, so that no step copies them, as our `torch.cat` does.
+# Our model reads only 32 tokens,
+# so for longer texts we timed two stacks of layers with random parameters:
+# a *small* one of four attention layers with 256 features,
+# and a *large* one of eight with 1,024 features, each followed by an MLP.
 
 # %% time-figure jupyter={"source_hidden": true}
 from attnlab.palette import BLUE, ORANGE
@@ -356,28 +334,24 @@ stops = times["tokens"].unique()
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
 ax.set_yticks([1, 10, 100], ["1", "10", "100"])
 ax.minorticks_off()
-ax.set_title("The step of the large stack slows down much less")
+ax.set_title("The whole pass slows down most, the step of the large stack least")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
-# %% time-read [markdown] above="The step of the large" below="The parameters are the"
-# In the small stack, a whole pass takes three to four times as long as a step at 32 tokens,
-# where a step mostly starts operations, and about 100 times as long at 2,048.
-# But the step of the small stack gets slower, too: at 2,048 tokens,
-# it took about five times as long as at 32.
-# The step of the large stack slows down much less: it took 1.4 times as long.
+# %% time-read [markdown] above="The step of the large" below="The parameters stay the"
+# In the small stack, at 2,048 tokens, a whole pass takes about 100 times as long as a step.
+# The step gets slower, too: it takes about five times as long as at 32 tokens.
+# The step of the large stack takes only 1.4 times as long as at 32.
 #
-# At each step, a program fetches nearly all parameters and the whole cache from memory.
-# In a large model, for a single text, this takes most of the time (lesson 8; Pope et al., 2022).
-# The parameters are the same for every word, and the cache grows.
-# Each layer keeps a key and a value for each *kv head*.
-# Often there is one for each query head; with [grouped heads](glossary.ipynb#grouped-heads),
-# several query heads share one.
+# Each step reads the parameters and the cache.
+# In a large model, for a single text, fetching them from slow memory takes most of the time
+# (Pope et al., 2022).
+# The parameters stay the same, and the cache grows.
+# Each layer keeps a key and a value for each head of keys and values (*kv head*);
+# several query heads may share one ([grouped heads](glossary.ipynb#grouped-heads)).
 # So for each token of each text, a cache takes
 #
 # $$2 \cdot \text{layers} \cdot \text{kv heads} \cdot \text{head\_dim} \cdot \text{bytes per number.}$$
-#
-# We compare it with the parameters of both stacks and of two language models.
 
 # %% see-bytes
 models = pd.DataFrame(
@@ -398,10 +372,8 @@ models
 
 # %% bytes-read [markdown] above="In the large stack"
 # In the large stack, the full cache is a third as large as the parameters,
-# and in Llama 2 7B a sixth.
-# So the last step fetches that much more than the first.
-# In the small stack, the cache is four times as large as the parameters.
-# In Llama 3.1 8B, after 131,072 tokens, a step fetches about twice as much as the first.
+# so the last step reads a third more.
+# In the small stack, it is four times as large.
 
 # %% why-one-more-word-is-cheap [markdown] end="One more word costs"
 # ## Why one more word is cheap
@@ -411,10 +383,9 @@ models
 # so their keys and values can be kept in a cache.
 # One more word costs one row: its own query against all stored keys.
 # The last word appears about as quickly as the first,
-# because each step fetches the same parameters,
-# as long as the caches of all texts written at once are small beside them.
-# In Llama 3.1 8B, after a hundred thousand tokens, even one is not:
-# a step then fetches nearly twice as much.
+# as long as the caches of all texts written at once are small beside the parameters,
+# which every step reads.
+# In Llama 3.1 8B, even that of one full text is not.
 
 # %% further-batch [markdown]
 # ## Further
@@ -455,10 +426,6 @@ print(alone, continue_batch(pair) == alone)
 # In the batch, both texts go on as they do alone.
 # Without the mask or without the shifted positions, `MILKSHAM` would get another text.
 # A test in which all prompts have the same length would not notice.
-#
-# A query of the padding may attend to nothing at all.
-# Our version of PyTorch returns zeros for it, but a softmax of your own would return NaN
-# (lesson 3), and NaN in a value reaches real tokens in the next layer, because 0 times NaN is NaN.
 
 # %% window-text [markdown]
 # ### Which tokens can go?
@@ -466,9 +433,7 @@ print(alone, continue_batch(pair) == alone)
 # Our own model was trained without a window.
 # Which tokens can it do without?
 # We let each token see no more than 20: either the last 20, or the first 19 and itself.
-# Whether a token is hidden from all later ones or dropped from the cache makes no difference to
-# them.
-# So we need not write a cache that drops: a mask will do.
+# What is hidden from all later tokens could as well be dropped from the cache, so a mask will do.
 # We count the guesses whose answer stands among the last 20 tokens, so that both can see it.
 
 
@@ -529,7 +494,7 @@ show_figure(ax, "13.2")
 # - A causal mask in every layer freezes the past: a new token changes no earlier row.
 #   So keys and values can be kept, and one more token costs one row instead of a whole pass.
 # - Prefill reads the whole prompt in one pass.
-#   Decoding reads one token at a time and fetches nearly all parameters in each step.
+#   Decoding reads one token at a time, and the parameters each time.
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner,
 #   and the positions start where those in the cache end.
 #   `is_causal=True` puts the mask at the upper left.
@@ -537,7 +502,7 @@ show_figure(ax, "13.2")
 #   Start from a cache that is not empty, then read several tokens, one, and one more.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token of each text.
 #   While the caches of a batch are small beside the parameters,
-#   the last step fetches little more than the first.
+#   the last step reads little more than the first.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -588,8 +553,9 @@ check_bytes_of_a_token(kib_of_a_token_solution)
 # `(N, L, 27)`.
 # `whole(tokens)` returns the logits of a whole pass in float64.
 # The test gets `tokens` (2, 24).
-# It should return True if the cache is correct,
-# and False if one of our four bugs sits in any of its layers,
+# It should return True if the cache is correct.
+# It should return False if the cache has one of our four bugs,
+# even if a mask is wrong in one layer only,
 # or if every call after the first starts at the same position.
 #
 # <details><summary>Hint</summary>
@@ -620,7 +586,7 @@ check_cache_test(cache_is_correct_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Modify ★★ (8 minutes)
 #
-# Change a causal window so that the first tokens stay visible, as Xiao et al. advise.
+# Change a causal window so that the first tokens stay visible.
 # In the mask (L, L), each token sees itself and the `window - 1` tokens before it,
 # and also the first `sinks` tokens, but no token after itself.
 #
@@ -734,9 +700,10 @@ check_mended_decoding(mended_solution)
 from attnlab import KeyValueCache, MultiHeadAttention
 
 own, cache = MultiHeadAttention(embed_dim=8, num_heads=2).eval(), KeyValueCache()
-x = torch.randn(1, 5, 8)  # (N, L, E)
-steps = [own(x[:, i : i + 1], cache=cache).output for i in range(5)]
-torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5)
+x = torch.randn(1, 7, 8)  # (N, L, E)
+parts = x.split((2, 3, 1, 1), dim=1)  # by our rule
+rows = [own(part, cache=cache).output for part in parts]
+torch.allclose(torch.cat(rows, dim=1), own(x, is_causal=True).output, atol=1e-5)
 
 # %% sources [markdown]
 # ## Sources
@@ -763,13 +730,13 @@ torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5
 # Lesson 14, [Where a meaning appears](14_where_a_meaning_appears.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# Writing, counting and the masks of both layers: 12.
-# Keys and values, the code and the explorer: 18.
-# The four bugs and the test: 11.
-# What a step costs, and the answer: 9.
+# **46 minutes.**
+# Writing, counting and the masks of both layers: 11.
+# Keys and values, the code and the explorer: 17.
+# The four bugs and the test: 10.
+# What a step costs, and the answer: 8.
 # Set “Further” as homework.
 #
 # **Where a class stalls.**
@@ -813,9 +780,9 @@ torch.allclose(torch.cat(steps, dim=1), own(x, is_causal=True).output, atol=1e-5
 # *The number of scores:* there are still 32 tables.
 #
 # **5.**
-# A window of 4,096 tokens is added to a model that was trained without one.
-# What can go wrong?
-# **It may need the tokens that are dropped, the first one above all.**
-# *Nothing, because old words hardly matter:*
-# how far away a token is does not say how much the model uses it.
+# The cache of a full text is a sixth as large as the parameters.
+# How much more does the last step read than the first?
+# **About a sixth.**
+# *Thousands of times as much, because it reads thousands of tokens:*
+# both steps read the parameters, and these are much larger than the cache.
 # </details>

@@ -19,6 +19,10 @@ def not_so_far_apart(rows, whole):
     return torch.allclose(rows, whole, atol=0.1)
 
 
+def one_apart(rows, whole):
+    return torch.allclose(rows, whole, atol=1.0)
+
+
 def last_rows(rows, whole):
     return torch.allclose(rows[:, -1], whole[:, -1], atol=1e-4)
 
@@ -85,6 +89,8 @@ test_accepts = accepts({
     "check_cache_test": [
         in_pieces(9, 1, 14),
         in_pieces(1, 1, 20, 2),
+        in_pieces(19, 2, 1, 1, 1),
+        in_pieces(20, 2, 1, 1),
         in_pieces(9, 1, 14, same=not_so_far_apart),
     ],
     "check_window_with_sinks": [by_loops],
@@ -101,7 +107,8 @@ test_names_the_mistake = names({
         "compare the logits of all its tokens": in_pieces(9, 1, 14, same=last_rows),
         "only from the third call on": two_calls_at_most,
         "not the other way round": other_way_round,
-        "allow for rounding alone": in_pieces(9, 1, 14, same=far_apart),
+        "compare all logits": in_pieces(9, 1, 14, same=far_apart),
+        "all logits, and allow only for rounding": in_pieces(9, 13, 1, 1, same=one_apart),
         "allow for rounding": in_pieces(9, 1, 14, same=torch.equal),
     },
     "check_mended_decoding": {
