@@ -163,7 +163,7 @@ pd.DataFrame(leans[:, 1:].tolist(), names, layers).round(3)
 # In layers 3 and 4, the lean falls with equal shares as well.
 # In layer 5 it does not, and the thief stays with the river, at 0.019.
 # So it is the choice of the last layer that turns “bank” back there.
-# It need not be that “thief” suggests money: *nurse* in its place gets 0.14.
+# The layer need not choose “thief” for its meaning: *nurse* in its place gets 0.14.
 #
 # ## Is the thief an exception?
 #
