@@ -38,8 +38,8 @@ def with_row(x: Tensor, position: int, row: Tensor) -> Tensor:
     otherwise="Exchange one vector, the one at `position`, for `donor[donor_position]`.",
     verified="One vector is exchanged, and the vectors of the sentence itself are unchanged.",
     axes=("token", "feature"),
-    keeps_inputs="Your function changes x itself, so the next swap would begin with a changed "
-    "sentence. Copy x first.",
+    keeps_inputs="Your function changes the vectors that it was given, so the next swap would "
+    "begin with other ones. Change only a copy of x.",
 )
 def check_careful_swap() -> Iterator[tuple[str, tuple]]:
     """Check a function that puts a vector of one sentence into another sentence.
@@ -220,7 +220,7 @@ def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     if own > -CLOSE:
         side = f"towards “{meaning}”, the meaning that you gave" if own >= CLOSE else "to no side"
         raise Wrong(
-            f"After the last layer, the vector of “bank” leans {side}, so the model is not fooled. "
+            f"After the last layer, the vector of “bank” leans {side}, so the means get it right. "
             f"Add words that suggest “{opposite}”.",
             evidence,
         )

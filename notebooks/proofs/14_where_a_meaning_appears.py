@@ -1,4 +1,4 @@
-# %% after: six-layers  numbers: 64, 35, 51, 48, 0, 5
+# %% after: six-layers  numbers: 99, 64, 51, 48, 0, 5
 
 # %% after: all-banks
 assert len(encoder.layers) == 6 and len(set(sentences)) == 64 + 35
@@ -30,11 +30,9 @@ for left_out in range(10):  # any nine of the ten pairs
     falls = -of_thief[3:].diff()
     assert (falls > 0).all() and falls[1] < falls[[0, 2]].min()  # most in layers 3 and 5
     assert of_thief[5] < of_thief[3] / 2  # layers 3 and 4 take more than half
-both = torch.stack([known_vectors[kind].mean(dim=0) for kind in (known_is_river, ~known_is_river)])
-assert lean(both, known_vectors).abs().max() < 0.06
 assert (lean(vectors[thief], known_vectors)[1:4].diff() > 0).all()
 
-# %% after: your-experiment-from-layer-to-layer  numbers: 0, 5
+# %% after: your-experiment-from-layer-to-layer  numbers: 5
 
 # %% after: explorer
 shown = LayersExplorer()
@@ -53,29 +51,33 @@ assert [round(weight, 2) for weight in looks[1, words].tolist()] == [0.05, 0.13,
 assert looks[0, 1:-1].argmax() + 1 == words[0] and looks[1, 1:-1].argmax() + 1 == words[1]
 assert (weights[1:5, :, of_bank[thief], 0].mean(dim=1) > 0.5).all()
 
-# %% after: equal-thief
 from attnlab.models.meanings import lean as lean_by
 
-for number in range(6):  # any nine of the ten pairs
-    # (the means of a changed model are its own)
+nurse, rope = sentences[thief].replace("thief", "nurse"), sentences[thief].replace("gold", "rope")
+for left_out in range(10):  # any nine of the ten pairs
+    rest = torch.arange(20) // 2 != left_out
+    x = vectors_of(encoder, "bank", [nurse, rope])
+    assert (lean_by(x, known_vectors[rest], known_is_river[rest])[:, -1] > 0.012).all()
 
-    def edit_(layer, weights, number=number):
-        return equal_shares(weights) if layer == number else weights
+# %% after: equal
+from attnlab.models.meanings import lean as lean_by
+
+for changed_layers in ({3}, {4}, {5}, {3, 4}, {3, 4, 5}):
+
+    def edit_(layer, weights, changed_layers=changed_layers):
+        return equal_shares(3, weights) if layer in changed_layers else weights
 
     thief_there = vectors_of(encoder, "bank", [sentences[thief]], edit=edit_)[0]
     means_there = vectors_of(encoder, "bank", known.sentence.tolist(), edit=edit_)
-    assert torch.equal(lean(thief_there, means_there), leans_with_equal_shares(number))
     for left_out in range(10):
         rest = torch.arange(20) // 2 != left_out
         equal_ = lean_by(thief_there, means_there[rest], known_is_river[rest])
         trained_ = lean_by(vectors[thief], known_vectors[rest], known_is_river[rest])
-        gains = trained_[number + 1] - equal_[number + 1]
-        if number == 0:
-            assert gains > 0.008
-        elif number in (3, 4):
-            assert gains.abs() < 0.002 and equal_[number + 1] < equal_[number]
-        elif number == 5:
-            assert gains < -0.015 and equal_[-1] > 0.012
+        assert equal_[5] < equal_[4] < equal_[3] and equal_[5] < equal_[3] / 1.9
+        assert (equal_[4:6] - trained_[4:6]).abs().max() < 0.002
+        if 5 in changed_layers:
+            assert equal_[-1] > max(0.012, equal_[5]) and equal_[-1] > trained_[-1] + 0.015
+assert (leans[1] - lean(thief_there, means_there)).abs().max() < 1e-6
 # with random shares on the row of "bank" in layer 5, it ends on the side of the river as well
 generator_ = torch.Generator().manual_seed(0)
 clues = [n for n in range(1, len(tokens) - 1) if n != of_bank[thief]]
@@ -93,7 +95,9 @@ for _ in range(20):
     x = vectors_of(encoder, "bank", [sentences[thief]], edit=random_shares)
     assert lean(x, known_vectors)[0, -1] > 0
 
-# %% after: read-equal  numbers: 0, 3, 4, 5, 99, 0.005
+# %% after: read-equal  numbers: 3, 4, 5, 99, 0.14
+of_nurse = encoder.read(sentences[thief].replace("thief", "nurse"))
+assert round(of_nurse.weights[5, :, 6, 2].mean().item(), 2) == 0.14 and of_nurse.tokens[6] == "bank"
 
 # %% after: ask-layers  numbers: 25, 30, 45
 
@@ -143,55 +147,38 @@ for noun in ("hill", "letter", "wall", "room", "school"):  # nor are other nouns
     assert side_[~is_mixed].sum() >= 47 and 25 <= side_[is_mixed].sum() <= 37, noun
     assert sum(text.split().count(noun) for text in with_noun(noun, sentences)) == 99
 
-# %% after: read-nouns  numbers: 42, 51, 25, 37, 33, 50, 30
+# %% after: read-nouns  numbers: 42, 51, 25, 37, 50, 30
 
 # %% after: draw-the-swap  numbers: 2, 5
-
-# %% after: one-swap  numbers: 2
 
 # %% after: by-hand
 assert readings[thief].tokens[of_bank[thief]] == readings[loan].tokens[of_bank[loan]] == "bank"
 before_, after_ = lean(others(run_from_2(x), tokens, "bank"), known_others("bank")).tolist()
 assert 0.45 < after_ / before_ < 0.55
-of_money = [n for n in range(99) if not is_river[n]]
-x_ = readings[thief].vectors[2].repeat(len(of_money), 1, 1)
-x_[:, of_bank[thief]] = torch.stack([readings[n].vectors[2, of_bank[n]] for n in of_money])
-ends_ = lean(others(run_from_2(x_), tokens, "bank"), known_others("bank"))
-assert (ends_ <= after_ + 1e-6).sum() <= 6  # the fifth of fifty
 
 # %% after: read-by-hand  numbers: 9, 99
 
 # %% after: see-swaps
 assert (donors != torch.arange(99)[:, None]).all() and donors.shape == (99, 9)
 assert (is_same.sum(dim=1) >= 2).all() and ((~is_same).sum(dim=1) >= 2).all()
-gaps = {name: row[2] for name, row in results.items()}
-signs = {name: row[3] for name, row in results.items()}
-assert signs["bank"] == 95 and signs["number"] == 73 and 8 < gaps["number"] < gaps["bank"]
-assert all(abs(gaps[noun]) < 2.5 for noun in nouns[1:6])
+gaps = {name: same_ - other_ for name, (other_, same_) in results.items()}
+assert 7 < gaps["number"] < gaps["bank"] and all(abs(gaps[noun]) < 2.5 for noun in nouns[1:6])
+assert abs(results["bank"][0] + 9.4) < 0.05 and abs(results["bank"][1]) < 0.5
+
+
+def mean_over(kind, changes):
+    return changes.where(kind, torch.nan).nanmean(dim=1)  # of each sentence: (99,)
+
+
 words = all_swaps("bank")
 gap_ = mean_over(is_same, words) - mean_over(~is_same, words)
 old = torch.arange(99) < 35
 for some in (old, ~old, is_mixed, ~is_mixed, is_river, ~is_river):
     assert gap_[some].mean() > 4 * gap_[some].std() / some.sum() ** 0.5
-assert 0.45 < (words[is_same] > 0).float().mean() < 0.55
 
-# %% after: read-swaps  numbers: 99, 50, 9.9%
+# %% after: read-swaps  numbers: 9.4%
 
-# %% after: what-this-shows-and-what-it-does-not  numbers: 0, 3, 4, 38, 48, 50, 51
-from attnlab.models.meanings import lean as lean_by
-
-
-def equal_in_3_and_4(layer, weights):
-    return equal_shares(weights) if layer in (3, 4) else weights
-
-
-thief_there = vectors_of(encoder, "bank", [sentences[thief]], edit=equal_in_3_and_4)[0]
-means_there = vectors_of(encoder, "bank", known.sentence.tolist(), edit=equal_in_3_and_4)
-for left_out in range(10):
-    rest = torch.arange(20) // 2 != left_out
-    both_ = lean_by(thief_there, means_there[rest], known_is_river[rest])
-    assert both_[5] < both_[3] / 1.9, left_out
-assert lean(thief_there, means_there)[5] < lean(thief_there, means_there)[3] / 2
+# %% after: what-this-shows-and-what-it-does-not  numbers: 0, 3, 4, 38, 48
 
 # %% after: exercise-2  numbers: 7
 
@@ -203,6 +190,6 @@ assert lean(thief_there, means_there)[5] < lean(thief_there, means_there)[3] / 2
 
 # %% after: next  numbers: 2017, 2021, 2022
 
-# %% after: teacher-plan  numbers: 48, 9, 15, 34, 9.9%
+# %% after: teacher-plan  numbers: 46, 9, 14, 34, 9.4%
 
 # %% after: teacher-questions  numbers: 20, 50, 51

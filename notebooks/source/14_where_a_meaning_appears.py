@@ -22,7 +22,7 @@
 # compare what you read with a control that has the same freedom;
 # and swap one vector to see whether other words take up what it holds.
 #
-# **Time:** 48 minutes in class, or 80 on your own with the exercises.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
 
 # %% setup
 import matplotlib.pyplot as plt
@@ -47,7 +47,7 @@ lesson_setup()
 # and then an [MLP](glossary.ipynb#MLP), which processes every token separately.
 # We look at the vectors before the first layer and after each of the layers 0 to 5.
 #
-# We use the 64 sentences with “bank” from lesson 5 and 35 older ones, among them the thief.
+# We use 99 sentences with “bank”, among them the 64 from lesson 5 and the thief.
 # In 51 of them, which we call *clear*, every clue points to the meaning of the sentence.
 # The other 48 are *mixed*: they also have words that suggest the other meaning.
 
@@ -95,22 +95,19 @@ thief = sentences.index("the thief sailed to the bank with the gold")
 lean(vectors[thief], known_vectors)  # before the first layer, and after each of the six
 
 # %% read-lean [markdown]
-# Before the first layer, “bank” has taken up nothing from its sentence.
-# There the two means are equal, as their positions are, and the lean is 0.
-# Up to layer 2, its lean to the river grows, but the means move apart as well.
+# Before the first layer, the two means are equal, as their positions are, and the lean is 0.
+# Up to layer 2, the lean to the river grows.
 # Then it falls, most in layers 3 and 5,
 # and at the end “bank” lies about halfway between the two means.
-# (The means themselves lean by no more than 0.06.)
 
 # %% your-experiment-from-layer-to-layer [markdown] below=["The bars show what", "Which words does \u201cbank\u201d"]
 # ### Your experiment: what turns the thief back?
 #
 # The bars show what “bank” attends to in one layer, on average over the heads.
 # The curves show the lean of “bank” and those of the two means.
-# Layer 0 has run.
 # Which words does “bank” turn to in layer 5?
 # Which words turn it back?
-# Type *nurse* for *thief*, then *rope* for *gold*, and for comparison *his* for the last *the*.
+# Type *nurse* for *thief*, or *rope* for *gold*.
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -130,56 +127,43 @@ show_figure(ax, "14.1")
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
 # and “sailed” only 0.05.
+# With *nurse* for “thief”, or *rope* for “gold”, “bank” stays with the river.
 #
 # ## Is it the choice?
 #
-# We need a [control](glossary.ipynb#control) like the plain average of lesson 5,
-# but one that takes away only the choice.
+# We need a [control](glossary.ipynb#control) that takes away only the choice.
 # In every head, each token keeps its weights on itself, on `[CLS]` and on `[SEP]`.
-# Only the rest is shared equally among the other words.
-# We do so in one layer at a time.
+# The rest is shared equally among the other words.
+# We do so from layer 3 on, where the lean falls.
 #
 # We pass such a function as `edit`.
 # In every layer, the model calls it with the number of the layer and its weights,
 # and continues with what it returns.
-# A control must have the same freedom as the method it is compared with,
-# so the changed model gets means of its own.
+# The changed model gets means of its own, and so has the same freedom.
 
 
 # %% equal
-def equal_shares(weights):  # (N, H, L, L)
+def equal_shares(layer, weights):  # (N, H, L, L)
+    if layer < 3:
+        return weights
     kept = torch.eye(weights.shape[-1], dtype=torch.bool)
     kept[:, [0, -1]] = True  # [CLS] and [SEP]
     rest = (weights * ~kept).sum(dim=-1, keepdim=True)
     return torch.where(kept, weights, rest / (~kept).sum(dim=-1, keepdim=True))
 
 
-def leans_with_equal_shares(number):
-    """The leans of the thief if one layer gives equal shares: (7,)."""
-
-    def edit(layer, weights):
-        return equal_shares(weights) if layer == number else weights
-
-    changed = vectors_of(encoder, "bank", [sentences[thief]], edit=edit)
-    means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=edit)
-    return lean(changed, means)[0]
-
-
-# %% equal-thief
+changed = vectors_of(encoder, "bank", [sentences[thief]], edit=equal_shares)[0]
+means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=equal_shares)
+leans = torch.stack([lean(vectors[thief], known_vectors), lean(changed, means)])
 layers = [f"layer {number}" for number in range(6)]
-after_it = {
-    "trained weights": lean(vectors[thief], known_vectors)[1:].tolist(),
-    "equal shares in this layer": [
-        leans_with_equal_shares(n)[n + 1].item() for n in range(6)
-    ],
-}
-pd.DataFrame(after_it, layers).T.round(3)
+names = ["trained weights", "equal shares from layer 3"]
+pd.DataFrame(leans[:, 1:].tolist(), names, layers).round(3)
 
 # %% read-equal [markdown] above="In layers 3 and 4" below="We ask all 99"
 # In layers 3 and 4, the lean falls with equal shares as well.
-# In layer 5, it falls because of the choice: with equal shares there,
-# the thief stays with the river, at 0.019.
-# So the last layer does choose among the clues, and it chooses the wrong ones.
+# In layer 5 it does not, and the thief stays with the river, at 0.019.
+# So it is the choice of the last layer that turns “bank” back there.
+# The layer need not choose “thief” for its meaning: *nurse* in its place gets 0.14.
 #
 # ## Is the thief an exception?
 #
@@ -226,8 +210,7 @@ show_figure(fig, "14.2")
 # %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
 # In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
 # In the mixed ones, guessing would give 24 of 48, and layer 0 gives 31.
-# The later layers do not settle the rest.
-# At best there are 38, and at the end 33.
+# The later layers do not settle the rest: at best there are 38, and at the end 33.
 # So the thief is no exception.
 
 # %% is-it-the-meaning [markdown] below=["What we read may", "As a control, we"]
@@ -277,7 +260,7 @@ pd.DataFrame(
 
 # %% read-nouns [markdown] above="So the topic of" answers="14/another-noun"
 # The other nouns are on their own side in 42 to 51 clear and in 25 to 37 mixed sentences,
-# “bank” in 51 and 33, and even the mean of the input vectors in 50 and 30.
+# and even the mean of the input vectors in 50 and 30.
 # So the topic of a sentence reaches the place of “bank”,
 # and these counts do not show that the model knows which bank is meant.
 
@@ -292,13 +275,9 @@ pd.DataFrame(
 # %% draw-the-swap
 show_figure(diagram("swap"), "14.3")
 
-# %% one-swap [markdown] below="The thief gets the"
-# The sentence whose vector is taken is the *donor*.
-# We swap before layer 2, so that four layers are left.
+# %% one-swap [markdown] below="After the last layer"
 # After the last layer, we average the vectors of the other words, without the markers,
 # and compute the lean of the average.
-#
-# The thief gets the “bank” of “his loan from the bank was large”.
 
 
 # %% by-hand
@@ -325,9 +304,9 @@ x[1, of_bank[thief]] = readings[loan].vectors[2, of_bank[loan]]
 lean(others(run_from_2(x), tokens, "bank"), known_others("bank"))  # before, and after
 
 # %% read-by-hand [markdown] above="This swap takes away" below=["Donors of the *other*", "We measure how the"]
-# This swap takes away half of the lean of the other words, and is one of the strongest.
-# One swap proves little: any foreign vector disturbs a sentence.
-# So each of the 99 sentences gets 9 donors, every tenth sentence after it in our table.
+# This swap takes away half of the lean of the other words.
+# But perhaps any foreign vector would do so.
+# So each of the 99 sentences gets 9 donors.
 # Donors of the *other* meaning are the test, and donors of the *same* meaning are the control.
 # As another control, we swap the other nouns in the place of “bank”.
 # We measure how the lean towards the own side of a sentence changes, in percent of the mean lean.
@@ -353,65 +332,50 @@ def all_swaps(noun):
 
 # %% see-swaps
 is_same = is_river[donors] == is_river[:, None]
-
-
-def mean_over(kind, changes):
-    return changes.where(kind, torch.nan).nanmean(dim=1)  # of each sentence: (99,)
-
-
 results = {}
 for noun in nouns:
     changes = all_swaps(noun)
-    other, same = mean_over(~is_same, changes), mean_over(is_same, changes)
-    numbers = other.mean(), same.mean(), (same - other).mean(), (other < same).sum()
-    results[noun] = [number.item() for number in numbers]
-measured = ["other meaning (%)", "same meaning (%)", "difference", "same > other"]
+    results[noun] = [changes[kind].mean().item() for kind in (~is_same, is_same)]
+measured = ["other meaning (%)", "same meaning (%)"]
 pd.DataFrame.from_dict(results, orient="index", columns=measured).round(1)
 
 # %% read-swaps [markdown] above="On average, a \u201cbank\u201d"
-# On average, a “bank” of the other meaning takes away 9.9% of the lean of the other words.
-# One of the same meaning moves a sentence as well, but up about as often as down.
-# In 95 of the 99 sentences the difference has the expected sign, where coins would give about 50.
-#
-# With five of the six other nouns, the two kinds of donors hardly differ.
-# Only *number* comes near “bank”.
+# On average, a “bank” of the other meaning takes away 9.4% of the lean of the other words,
+# and one of the same meaning nothing.
+# Of the six other nouns, only *number* comes near “bank”.
 
-# %% what-this-shows-and-what-it-does-not [markdown] end=["What we read may", "With a \u201cbank\u201d of"]
+# %% what-this-shows-and-what-it-does-not [markdown] end=["But other nouns in", "With a \u201cbank\u201d of"]
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
 # Layers 3 and 4 take away more than half of its lean, with equal shares as well.
-# The choice of the last layer does the rest: with equal shares there, it stays with the river.
+# The last layer does the rest, by turning to “thief” and “gold”.
 #
 # Which layer knows which bank is meant?
 # Our means cannot tell.
 # “Bank” is on its own side in nearly all clear sentences from layer 0 on,
 # and in at most 38 of 48 mixed ones.
-# But other nouns in its place come close, and so does the mean of the input vectors.
-# What we read may be the topic.
+# But other nouns in its place come close, so what we read may be the topic.
 #
 # Does anything use it?
 # With a “bank” of the other meaning, the other words lean less to their own side.
 # So the model takes up what “bank” holds.
-# Five of six other nouns give next to nothing, but *number* gives nearly as much.
-# So the swap does not prove that this is a meaning.
+# But *number* gives nearly as much, so the swap does not prove that this is a meaning.
 #
 # There are limits: another way to read the vectors may find more in them,
 # and one person wrote both sets of sentences, which share some clues.
 
-# %% remember [markdown] end=["That something can be", "To choose is not"]
+# %% remember [markdown] end=["That something can be", "Look separately at"]
 # ## What to remember
 #
 # - To read a meaning from a vector,
 #   compare it with the means of *other* sentences whose meaning is known,
 #   in which the position of the word does not tell the two groups apart.
 # - What can be read at a word may be the topic of its sentence.
-#   As a control, read another noun in its place, with the same freedom: means of its own.
-# - To choose is not to choose rightly: look separately at the cases in which the clues disagree.
+#   As a control, read another noun in its place, with means of its own.
+# - Look separately at the sentences in which the clues disagree.
 # - That something can be read from a vector does not show that the model uses it.
-#   To find out, put in the vector of another sentence and watch the rest.
-# - Any foreign vector disturbs a sentence.
-#   So swap in vectors of the same meaning as well.
+#   To find out, put in vectors of the other meaning and of the same, and watch the rest.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -568,24 +532,22 @@ check_fooling_sentence(fooling_sentence_solution)
 # Second: what happens if the vector is exchanged for one of a verb in the other tense,
 # and what if for one in the same tense?
 # If the output of the model changes as it should with the first, and not with the second,
-# the model uses the property.
+# the model takes up something that goes with the tense.
 # If it does not change, the model may still get the tense from elsewhere.
 # </details>
 
 # %% in-torch [markdown]
 # ## In torch
 #
-# To change what a part of your own model passes on, use a hook:
-# `module.register_forward_hook(function)` calls the function with the module,
-# its input and its output.
-# If the function returns something, the model continues with that as the output.
+# To change what a part of your own model passes on,
+# give a function to `module.register_forward_hook`.
+# After each run of the module, it is called with the module, its input and its output,
+# and if it returns something, the model continues with that.
 # This is how a vector is put in.
 #
-# A mask can hide tokens, and with log(wanted weights) - scores as a mask you set any weights.
-# It is easier if they pass through a module that has a hook, as in TransformerLens,
-# or if the model calls a function of yours, as our encoder calls `edit`.
-# In Hugging Face Transformers, `model(..., output_hidden_states=True)` returns the vectors before
-# the first layer and after every layer, like our seven.
+# With Hugging Face Transformers,
+# `model(..., output_hidden_states=True)` of a BERT returns the vectors before the first layer and
+# after every layer, like our seven.
 
 # %% sources [markdown]
 # ## Sources
@@ -594,9 +556,6 @@ check_fooling_sentence(fooling_sentence_solution)
 #   [Sentence-BERT](https://arxiv.org/abs/1908.10084), 2019: how a model like ours was made.
 # - Wiedemann et al., [Does BERT Make Any Sense?](https://arxiv.org/abs/1909.10430), 2019:
 #   word meanings from the vectors of BERT, by the nearest neighbours among labelled sentences.
-# - Ethayarajh,
-#   [How Contextual are Contextualized Word Representations?](https://arxiv.org/abs/1909.00512),
-#   2019: vectors that all point in similar directions, layer by layer.
 # - Hewitt and Liang,
 #   [Designing and Interpreting Probes with Control Tasks](https://arxiv.org/abs/1909.03368), 2019:
 #   what a probe can learn by itself.
@@ -630,12 +589,12 @@ check_fooling_sentence(fooling_sentence_solution)
 # To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **48 minutes.**
+# **46 minutes.**
 # The model and the lean: 9.
-# The thief, the explorer and the choice: 15.
-# All sentences, and other nouns: 15.
+# The thief, the explorer and the choice: 14.
+# All sentences, and other nouns: 14.
 # The swap and the answer: 9.
 # The exercises take another 34 minutes; set them as homework.
 # If time is short, leave out the swap by hand.
@@ -643,7 +602,7 @@ check_fooling_sentence(fooling_sentence_solution)
 # **Where a class stalls.**
 # *“Other nouns are as good, so the model knows nothing”:* that is not shown either.
 # The counts cannot tell meaning from topic.
-# *“9.9% is next to nothing”:* ask what else the other words have to go by.
+# *“9.4% is next to nothing”:* ask what else the other words have to go by.
 # *“But ChatGPT gets the thief right”:* this is a small model, and we asked one vector of it,
 # not the model.
 # </details>

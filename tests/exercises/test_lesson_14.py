@@ -24,6 +24,12 @@ def in_place(x, position, donor, there):
     return x
 
 
+def exchanged(x, position, donor, there):
+    new = x.clone()
+    new[position], donor[there] = donor[there].clone(), x[position]
+    return new
+
+
 def without_its_row(weights, position):
     new = weights.clone()
     new[..., position, :] = 0
@@ -75,11 +81,12 @@ test_names_the_mistake = names({
     },
     "check_careful_swap": {
         "Exchange one vector": lambda x, i, donor, j: x + 1,
-        "Copy x first": in_place,
+        "the vectors that it was given": in_place,
+        "Change only a copy of x": exchanged,
         "the one at `position`, for": nothing_if_equal,
     },
     "check_fooling_sentence": {
-        "leans towards “river”, the meaning": ("we rowed the canoe to the muddy bank", "river"),
+        "the means get it right": ("we rowed the canoe to the muddy bank", "river"),
         "one of the sentences of the lesson": ("We  swam, to the bank.", "money"),
         "leans towards “money”, the meaning": ("the bank fed the ducks", "money"),
         "leans to no side": ("now the thief sailed to the bank with the gold", "river"),
