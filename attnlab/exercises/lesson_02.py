@@ -31,8 +31,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = No
 @Compared(
     right=attend,
     slips={
-        "Query and key are both divided by the square root of d_k, and a score is a product of the "
-        "two. So it is divided by d_k.": lambda query, key, value: attend(
+        "In all, a score is divided by d_k: either once by d_k, or by its square root in the query "
+        "and again in the key.": lambda query, key, value: attend(
             query, key, value, query.shape[-1]
         ),
         "Now nothing is divided. The raw scores of a head with 256 features have a spread of 16. "
@@ -72,7 +72,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = No
                     scores(query, key, query.shape[axes[0]] ** 0.5).softmax(dim=axes[1]) @ value
                 )
                 for axes in ((1, 1), (1, -1), (-1, 1))
-            )
+            ),
+            lambda query, key, value: attend(query, key, value, key.shape[1] ** 0.5),
         ),
         "The softmax is missing between the scores and the values.": (
             lambda query, key, value: scores(query, key) @ value
@@ -143,15 +144,15 @@ def spread_of(value: object, d_k: int) -> float:
             f"With d_k = {d_k}, features of queries or keys are copies or mixtures of others. Draw "
             "each number of the matrices by itself, with torch.randn."
         )
-    if w.any() and w[0].equal(w[1]):
-        raise Wrong(
-            "The two matrices are the same, so the query of a name is also its key. Draw them "
-            "separately."
-        )
     if (w.mean(dim=(1, 2)).abs() > w.std(dim=(1, 2)) / 4).any():
         raise Wrong(
             f"With d_k = {d_k}, the mean of a matrix is {w.mean():.2g}. Draw numbers whose mean is "
             "0, as torch.randn does."
+        )
+    if w.any() and torch.cosine_similarity(*w.flatten(1), dim=0).abs() > 0.5:
+        raise Wrong(
+            "The two matrices are the same, or multiples of each other, so the query of a name is "
+            "a multiple of its key. Draw them separately."
         )
     generator = torch.Generator().manual_seed(0)
     names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=generator)
@@ -365,7 +366,8 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: x / x.square().mean(-1, keepdim=True)
         ),
         "The mean must run over the features, dim=-1.": normed_by(
-            lambda x: x / x.square().mean(-2, keepdim=True).sqrt()
+            lambda x: x / x.square().mean(-2, keepdim=True).sqrt(),
+            lambda x: F.normalize(x, dim=-2) * x.shape[-1] ** 0.5,
         ),
         "That is the mean of absolute values. Take the square root of the mean of the squares.": (
             normed_by(lambda x: x / x.abs().mean(-1, keepdim=True))

@@ -47,15 +47,12 @@ for first in (5, 10, 15):
     assert 0.67 < small < 0.81 and small - 0.05 > middle > large and 0.4 < large < 0.62
     assert min(of_models(d_k, d_k**0.5, seeds) for d_k in (16, 64, 256)) > 0.88
 
-# %% after: larger  numbers: .80, .57, .18
-assert abs(1 / 8 + 7 / 8 / 16 - 0.18) < 0.001
+# %% after: larger  numbers: .80, .57
 
 # %% after: vote
 assert votes.numel() * 5 == 225
 best = votes.argmax(dim=-1)
 assert all(abs(best[i] - (i + 1)) <= 1 for i in range(1, 5))  # the root is column i + 1
-for i in range(2, 5):  # to the right of the frames, the row above moved on by a column
-    assert (votes[i, i + 2 :] - votes[i - 1, i + 1 : -1]).abs().max() < 0.06
 # five other models: the root is close to the best of five divisors, the neighbours included
 for d_k in (16, 64, 256):
     around = []
@@ -102,7 +99,9 @@ assert abs(math.exp(8) - 3000) < 30 and abs(walks[:, :, -1].mean()) < 1
 
 # %% after: voices  numbers: 1,000
 
-# %% after: loudness
+# %% after: crowd-figure
+# the area of a dot is its length, and the same in the whole figure
+assert gradients(64, 8)[:160].mean() > 0.2
 # other draws and other names: mean length, and share of the queries below a tenth of it
 
 
@@ -115,38 +114,22 @@ def loudness_of(d_k, divisor, seed, n=400):
     output = (query @ (others @ w_key)[who].mT / divisor).softmax(dim=-1) @ number
     (output - number[:, :1]).square().sum().backward()
     length = query.grad.norm(dim=-1)
-    return length.mean(), (length < length.mean() / 10).double().mean()
+    silent = (length < length.mean() / 10).double().mean()
+    return length.mean(), silent, length.max()
 
 
 for seed in range(5):
     silent = []
     for d_k in (16, 64, 256, 1024):
-        raw, share = loudness_of(d_k, 1, seed)
-        root, share_of_root = loudness_of(d_k, d_k**0.5, seed)
-        soft, share_of_soft = loudness_of(d_k, d_k, seed)
+        raw, share, loudest = loudness_of(d_k, 1, seed)
+        root, share_of_root, loudest_of_root = loudness_of(d_k, d_k**0.5, seed)
+        soft, share_of_soft, _ = loudness_of(d_k, d_k, seed)
+        assert loudest > 2 * loudest_of_root
         silent.append(share)
         assert 0.7 < raw < 2 and 0.22 < root < 0.37 and 0.22 < soft * d_k**0.5 < 0.28
         assert max(share_of_root, share_of_soft) < 0.05
     for share, near in zip(silent, (0.1, 0.4, 0.6, 0.75), strict=True):
         assert abs(share - near) < 0.1
-
-# %% after: crowd-figure
-# the area of a dot is its length, and the same in the whole figure
-assert gradients(64, 8)[:160].mean() > 0.2
-
-# %% after: some-shout  numbers: 40, 70
-row = loudness["not divided: share of silent ones"]
-assert abs(row[labels.index("d_k = 64")] - 0.40) < 0.05
-assert row[labels.index("d_k = 1024")] > 0.70
-
-# %% after: crowd
-plain, by_root = learned
-assert plain[0] + 0.2 < plain[1] < plain[2] < 0.93
-assert abs(by_root[0] - 0.96) < 0.006 and max(by_root) < by_root[0] + 0.03
-
-# %% after: crowd-helps  numbers: 32, .88, .96, .97, 2
-assert abs(learned[0][2] - 0.88) < 0.006
-assert abs(accuracy(256, 1, books=3200, rate=2) - 0.97) < 0.006
 
 # %% after: explore-scaling
 best = {d_k: ScalingExplorer(ask=False, d_k=d_k, entries=8).result for d_k in (16, 64, 256, 1024)}
@@ -186,6 +169,8 @@ of_root = step_lengths["by √d_k"]
 assert min(of_root) > 0.19 and max(of_root) < 0.3
 
 # %% after: both-ends  numbers: 1
+for i in range(2, 5):  # to the right of the frames, the row above moved on by a column
+    assert (votes[i, i + 2 :] - votes[i - 1, i + 1 : -1]).abs().max() < 0.06
 # to the right of the frame the step alone decides: with queries that begin at 0, so that no score
 # has a spread, the rows repeat each other in the same way
 
@@ -252,23 +237,19 @@ def moved_by_adam(d_k, divisor, seed):
 
 
 for power, factor in ((0.5, 2), (1, 1)):
-    far = [
-        sum(moved_by_adam(d_k, d_k**power, seed) for seed in range(10)) for d_k in (64, 256, 1024)
-    ]
-    assert max(abs(far[1] / far[0] / factor - 1), abs(far[2] / far[1] / factor - 1)) < 0.15
+    far = torch.tensor(
+        [
+            sum(moved_by_adam(d_k, d_k**power, seed) for seed in range(10))
+            for d_k in (16, 64, 256, 1024)
+        ]
+    )
+    assert (far[1:] / far[:-1] / factor - 1).abs().max() < 0.2
 
 # %% after: see-adam
-root, by_size, plain = (by_rate.loc[name].drop(4) for name in ("sqrt(d_k)", "d_k", "1"))
-assert root.idxmax(axis=1).tolist() == [1 / 64, 1 / 64, 1 / 128, 1 / 128]
-assert by_size.idxmax(axis=1).isin([1 / 16, 1 / 32]).all()
+root, by_size = (by_rate.loc[name].drop(4) for name in ("sqrt(d_k)", "d_k"))
 assert min(root[1 / 64].min(), by_size[1 / 64].min()) > 0.9
-assert plain.loc[64:].max(axis=None) < 0.585
 
-# %% after: adam-reads  numbers: .57, 64
-
-# %% after: the-answer
-for d_k in (16, 64, 256, 1024):  # half the root, at the rate of the page
-    assert accuracy(d_k, d_k**0.5 / 2) > accuracy(d_k, d_k**0.5) - 0.02
+# %% after: adam-reads  numbers: 64
 
 # %% after: remember  numbers: 32, 64
 # rates between those of the slider do not make up for the division either
@@ -332,7 +313,7 @@ for seed in range(4):
 
 # %% after: sources  numbers: 4, 2017, 2020, 2022
 
-# %% after: teacher-plan  numbers: 50, 13, 49, 12, 4, 8, 10, 7
+# %% after: teacher-plan  numbers: 46, 13, 4, 8, 5, 10, 6
 # two batches of 32 books agree less without the division
 import torch.nn.functional as F
 

@@ -20,7 +20,7 @@
 # - say what becomes of the gradients of the queries without the division,
 # - say what sets the root apart from other divisors, and what it does not do in a trained layer.
 #
-# **Time:** 50 minutes in class, or 80 on your own with the exercises.
+# **Time:** 46 minutes in class, or 76 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -66,7 +66,6 @@ def look_up(w, divisor, who, number):
 
 # %% training [markdown] below="`train` draws both matrices"
 # A number from 0 to 15 is stored as 16 features, a single 1 among zeros.
-# (In float64, rounding does not reach the printed digits.)
 #
 # `train` draws both matrices at random, so at first a query is a stranger to every key.
 # Then it takes ten steps of gradient descent, each on 32 new books.
@@ -88,7 +87,7 @@ def train(d_k, divisor, generator, rate=0.5, books=32, steps=10):
 
 
 # %% counting [markdown] below="`accuracy` trains five models"
-# (Dividing by 8 gives the features of queries and keys a variance of about 1.)
+# Dividing by 8 gives the features of queries and keys a variance of about 1.
 #
 # `accuracy` trains five models and returns the share of right answers in 500 new books each.
 
@@ -119,11 +118,9 @@ table = [
 kinds = ["untrained", "not divided", "divided by √d_k"]
 Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 
-# %% larger [markdown] above="From 16 features on" answers="02/larger-heads"
-# From 16 features on, more features learn worse: .80 of the answers are right at $d_k = 16$,
-# and .57 at $d_k = 256$.
+# %% larger [markdown] above="With more features" answers="02/larger-heads"
+# With more features, fewer answers are right: .80 at $d_k = 16$, and .57 at $d_k = 256$.
 # Dividing by the root cures it.
-# (By luck alone, .18 would be right: one entry in eight, and one in sixteen of the others.)
 #
 # The paper that introduced the formula divides for this reason.
 # Its authors suspect that “for large values of $d_k$” the dot products push the softmax to where
@@ -146,13 +143,12 @@ ax = plot_attention(votes, queries=rows, keys=[str(c) for c in divisors])
 for row in range(5):  # the root of the size is in the column row + 1
     ax.add_patch(plt.Rectangle((row + 1, row), 1, 1, fill=False, ec=INK, lw=3))
 ax.set(xlabel="divided by", ylabel="features, d_k")
+ax.figure.set_figheight(2.7)
 show_figure(ax, "2.1")
 
 # %% diagonal [markdown] above="The best divisors lie" answers="02/larger-heads"
 # The best divisors lie on a diagonal: four times the features ask for twice the divisor.
 # At this rate, from 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
-# From 64 on, to the right of the frame, each row nearly repeats the row above,
-# shifted by one column.
 #
 # Why so?
 # We look first at the start of training, and then at a step of it.
@@ -237,14 +233,13 @@ show_figure(axes[0], "2.2")
 #
 # Without the division, one key has more than 0.99 of the weight in about two rows of three at 256
 # features.
-# The softmax takes luck for certainty: it is *clipped*, or [saturated](glossary.ipynb#saturated).
+# The softmax takes luck for certainty: it is [saturated](glossary.ipynb#saturated).
 
 # %% voices [markdown] below=["The gradient of a query", "We listen to the first"]
 # ## Who asks for a change?
 #
 # The gradient of a query says how it should change, and its length says how loudly it asks.
 # We listen to the first names of 1,000 books before any training.
-# We call a query *silent* if its gradient is shorter than a tenth of the mean.
 
 
 # %% gradients
@@ -258,17 +253,6 @@ def gradients(d_k, divisor):
     (output - number[:, :1]).square().sum().backward()
     return query.grad.norm(dim=-1).flatten()  # (1000,)
 
-
-# %% loudness
-powers = {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}
-loudness = {}
-for name, power in powers.items():
-    lengths = torch.stack([gradients(d_k, d_k**power) for d_k in counts.tolist()])
-    mean = lengths.mean(dim=-1, keepdim=True)  # (4, 1)
-    silent = lengths < mean / 10  # (4, 1000)
-    loudness[f"{name}: mean length"] = mean.flatten()
-    loudness[f"{name}: share of silent ones"] = silent.double().mean(dim=-1)
-Table(list(loudness), labels, torch.stack(list(loudness.values())))
 
 # %% crowd-figure jupyter={"source_hidden": true}
 titles = ["not divided", "divided by √d_k", "divided by d_k"]
@@ -292,28 +276,11 @@ fig.suptitle(
 )
 show_figure(fig, "2.3")
 
-# %% some-shout [markdown] above="**Some queries shout" below="Does it hurt if"
-# This fits the suspicion: in a book of eight entries,
-# about 40 percent of the queries are silent at 64 features, and over 70 percent at 1,024.
+# %% some-shout [markdown] above="**Some queries shout"
+# The suspicion is half right: in a large head that is not divided, many gradients are almost 0.
+# But some are longer than any is with the root.
 # **Some queries shout, and the more features there are, the more are silent.**
 # Divided by $d_k$, all of them whisper, and ever more softly.
-# Of the three, only the root keeps the voices nearly the same at every size.
-#
-# Does it hurt if only some shout?
-# A step of training then follows these.
-# If that is what hurts, more books for each step must help, and hardly at all with the root.
-
-# %% crowd
-books = [32, 320, 3200]
-learned = [[accuracy(256, divisor, books=n) for n in books] for divisor in (1, 16)]
-crowds = ["d_k = 256, not divided", "d_k = 256, divided by 16"]
-Table(crowds, [f"{n:,} books" for n in books], torch.tensor(learned))
-
-# %% crowd-helps [markdown] above="But at this rate"
-# More books do help, and hardly with the root.
-# But at this rate, even a hundred times as many books bring .88,
-# where the one division brought .96.
-# (At a rate of 2 they bring .97, with a hundred times the work.)
 
 # %% sound-check [markdown] below="Up to here the"
 # ## Another learning rate
@@ -332,7 +299,6 @@ ScalingExplorer(ask=False)
 # The curves are models that `data/make_scaling_race.py` trained in advance.
 # Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
 # Which divisor can keep its rate?
-# Then try books of 4 and of 32 entries.
 
 # %% rescued [markdown] above="At a rate of" answers="02/another-learning-rate"
 # A whisper can be turned up.
@@ -340,8 +306,8 @@ ScalingExplorer(ask=False)
 # Without a division, no rate on the slider brings more than .57 there.
 #
 # So the root is not the only number that works.
-# But as $d_k$ grows from 16 to 1,024, the best rates for it on the slider are 8, 32, 128 and 512.
-# With the root, a rate of 2 brings at least .98 each time.
+# But with $d_k$, the best rate on the slider grows from 8 at 16 features to 512 at 1,024.
+# With the root, a rate of 2 brings at least .98 at each size from 16 on.
 
 # %% twice [markdown] below="How far does one"
 # ## Why the root keeps its rate
@@ -364,7 +330,7 @@ def step_of_scores(d_k, divisor):
 
 step_lengths = {
     name: [step_of_scores(d_k, d_k**power) for d_k in counts.tolist()]
-    for name, power in powers.items()
+    for name, power in {"not divided": 0, "by √d_k": 0.5, "by d_k": 1}.items()
 }
 pd.DataFrame(step_lengths, labels).T.map("{:.2g}".format)
 
@@ -375,7 +341,7 @@ pd.DataFrame(step_lengths, labels).T.map("{:.2g}".format)
 # The divisor $c$ acts twice: the gradient of a query is a sum of keys, each divided by $c$,
 # and the new score is divided by $c$ as well.
 # The dot product of such a key with itself is about $d_k$.
-# So a step moves the scores in proportion to $d_k / c^2$, as long as nothing is clipped.
+# So a step moves the scores in proportion to $d_k / c^2$, as long as no softmax is saturated.
 # That is the same at every size for $c = \sqrt{d_k}$, and falls as $1/d_k$ for $c = d_k$.
 # This fits Figure 2.1: to the right of the frame,
 # four times the features and twice the divisor learn alike.
@@ -411,24 +377,20 @@ show_figure(figure, "2.4")
 # So the division does not limit the scores.
 # Together with the draw of the matrices, it sets where they start.
 
-# %% the-answer [markdown] end="Among eight entries and"
+# %% the-answer [markdown] end="With many features, the"
 # ## Why divide, and why by this number?
 #
 # Why divide the dot products by anything?
 # Before training, a query and a key are strangers,
 # and their raw score is a random walk of $d_k$ steps.
-# Among eight entries and with many features, the softmax takes luck for certainty,
+# With many features, the softmax of our phone books takes luck for certainty,
 # and the model learns worse.
 #
 # And why by the square root, rather than by $d_k$?
-# Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start,
-# and because an unclipped step moves the scores in proportion to $d_k / c^2$.
+# Because $d_k$ random steps lead about $\sqrt{d_k}$ away from the start.
 # Dividing by $d_k$ can work too, with a higher learning rate.
-# But of the three, only the root gave the same start from 16 to 1,024 features,
-# and the same step at the same rate.
-# What matters is twice the divisor for four times the features: at a rate of ½,
-# half the root does as well from 16 features on.
-# All this was measured on one small model, in ten steps of plain gradient descent.
+# But of the three, only the root gave our models the same start from 16 to 1,024 features and,
+# in plain gradient descent at one rate, the same step.
 
 # %% further [markdown]
 # ## Further
@@ -448,16 +410,14 @@ for d_k in (64, 256):
 # %% twins [markdown]
 # Squares have no minus signs.
 # For twins a raw score is about $d_k$, and divided by the root it still grows, from 8 to 16.
-# Only dividing by $d_k$ would keep it the same.
+# Dividing by $d_k$ would keep it the same.
 
 # %% adam [markdown]
 # Many models are trained with Adam.
-# It moves every parameter by about the learning rate, however long the gradient is.
-# The change of a query then no longer depends on the divisor,
-# and only the new score is divided by $c$.
-# So the first step moves the scores in proportion to $d_k / c$:
-# equally far at every size if $c = d_k$,
-# and twice as far for four times the features if $c = \sqrt{d_k}$.
+# Its first step moves every parameter by about the learning rate, however long the gradient is.
+# So the change of a query does not depend on the divisor, and only the new score is divided by $c$.
+# The scores move in proportion to $d_k / c$: about equally far at every size if $c = d_k$,
+# and about twice as far for four times the features if $c = \sqrt{d_k}$.
 # Here are the best of ten rates for ten steps of Adam.
 
 # %% see-adam
@@ -473,11 +433,8 @@ columns = {
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
 # %% adam-reads [markdown]
-# With $d_k$ the best rate stays at 1/16 or 1/32; with the root it falls from 1/64 to 1/128,
-# though several rates are nearly level.
-# So with Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
+# With Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
 # In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.
-# Without a division, no rate brings more than .57 from 64 features on.
 
 # %% t5 [markdown]
 # ### A model that does not divide
@@ -496,8 +453,8 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # - A raw score is a sum of $d_k$ products.
 #   If the features are independent, with mean 0 and variance 1, its spread is $\sqrt{d_k}$.
 # - Here $d_k$ belongs to a single head, not to the whole layer.
-# - Not divided, the softmax over many features is saturated before training.
-#   Among eight entries, some queries then have a long gradient, and the more features there are,
+# - Not divided, the softmax of a head with many features is often saturated before training.
+#   Some queries then have a long gradient, and the more features there are,
 #   the more have almost none.
 # - In ten steps of 32 books, no learning rate made up for a missing division from 64 features on.
 # - Of the three, only the root gave the same start and the same step from 16 to 1,024 features,
@@ -729,15 +686,15 @@ print(f"spread {scores.std():.2f}")
 # Lesson 3, [Masks: who may look at whom](03_masks_who_may_look_at_whom.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
+# **46 minutes.**
 # The phone book and the first race: 13.
 # Nine divisors: 4.
 # Random walks: 8.
-# Who asks for a change: 8.
+# Who asks for a change: 5.
 # Another learning rate, with the explorer: 10.
-# The step, the trained layer and the answer: 7.
+# The step, the trained layer and the answer: 6.
 #
 # **Where a class stalls.**
 # *The phone book:* draw one book with three entries on the board,

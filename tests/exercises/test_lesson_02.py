@@ -87,6 +87,12 @@ test_names_the_mistake = names({
         ("the output is wrong", "wrong for a batch"): lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(1) @ v
         ),
+        "In all, a score is divided by d_k": lambda q, k, v: (
+            (q / q.shape[-1] @ k.mT).softmax(dim=-1) @ v
+        ),
+        ("query (2, 5, 64)", "for one sequence and"): lambda q, k, v: (
+            (q @ k.mT / k.shape[1] ** 0.5).softmax(dim=-1) @ v
+        ),
         "The softmax is missing": lambda q, k, v: q @ k.mT / q.shape[-1] ** 0.5 @ v,
         ("shape (5, 7) instead of (5, 3)", "Multiply them by the values"): lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1)
@@ -100,6 +106,9 @@ test_names_the_mistake = names({
         ),
         "a spread of 1.43, which": lambda d_k: torch.randn(2, 64, d_k) * 1.19 / 8 / d_k**0.25,
         "The two matrices are the same": lambda d_k: [torch.randn(64, d_k) / 8 / d_k**0.25] * 2,
+        "multiples of each other": lambda d_k: torch.randn(64, d_k) / torch.tensor([
+            [[8]], [[-8 * d_k**0.5]]
+        ]),
         "With d_k = 100": lambda d_k: (
             torch.randn(2, 64, d_k) / 8 / (1 if d_k == 100 else d_k**0.25)
         ),
@@ -131,6 +140,9 @@ test_names_the_mistake = names({
         ),
         "over the features, dim=-1": lambda q, k: normed_with(
             q, k, lambda x: x.square().mean(dim=1, keepdim=True).sqrt()
+        ),
+        ("query (2, 5, 11)", "must run over the features"): lambda q, k: (
+            F.normalize(q) @ F.normalize(k).mT * q.shape[-1] ** 0.5
         ),
         "mean of absolute values": lambda q, k: normed_with(
             q, k, lambda x: x.abs().mean(dim=-1, keepdim=True)
