@@ -105,16 +105,10 @@ one = raw.set_index(["scheme", "distance"])["accuracy"].sort_index()
 counts = raw.query("scheme == 'ALiBi' and seed == 0").set_index("distance")["questions"]
 assert abs(counts["1-15"] / counts["all"] - 0.867) < 0.005
 assert counts.min() > 400
-assert 0.0005 < 1 - counts.drop("all").sum() / counts["all"] < 0.0015  # 48 or more: 1 in 1,000
 assert one["ALiBi", "24-31"].max() < 0.17 and one["ALiBi", "32-47"].max() < 1 / 8
 for far_away in ("24-31", "32-47"):
     assert one["none", far_away].min() > one["ALiBi", far_away].max()
 assert one["rotary", "1-15"].mean() < 0.65 and one["ALiBi", "1-15"].min() > 0.97
-# far questions are easier without positions, because the animal has fewer entries
-z = make_lists(20_000, 64, generator=torch.Generator().manual_seed(0))
-back, entries_ = z.back[:, -1], z.entries[:, -1]
-near_ones = (entries_ >= 2) & (back <= 15)
-assert entries_[(entries_ >= 2) & (back >= 32)].float().mean() < entries_[near_ones].float().mean()
 
 # %% after: after-far  numbers: 87, 15, 24, 47
 
@@ -122,23 +116,20 @@ assert entries_[(entries_ >= 2) & (back >= 32)].float().mean() < entries_[near_o
 z = make_lists(1000, 64, generator=torch.Generator().manual_seed(2))
 assert 0.4 < is_right(z, rotate).float().mean() < 0.55
 
-# %% after: suspect  numbers: 15
-
 # %% after: see-save
 table = dict(zip(rotations, torch.tensor(shares), strict=True))  # columns: 16, 64, 128, 256
-old, larger, largest = (table[f"base {base:,}"] for base in bases[2:])
-assert larger[1] > 0.97 and larger[2] > 0.96 and 0.98 < larger[0] < 0.99 < old[0]
+old, larger, largest = (table[f"base {base:,}"] for base in bases[1:])
+assert larger[1] > 0.97 and 0.98 < larger[0] < 0.99 < old[0]
 assert abs(old[1] - results.query("scheme == 'rotary' and tokens == 64").accuracy.min()) < 0.02
 for seed in range(5):  # other lists
-    for length, low, high in ((16, 0.83, 0.89), (256, 0.87, 0.91)):
-        z = make_lists(2000, length, generator=torch.Generator().manual_seed(seed))
-        answered = is_right(z, partial(rotate, base=1e8))
-        assert low < answered.float().mean() < high
-        assert 1000 < len(answered)
-assert largest[3] > larger[3] + 0.4 and largest[0] < larger[0] - 0.1
-smaller = torch.stack([table["base 1"], table["base 100"]])
-assert (smaller < old).all()
-# with new angles taken away, and all keys seen: nearly all near entries are found, other lists
+    z = make_lists(2000, 16, generator=torch.Generator().manual_seed(seed))
+    answered = is_right(z, partial(rotate, base=1e8))
+    assert 0.83 < answered.float().mean() < 0.89
+    assert 1000 < len(answered)
+assert largest[0] < larger[0] - 0.1 and (table["base 100"] < old).all()
+# with all keys seen, and far ones turned as if they were 15 back: most of what was lost
+assert table["at most 15 back"][1] - old[1] > 0.7 * (old[0] - old[1])
+# other lists
 for seed in range(5):
     z = make_lists(2000, 64, generator=torch.Generator().manual_seed(seed))
     near = (z.entries[:, -1] >= 2) & (z.back[:, -1] <= 15)
@@ -146,13 +137,7 @@ for seed in range(5):
     assert is_right(z, rotations["at most 15 back"]).float().mean() > 0.95
     assert is_right(z, rotate).float().mean() < 0.6
 
-# %% after: new-angles
-counted = dict(zip(bases, zip(*counts.values(), strict=True), strict=True))
-assert set(counted[10_000][1:]) == {5, 6} and max(counted[1_000_000]) == 2
-assert counted[10_000][0] == 0 and min(counted[1][0], counted[100][0]) >= 6  # nearer keys
-assert not any(counted[100_000_000])
-for offset in range(20, 64):
-    assert new_angles(10_000, offset) >= 5 and new_angles(1_000_000, offset) <= 2
+# %% after: farther
 raw = pd.read_csv(data_path("how_far_back.csv"))
 one = raw.set_index(["scheme", "distance"])["accuracy"].sort_index()
 far_base, half = one["rotary, base 1,000,000"], one["ALiBi, half the slopes"]
@@ -161,11 +146,10 @@ assert abs(one["rotary", "32-47"].mean() - 0.12) < 0.005
 assert abs(half["24-31"].mean() - 0.91) < 0.005 and half["24-31"].min() > 0.88
 assert abs(one["ALiBi", "24-31"].mean() - 0.15) < 0.005
 assert half["1-15"].max() < one["ALiBi", "1-15"].min() - 0.03
-# of the four runs, ours, seed 0, gains most
-gains = far_base["all"].array - one["rotary", "all"].array
-assert gains.argmax() == 0
+# with a larger base, every run answers most questions
+assert one["rotary, base 1,000,000", "all"].min() > 0.9
 
-# %% after: saved  numbers: 10, 15, 6, 8, 20, 24, 31, 32, 47, 48, 63, 64, 128, 0.46
+# %% after: saved  numbers: 10, 15, 24, 31, 32, 47, 64, 98, 100, 0.46
 
 
 def right_at(base, length, low, high, seed=1):
@@ -178,8 +162,9 @@ def right_at(base, length, low, high, seed=1):
     return torch.cat(right).float().mean()
 
 
-assert 0.6 < right_at(1e6, 64, 48, 63) < 0.9 < 0.95 < right_at(1e6, 64, 32, 47)
-assert 0.15 < right_at(1e5, 64, 32, 63) < 0.25  # question 4 for teachers
+# question 4 for teachers
+assert 0.97 < right_at(1e5, 64, 1, 63)
+assert 0.15 < right_at(1e5, 64, 32, 47) < 0.25
 
 # %% after: wrong-rotations
 table = torch.tensor(correct)
@@ -192,17 +177,7 @@ for seed in range(5):  # the wrong layout is better from 64 tokens on
             is_right(z, layouts[name]).float().mean() for name in ("neighbours", "halves")
         )
         assert other > ours + 0.1
-# without rotation, every answer is a number that was recorded for the animal
 z = make_lists(2000, 16, generator=torch.Generator().manual_seed(1))
-counted = z.entries[:, -1] >= 2
-named = torch.stack(
-    [is_right(z._replace(answers=torch.full_like(z.answers, n)), lambda x: x) for n in range(8)]
-)
-assert (named.sum(dim=0) == 1).all()
-guesses = named.int().argmax(dim=0).tolist()
-for tokens, guess in zip(z.tokens[counted], guesses, strict=True):
-    *before_, question = to_words(tokens)
-    assert f"{question.removesuffix('?')} {guess}" in before_
 # wrong pairs tell something about the order: pairs at random mostly do, halves at random places no
 generator = torch.Generator().manual_seed(0)
 plain = is_right(z, lambda x: x).float().mean()
@@ -215,10 +190,6 @@ for _ in range(10):
     gains.append([wrong.float().mean() - plain, shuffled.float().mean() - plain])
 of_pairs, of_places = torch.tensor(gains).T
 assert of_pairs.mean() > 0.12 and of_places.mean() < 0.05
-# a larger base at 16 tokens
-for seed in range(5):
-    z = make_lists(2000, 16, generator=torch.Generator().manual_seed(seed))
-    assert 0.98 < is_right(z, partial(rotate, base=1e6)).float().mean() < 0.995
 # rows of W_Q and W_K reordered: the layer works with halves, as exercise 4 does it
 order_ = [*range(0, 16, 2), *range(1, 16, 2)]
 reorder = [16 * head + i for head in range(4) for i in order_]
@@ -231,33 +202,17 @@ for projection in (attention.q_proj, attention.k_proj):
 assert (is_right(z, partial(rotate, layout="halves")) == right).float().mean() > 0.999
 attention.load_state_dict(kept)
 
-# %% after: wrong-read  numbers: 0.79, 16, 64, 128, 0, 1
+# %% after: wrong-read  numbers: 0.79, 16, 64, 0
 
 # %% after: exercise-1  numbers: 8, 10,000, 40, 1
 assert abs(40 * 10_000 ** (-1 / 4) - 4) < 1e-9
 
 # %% after: exercise-2  numbers: 57
 
-# %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5, 16, 1.00, 0.79
-
-# %% after: torch-bias
-# in bfloat16 equal offsets give scores that differ, in float32 hardly; 64 and 128 features
-for size in (16, 64, 128):
-    for seed in range(5):
-        both = torch.randn(2, 1, size, generator=torch.Generator().manual_seed(seed))
-        spread = {}
-        for dtype in (torch.float32, torch.bfloat16):
-            a_, b_ = both.to(dtype)
-            places_ = (3, 10, 2048, 100_000)
-            same_offset = [
-                (rotate(a_, torch.tensor([m])) * rotate(b_, torch.tensor([m - 2]))).double().sum()
-                for m in places_
-            ]
-            spread[dtype] = max(same_offset) - min(same_offset)
-        assert spread[torch.float32] < 1e-3 < 4e-3 < spread[torch.bfloat16] < 0.5, (size, spread)
+# %% after: exercise-4  numbers: 0, 2, 4, 1, 3, 5
 
 # %% after: sources  numbers: 2017, 2021, 2022, 2023, 64, 4, 1,000, 10,000, 1,000,000
 
-# %% after: teacher-plan  numbers: 47, 16, 1, 3, 5, 7, 12, 60
+# %% after: teacher-plan  numbers: 46, 16, 1, 3, 5, 7, 11, 60
 
-# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 98, 100, 100,000, 1,000,000, 512, 600
+# %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 32, 47, 98, 100, 100,000, 1,000,000, 512, 600
