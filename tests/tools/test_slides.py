@@ -41,7 +41,7 @@ EXPLORER.data[BUNDLE] = {"kind": "explorer"}
 class Plain:
     """Turns nothing into HTML, so that a test reads what was given."""
 
-    prose = code = shown = staticmethod(lambda text: text)
+    prose = shown = staticmethod(lambda text: text)
 
     @staticmethod
     def output(output):
