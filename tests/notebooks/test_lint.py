@@ -142,7 +142,6 @@ FAULTS = [
     ("leaks", code("f", printed("at 12:30:01\n")), "a time of day"),
     ("figures", code("f", figure("3.3")), "has the number 3.3, not 3.2"),
     ("closing_parts", lambda cells: cells.pop(), "missing: Next"),
-    ("predictions", new_markdown_cell("**Predict.** Which?"), "ask with predict"),
     (
         "told_findings",
         lambda cells: cells[4].update(source=f'{cells[4].source}\nax.set_title("It is b")'),

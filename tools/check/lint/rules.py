@@ -134,9 +134,6 @@ def closing_parts(lesson: Lesson) -> Iterator[Note]:
 
 def predictions(lesson: Lesson) -> Iterator[Note]:
     """Check that each prediction has its texts, is asked once, and is answered after that."""
-    for n, cell in lesson.markdown:
-        if "**Predict" in cell.source:
-            yield Note(n, 'ask with predict(...), not with "**Predict.**".', "**Predict")
     asked: set[str] = set()
     for n, cell in lesson.code:
         if (key := answer_key(cell)) and key not in asked:
