@@ -93,6 +93,9 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "the hidden one.": lambda query, x, hidden: ordinary_attention(
             query, torch.cat([others(x, hidden), query[None]])
         ),
+        "You added the query to the average. Return the average alone.": (
+            lambda query, x, hidden: new_vector(query, x, hidden) + query
+        ),
         "You hid all words but one: the hidden word gets all the weight. It must get none.": (
             lambda query, x, hidden: x[hidden]
         ),
@@ -139,6 +142,8 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "out of bounds": "The query need not be a row of x. Take it from `query`.",
     },
     misshapen="Return a single vector, with one number for each feature.",
+    nan="The result contains NaN. Hide the word by a score of -inf, not of inf, and leave its row "
+    "of x as it is.",
     otherwise=weight_left,
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",
@@ -224,7 +229,7 @@ def check_third_sentence(words: list[str]) -> Right:
         raise Wrong(
             f"{measured} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
             f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
-            "and “ball” matches it better than “cave” and “hung” do."
+            "and “ball” matches it better than “cave” and “hung” do. Add more of these."
         )
     advice = "Add more of the words that have some `animal`."
     if "hit" in words:

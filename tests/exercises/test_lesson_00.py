@@ -137,6 +137,13 @@ test_names_the_mistake = names({
         "One of these four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
         "used the last row of x as the query": last_row_asks,
         "You hid all words but one": reversed_mask,
+        "You added the query to the average": lambda query, x, hidden: (
+            by_mask(query, x, hidden) + query
+        ),
+        ("contains NaN", "a score of -inf, not of inf"): filled(torch.inf),
+        ("leave its row of x as it is",): lambda query, x, hidden: by_mask(
+            query, x.index_fill(0, torch.tensor(hidden), -torch.inf), hidden
+        ),
         "without the exponential": without_exp,
         ("still gets a weight of about 5e-06", "exactly 0"): filled(-10),
         ("scores of about -80", "gets nearly all the weight", "Only -inf"): filled(-20),
@@ -160,7 +167,7 @@ test_names_the_mistake = names({
         ("“Bat” is not in the table", "deep, in, the", "Do not use capital"): "Bat and ball",
         "“ball” must occur exactly once in your sentence, not 0": "deep in the cave hung a bat",
         "“bat” must occur exactly once in your sentence, not 2": "bat bat ball",
-        ("0.352 of `animal` and 0.365 of `sport`", "by 0.267 to 0.217", "matches it better"): (
+        ("0.352 of `animal` and 0.365 of `sport`", "by 0.267 to 0.217", "Add more of these"): (
             "a bat hung in the cave with a ball in the cave"
         ),
         "Add more of the words that have some `animal`. Leaving out “hit”": (
