@@ -143,9 +143,9 @@ for origin in (-vector, mean):  # the same function: subtracted from values, add
 
 # %% after: carried-read  numbers: 6, 231, 74, 141, 100
 for seed in range(5):
-    vector = torch.randn(32, generator=torch.Generator().manual_seed(seed))
-    assert rows_of_marker(zeroing, vector) > 200  # zeroing says what we like
-    assert rows_of_marker(hiding, vector) == 141
+    other = torch.randn(32, generator=torch.Generator().manual_seed(seed))
+    assert rows_of_marker(zeroing, other) > 200  # zeroing says what we like
+    assert rows_of_marker(hiding, other) == 141
 assert rows_of_marker(zeroing) == 6 and rows_of_marker(zeroing, -mean) == 74
 
 # %% after: who-asks

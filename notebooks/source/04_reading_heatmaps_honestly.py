@@ -299,6 +299,10 @@ def hiding(weights, values):  # (L, S): how far each output moves if a key is hi
     return weights / (1 - weights) * torch.cdist(weights @ values, values)
 
 
+texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
+stored = [head_six(text)[1:] for text in texts]
+
+
 def rows_of_marker(way, shift=0):  # [CLS] is darkest, and moves the output most
     rows = 0
     for weights, values in stored:
@@ -309,8 +313,6 @@ def rows_of_marker(way, shift=0):  # [CLS] is darkest, and moves the output most
 
 
 # %% count-rows
-texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
-stored = [head_six(text)[1:] for text in texts]
 mean = torch.cat([v[1:-1] for _, v in stored]).mean(dim=0)  # the mean value of a word
 vector = torch.randn(32, generator=torch.Generator().manual_seed(0))
 shifts = {"values": 0, "values plus a vector": vector, "values minus their mean": -mean}
