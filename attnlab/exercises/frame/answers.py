@@ -29,19 +29,14 @@ class NotDone(Exception):
     """There is no answer yet."""
 
 
+@dataclass(eq=False)
 class Wrong(Exception):
     """The answer is wrong; ``by_error`` says whether it raised."""
 
-    def __init__(
-        self,
-        message: str,
-        evidence: Evidence | None = None,
-        report: Report | None = None,
-        by_error: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.message, self.evidence, self.report = message, evidence, report
-        self.by_error = by_error
+    message: str
+    evidence: Evidence | None = None
+    report: Report | None = None
+    by_error: bool = False
 
 
 class NotChecked(Exception):
