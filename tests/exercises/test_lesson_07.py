@@ -96,17 +96,6 @@ class ByLetters(Layer):
         return [self.out_proj(output), weights]
 
 
-class ByBatches(Layer):
-    """The heads become part of the batch."""
-
-    def forward(self, x):
-        N, L, E = x.shape
-        query, key, value = (part.reshape(-1, L, E // self.H) for part in self.heads(x))
-        weights = torch.bmm(query, key.mT).div((E // self.H) ** 0.5).softmax(-1)
-        answers = torch.bmm(weights, value).view(N, self.H, L, -1)
-        return self.out_proj(torch.cat([*answers.unbind(1)], -1)), weights.view(N, self.H, L, L)
-
-
 class Narrow(Layer):
     """Projections for a single head."""
 
@@ -153,14 +142,6 @@ def mended(x, H):
     return torch.cat([attention(part, part, part) for part in x.chunk(H, dim=-1)], dim=-1)
 
 
-def by_filling(x, H):
-    d, result = x.shape[-1] // H, torch.empty_like(x)
-    for h in range(H):
-        part = x[..., h * d : (h + 1) * d]
-        result[..., h * d : (h + 1) * d] = attention(part, part, part)
-    return result
-
-
 def between(merge=joined, split=halves, root=None):
     """Return attention after a split and before a merge."""
 
@@ -188,9 +169,9 @@ def by_slices(x, H):
 
 test_accepts = accepts({
     "check_multi_head": [
-        ByLoop, ByLetters, ByBatches, lambda E, H: Layer(E, H).float()
+        ByLoop, ByLetters, lambda E, H: Layer(E, H).float()
     ],
-    "check_mended_heads": [mended, between(), by_filling],
+    "check_mended_heads": [mended, between()],
     "check_three_in_one": [
         by_permute,
         by_slices,

@@ -65,18 +65,6 @@ def from_kept_states(query, key, value, size):  # the states of all pieces, join
     return (factors * outputs).sum(dim=0) / (factors * totals).sum(dim=0)
 
 
-def first_piece_before_the_loop(query, key, value, size):
-    scores = query @ key[:size].mT / math.sqrt(query.shape[-1])
-    top = scores.amax(dim=-1, keepdim=True)
-    state = top, (scores - top).exp().sum(-1, True), (scores - top).exp() @ value[:size]
-    for j in range(size, len(key), size):
-        scores = query @ key[j : j + size].mT / math.sqrt(query.shape[-1])
-        top = scores.amax(dim=-1, keepdim=True)
-        exps = (scores - top).exp()
-        state = joined(state, (top, exps.sum(-1, True), exps @ value[j : j + size]))
-    return state[2] / state[1]
-
-
 def without_top(query, key, value, size):
     exps = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
     return exps @ value / exps.sum(dim=-1, keepdim=True)
@@ -129,7 +117,6 @@ test_accepts = accepts({
     "check_needed_tile": [needed_in_the_mask],
     "check_mended_pieces": [
         from_kept_states,
-        first_piece_before_the_loop,
         in_double_precision,
         by_index,
         with_a_column_of_ones,
