@@ -15,18 +15,9 @@ from torch import Tensor
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Answer, Right, Wrong, numbers, table, tensor
+from attnlab.exercises.frame.answers import Answer, Either, Right, Wrong, numbers, table, tensor
 from attnlab.exercises.frame.examined import Examined, diagnosed
-from attnlab.exercises.frame.forms import (
-    Case,
-    Compared,
-    Either,
-    Opinion,
-    Value,
-    asked,
-    randoms,
-    same,
-)
+from attnlab.exercises.frame.forms import Case, Compared, Opinion, Value, asked, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
 
