@@ -113,7 +113,7 @@ def attend_with_nan(x: Tensor) -> Tensor:
     return filled(-torch.inf)(x @ x.mT / x.shape[-1] ** 0.5, flipped((0, 0))) @ x
 
 
-def picture(case: Case, _said: dict[str, str | None]) -> Evidence | None:
+def picture(case: Case) -> Evidence | None:
     """Return the mask of a case."""
     if case.name not in MASKS:
         return None

@@ -242,7 +242,7 @@ def probe_of(*parts: str) -> Callable[[Attend], bool]:
     return lambda attend: all(largest_gradients(attend)[part] > 0 for part in parts)
 
 
-def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
+def gradients(case: Case) -> Evidence:
     """Return the largest gradient of each input of a function."""
     largest = largest_gradients(case.arguments[0])
     rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in largest.items()}

@@ -81,7 +81,7 @@ class Value(Check):
     """A check of one value; its body says what a message begins with, if anything."""
 
     right: object  # the value, or a function that says whether a value is correct
-    verified: str | Callable[[object], str]  # said of a correct value
+    verified: str  # said of a correct value
     otherwise: str | Callable[[object], str] = ""  # said of a wrong one without a named mistake
     read: Read = answers.number
     near: Callable[[object, object], bool] = operator.eq  # whether two values are the same
@@ -94,7 +94,7 @@ class Value(Check):
         if self.right(said) if callable(self.right) else self.near(said, self.right):
             if self.by_hand:
                 by_hand(answer)
-            return Right(f"{begin} {_text(self.verified, said)}".lstrip())
+            return Right(f"{begin} {self.verified}".lstrip())
         why = answer.slip(lambda slip: self.near(said, slip))
         raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip())
 
@@ -161,7 +161,7 @@ class Compared(Check):
     what: str = "output"  # what the function returns
     read: Callable[[object], Tensor] = answers.tensor  # makes a tensor of what any of them returns
     nan: str = "The result contains NaN, although every input is an ordinary number."
-    misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
+    misshapen: str = ""  # said of a wrong shape without a named mistake
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
     columns: tuple[str, ...] = ()  # names of the entries on the last axis of all
     atol: float = 1e-5
@@ -187,7 +187,7 @@ class Compared(Check):
         if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
             raise Wrong(voice.has(case, self.what, "dtype", got, right))
         if got.shape != right.shape:
-            why = self._named(answer, got, inputs, passed) or _text(self.misshapen, got)
+            why = self._named(answer, got, inputs, passed) or self.misshapen
             raise Wrong(f"{voice.has(case, self.what, 'shape', got, right)} {why}".rstrip())
         if not self._same(got, right):
             why = self._named(answer, got, inputs, passed) or (got.isnan().any() and self.nan)
@@ -283,7 +283,7 @@ class Opinion(Check):
 
     verified: str  # said of a correct test
     read: Read = answers.yes_or_no
-    evidence: Callable[[Case, dict[str, object]], Evidence] | None = None  # of all opinions by name
+    evidence: Callable[[Case], Evidence | None] | None = None  # shown of a case
     keeps_inputs: bool = False  # the arguments must stay as they are
 
     def decide(self, body: Callable, answer: Answer) -> Right:
@@ -300,7 +300,7 @@ class Opinion(Check):
             lambda slip: all(slip(*case.arguments) == said[case.name] for case in body())
         )
         name, _, _, hint = wrong[0]
-        evidence = self.evidence and self.evidence(wrong[0], said)
+        evidence = self.evidence and self.evidence(wrong[0])
         raise Wrong(f"{voice.says(said[name], name)} {why or hint}", evidence)
 
 
