@@ -30,9 +30,9 @@ def zeroed(rows: Tensor, hidden: int) -> Tensor:
     return rows.index_fill(0, torch.tensor(hidden), 0.0)
 
 
-def shares_of(scores: Tensor) -> Tensor:
-    """Return numbers divided by their sum."""
-    return scores / scores.sum()
+def without_exp(query: Tensor, x: Tensor) -> Tensor:
+    """Return the average of all rows, weighted by their shares of the sum of all scores."""
+    return scores_of(query, x) @ x / scores_of(query, x).sum()
 
 
 def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: int) -> str:
@@ -101,12 +101,8 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         ),
         "The weights are made without the exponential. Raise e to the power of each score, and "
         "then divide by the sum.": Either(
-            *(
-                lambda query, x, hidden, rows=rows: (
-                    shares_of(scores_of(query, rows(x, hidden))) @ rows(x, hidden)
-                )
-                for rows in (zeroed, others)
-            ),
+            lambda query, x, hidden: without_exp(query, zeroed(x, hidden)),
+            lambda query, x, hidden: without_exp(query, others(x, hidden)),
         ),
         "The score of the hidden word is 0, but that is not a weight of 0: e to the power of 0 is "
         "1.": Either(
