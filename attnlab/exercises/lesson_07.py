@@ -347,7 +347,9 @@ def in_heads(
     },
     errors={
         "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
-        "side in memory. Use reshape or flatten."
+        "side in memory. Use reshape or flatten.",
+        "is invalid for input of size": "Compute all sizes from H and the shape of x.",
+        "must match the size": "Move the heads in front of the tokens in query, key and value.",
     },
     otherwise=lambda _got, _right, _x, num_heads: (
         "The shape is correct. Which axes does attention work on, and what do they mean here?"
@@ -424,7 +426,9 @@ def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
         "Neighbouring numbers became query, key and value. Here they belong to one query.": Either(
             viewed(*"NLHd3", order="3NHLd"), viewed(*"NLdH3", order="3NHLd")
         ),
-        "You cut the sequences into three, not the features.": viewed(*"3NLHd", order="3NHLd"),
+        "You cut the sequences into three, not the features.": Either(
+            viewed(*"3NLHd", order="3NHLd"), viewed(*"3NHLd", order="3NHLd")
+        ),
         "Each of the three is correct, but your split cuts the deck: head 0 holds whole tokens.": (
             by_chunks(cut)
         ),
