@@ -5,11 +5,9 @@ Run by hand, about eight minutes on one core:
     python data/make_two_animals.py
 
 two_animals.csv: for each of twelve random starts, the shares of 20,000 new lists in which layers
-name the numbers of two animals after 800 steps. `first`, `second` and `both` are those of a layer
-without a split. Then it is frozen, and a `matrix` or an `mlp` is trained to read what it returns;
-`same` is the share of lists in which it gives more weight to the same one of the two animals, the
-first or the second. `wide` is a layer without a split that has 128 features, `version_a` one with
-two heads, and `version_b` one with a wrong split and a wrong merge.
+name the numbers of both animals after 800 steps: a layer without a split (`no_split`), the same
+layer, frozen, with a new last step that is trained alone (`matrix`, `mlp`), and layers with two
+heads, correct (`version_a`) and with a wrong split and a wrong merge (`version_b`).
 
 scrambled_pairs.csv: a split reshapes the features of the tokens (L, H * d) to one of the six orders
 of L, H and d, and permutes them to (H, L, d); a merge does the same backwards. For each of the 36
@@ -68,14 +66,13 @@ class Attention(nn.Module):
         self,
         split: Callable[[Tensor], Tensor] = UNCHANGED,
         merge: Callable[[Tensor], Tensor] = UNCHANGED,
-        width: int = WIDTH,
     ) -> None:
         super().__init__()
         self.split, self.merge = split, merge
-        self.q_proj = nn.Linear(width, width, bias=False)
-        self.k_proj = nn.Linear(width, width, bias=False)
-        self.v_proj = nn.Linear(width, width, bias=False)
-        self.out_proj = nn.Linear(width, width, bias=False)
+        self.q_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.k_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.v_proj = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.out_proj = nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output (N, L, E) and the weights (N, H, L, L)."""
@@ -119,37 +116,19 @@ def train(
 @torch.no_grad()
 def share_correct(
     layer: Attention, task: Task = two_animals, read: Read = at_the_question
-) -> list[float]:
-    """Return the share of new lists for which each guess is right, and then all of them."""
+) -> float:
+    """Return the share of new lists for which all guesses are right."""
     generator, correct = torch.Generator().manual_seed(1), []
     for _ in range(10):
         tokens, answers = task(2000, generator)
         correct.append(read(layer(tokens)[0]).argmax(dim=-1) == answers)
-    each = torch.cat(correct)
-    return [*each.double().mean(dim=0).tolist(), each.all(dim=-1).double().mean().item()]
+    return torch.cat(correct).all(dim=-1).double().mean().item()
 
 
-@torch.no_grad()
-def share_of_one(layer: Attention) -> float:
-    """Return in which share of lists the same animal of the question has the larger weight."""
-    tokens, _ = two_animals(5000, torch.Generator().manual_seed(1))
-    weights = layer(tokens)[1][:, -1, :5]
-    named = tokens[:, 5, 16:].unflatten(-1, (2, 8)) @ tokens[:, :5, :8].mT  # (N, 2, 5)
-    first, second = (named * weights[:, None]).sum(dim=-1).T
-    share = (first > second).double().mean().item()
-    return max(share, 1 - share)
-
-
-def wide_animals(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the lists with 96 more features, which are 0."""
-    tokens, answers = two_animals(count, generator)
-    return F.pad(tokens, (0, 96)), answers
-
-
-def fresh(start: int, *parts: object, **sizes: int) -> Attention:
+def fresh(start: int, *parts: object) -> Attention:
     """Return a layer with the random numbers of a start."""
     torch.manual_seed(start)
-    return Attention(*parts, **sizes)
+    return Attention(*parts)
 
 
 def from_one_start(start: int) -> list[float]:
@@ -164,13 +143,11 @@ def from_one_start(start: int) -> list[float]:
     for last_step in last_steps:
         frozen = deepcopy(one).requires_grad_(False)
         frozen.out_proj = last_step
-        read.append(share_correct(train(frozen))[-1])
-    wide = train(fresh(start, width=128), wide_animals)
+        read.append(share_correct(train(frozen)))
     version_a = train(fresh(start, split_by("LHd"), merge_by("LHd")))
     version_b = train(fresh(start, split_by("HLd"), merge_by("HLd")))
-    heads = [share_correct(version_a)[-1], share_correct(version_b)[-1]]
-    wider = share_correct(wide, wide_animals)[-1]
-    return [*share_correct(one), *read, share_of_one(one), wider, *heads]
+    heads = [share_correct(version_a), share_correct(version_b)]
+    return [share_correct(one), *read, *heads]
 
 
 def from_one_pair(split: str, merge: str, start: int) -> list[float]:
@@ -178,7 +155,7 @@ def from_one_pair(split: str, merge: str, start: int) -> list[float]:
     pair = split_by(split), merge_by(merge)
     copying = train(fresh(start, *pair), copy_digits, at_each_token, 300)
     animals = train(fresh(start, *pair))
-    return [share_correct(copying, copy_digits, at_each_token)[-1], share_correct(animals)[-1]]
+    return [share_correct(copying, copy_digits, at_each_token), share_correct(animals)]
 
 
 def write(name: str, head: str, rows: Iterable[Sequence[object]]) -> None:
@@ -196,7 +173,7 @@ def main() -> None:
     torch.set_default_dtype(torch.float64)
     torch.set_num_threads(1)
     starts = ([start, *from_one_start(start)] for start in range(STARTS))
-    columns = "start first second both matrix mlp same wide version_a version_b"
+    columns = "start no_split matrix mlp version_a version_b"
     write("two_animals.csv", columns, starts)
     pairs = product(ORDERS, ORDERS, range(PAIR_STARTS))
     write(

@@ -341,7 +341,11 @@ def in_heads(split: Split = split_heads, merge: Merge = merge_heads, **steps: ob
             in_heads(in_turn), in_heads(in_turn, from_turns), in_heads(in_turn, flattened)
         ),
     },
-    errors=VIEWED,
+    errors={
+        **VIEWED,
+        "is invalid for input of size": "Compute all sizes from H and the shape of x.",
+        "must match the size": "Move the heads in front of the tokens in query, key and value.",
+    },
     otherwise=advised(
         "The shape is correct. Which axes does attention work on, and what do they mean here?"
     ),
@@ -417,7 +421,9 @@ def viewed(*sizes: str, order: str) -> Split:
         "Neighbouring numbers became query, key and value. Here they belong to one query.": Either(
             viewed(*"NLHd3", order="3NHLd"), viewed(*"NLdH3", order="3NHLd")
         ),
-        "You cut the sequences into three, not the features.": viewed(*"3NLHd", order="3NHLd"),
+        "You cut the sequences into three, not the features.": Either(
+            viewed(*"3NLHd", order="3NHLd"), viewed(*"3NHLd", order="3NHLd")
+        ),
         "Each of the three is correct, but your split cuts the deck: head 0 holds whole tokens.": (
             by_chunks(cut)
         ),

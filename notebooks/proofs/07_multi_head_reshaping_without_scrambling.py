@@ -13,14 +13,6 @@ for layer in (no_split, with_a, with_b):
 # other processors change the last digits of float64, and no digit of what is printed
 assert torch.get_default_dtype() == torch.float64 == no_split.q_proj.weight.dtype
 
-generator = torch.Generator().manual_seed(1)  # where the 0.21 comes from
-lists, answers = two_animals(20_000, generator)
-equal = answers[:, 0] == answers[:, 1]
-right = (at_the_question(no_split(lists)[0]).argmax(dim=-1) == answers).all(dim=-1)
-assert abs(equal.double().mean() - 1 / 8) < 0.01 and right[equal].double().mean() > 0.99
-
-reader = train(start(split_b, merge_a))  # "census" has three starts
-assert round(100 * share_correct(reader)[2].item()) == 15
 
 # %% after: own-list
 for pair, wanted in {
@@ -39,34 +31,7 @@ with torch.no_grad():
 assert torch.allclose(shown[0, 1:3], torch.tensor([0.36, 0.52]), atol=0.005)  # dog and owl
 assert torch.allclose(shown[1, 1:3], torch.tensor([0.49, 0.39]), atol=0.005)
 
-# %% after: mixture-read  numbers: 0.21
-
-
-def train_until_it_settles(layer, steps=800):
-    """Train as on the page, with a learning rate that falls to zero."""
-    generator = torch.Generator().manual_seed(0)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
-        lists, answers = two_animals(32, generator)
-        guesses = at_the_question(layer(lists)[0])
-        loss = F.cross_entropy(guesses.flatten(0, 1), answers.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        scheduler.step()
-    return layer
-
-
-# 1/8 and hardly more, for both votes name the tallest share; start 1 is that of the page
-lists, answers = two_animals(20_000, torch.Generator().manual_seed(1))
-unequal = answers[:, 0] != answers[:, 1]
-for seed in (1, 3):
-    torch.manual_seed(seed)
-    settled = train_until_it_settles(Attention(unchanged, unchanged))
-    assert 0.135 < share_correct(settled)[2] < 0.145, share_correct(settled)
-    guesses = at_the_question(settled(lists)[0]).argmax(dim=-1)
-    assert (guesses[unequal] == answers[unequal, :1]).all(dim=-1).double().mean() > 0.95
+# %% after: mixture-read
 shown_lists, answers = two_animals(20_000, torch.Generator().manual_seed(1))
 with torch.no_grad():
     row = no_split(shown_lists)[1][:, -1, :5]
@@ -75,6 +40,13 @@ first, second = (row[:, None] * named).sum(dim=-1).T
 rest = row.masked_fill(named.sum(dim=1) > 0, 0).amax(dim=-1)
 in_order = (first > second) & (second > rest)
 assert in_order.double().mean() > 0.9
+# the new matrix names the largest share in both votes
+largest = (row[..., None] * shown_lists[:, :5, 8:16]).sum(dim=1).argmax(dim=-1)
+torch.manual_seed(1)
+behind = deepcopy(no_split).requires_grad_(False)
+behind.out_proj = nn.Linear(32, 32)
+votes = at_the_question(train(behind)(shown_lists)[0]).argmax(dim=-1)
+assert (votes == largest[:, None]).all(dim=-1).double().mean() > 0.8
 
 # %% after: nearly-twins  numbers: 32
 with torch.no_grad():
@@ -98,22 +70,14 @@ assert shares[0] - share_correct(no_split)[2] < 0.03 and shares[1] > 0.9
 row = dict(zip(starts.features, starts.values[1].tolist(), strict=True))
 ours = [share_correct(layer)[2] for layer in (no_split, with_a, with_b)]
 for name, share in zip(
-    ("both", "version_a", "version_b", "matrix", "mlp"), [*ours, *shares], strict=True
+    ("no_split", "version_a", "version_b", "matrix", "mlp"), [*ours, *shares], strict=True
 ):
     assert abs(row[name] - share) < 1e-4, name
 assert len(starts.tokens) == 12
 columns = dict(zip(starts.features, starts.values.T, strict=True))
 assert columns["matrix"].max() < 0.28 and 0.745 < columns["mlp"].min()
-assert columns["mlp"].max() < 0.945
-# the fewest where the head had not settled: the start with the least `mlp` has the least `same`
-assert columns["mlp"].argmin() == columns["same"].argmin()
-assert (columns["mlp"] - columns["same"]).abs().max() < 0.1
-assert columns["wide"].max() < 0.25  # a wider head did not help
 assert columns["version_a"].min() == 1 and 0.17 < columns["version_b"].min()
-assert columns["version_b"].max() < 0.19
-assert columns["both"].max() < 0.28  # none found the other way
-
-# %% after: starts-read  numbers: 75, 94
+assert columns["version_b"].max() < 0.19 and columns["no_split"].max() < 0.28
 
 # %% after: listening
 assert torch.allclose(sources_of(no_split)[1:3, 0], torch.tensor([0.36, 0.52]), atol=0.005)
@@ -174,21 +138,6 @@ for layer, reached in ((with_b, [3, 4, 5]), (with_a, [0, 1, 2, 3, 4, 5])):
     (gradient,) = torch.autograd.grad(layer(x)[0][0, -1].sum(), x)
     assert gradient[0].abs().sum(dim=-1).nonzero().flatten().tolist() == reached
 
-# %% after: copying
-assert torch.cat(copied).min() > 0.99
-
-
-def copy_without_positions(count, generator):
-    lists, digits = copy_digits(count, generator)
-    lists[..., 8:16] = 0
-    return lists, digits
-
-
-# without positions, the two mixed pairs cannot bring the digits back, and the other two can
-for way, low, high in zip(ways, (0.99, 0, 0, 0.99), (1, 0.02, 0.02, 1), strict=True):
-    layer = train(start(*way), copy_without_positions, at_each_token, 300)
-    assert low <= share_correct(layer, copy_without_positions, at_each_token)[-1] <= high
-
 # %% after: label-test
 assert labels_are_right(split_a, merge_a) and not labels_are_right(split_b, merge_b)
 assert labels_are_right(lambda x: x.unflatten(-1, (12, 64)).transpose(1, 2), merge_a, 12, 64)
@@ -235,95 +184,11 @@ assert [int(torch.tensor([*one]).sum()) for one in tests.values()] == [36, 36, 8
 assert stored["copies"].min() > 0.99 and len(stored) == 108
 best = stored.groupby(["split", "merge"])["two_animals"].min()
 assert best[best > 0.95].min() > 0.99  # whoever learned it is always right ...
-alone = stored[(stored["split"] == "HLd") & (stored["merge"] == "LHd")]  # the reader's split
-assert alone["two_animals"].between(0.145, 0.155).all() and len(alone) == 3
 assert stored["two_animals"][stored["two_animals"] < 0.95].max() < 0.9  # ... and others are not
 
-# %% after: the-answer  numbers: 0, 7, 18
-
-# %% after: census-read  numbers: 35, 95, 800
-# pairs whose heads hold every token at its own place, and whose answers come back to their tokens
-labelled = torch.arange(6)[None, :, None].expand(1, 6, 32).contiguous()
-wanted = torch.arange(6)[None, None, :, None].expand(1, 2, 6, 16).contiguous()
-apart = [
-    torch.equal(split(labelled), wanted) and torch.equal(merge(wanted), labelled)
-    for split, merge in pairs
-]
-assert sum(apart) == 4 and labels[apart.index(True)]
-assert all(ok for ok, keeps in zip(tests["two animals"], apart, strict=True) if keeps)
-# the eight: a split that keeps tokens apart, and a row of the question with a part of each average
-own = torch.zeros(1, 2, 6, 16, dtype=torch.int64)
-own[0, :, 5] = torch.tensor([[1], [2]])  # the two averages of the question
-enough = [
-    torch.equal(split(labelled), wanted) and {1, 2} <= set(merge(own)[0, 5].tolist())
-    for split, merge in pairs
-]
-assert enough == list(tests["two animals"]) and sum(enough) == 8
-
-# %% after: further  numbers: 0.56, 36, 64
-# no d for the two numbers is right in all four lists, and some are in three
-generator = torch.Generator().manual_seed(0)
-b, a = torch.rand(100_000, 2, generator=generator).sort(dim=-1).values.T
-d_m, d_n, other = torch.randn(3, 100_000, generator=generator)
-right = torch.stack([
-    a * d_m + b * d_n + other > 0,
-    a * d_n + b * d_m + other < 0,
-    (a + b) * d_m + other < 0,
-    (a + b) * d_n + other > 0,
-])  # fmt: skip
-assert right.sum(dim=0).max() == 3
-# if weights depend on the numbers, all four can be right: number 1 doubles the weight of its entry,
-# and the second vote compares how much *dog* is in the average with a share of the question
-from attnlab.models.two_animals import ANIMALS
-
-made = Attention(unchanged, unchanged).requires_grad_(False)
-root, dog = 32**0.5, ANIMALS.index("dog")
-for matrix in (made.q_proj, made.k_proj, made.v_proj, made.out_proj):
-    matrix.weight.zero_()
-for i in range(8):
-    made.q_proj.weight[i, [16 + i, 24 + i]] = torch.tensor([1, 0.9])
-    made.k_proj.weight[i, i] = 6 * root
-made.q_proj.weight[8, 16:] = 0.5  # 1 for every question
-made.k_proj.weight[8, 8 + 1] = root * torch.tensor(2.0).log()
-made.k_proj.weight[8, 16:] = 4 * root  # the question hears itself
-made.v_proj.weight[0, dog], made.v_proj.weight[1, 16:] = 1, 1
-made.out_proj.weight[8 + 1, 0], made.out_proj.weight[8 + 0, 1] = 1, 0.06
-rest = {"cat": 3, "fox": 5, "bat": 2}
-for first, second in ((0, 1), (1, 0), (0, 0), (1, 1)):
-    output, table = made(ask({"owl": first, "dog": second, **rest}, "owl", "dog"))
-    assert at_the_question(output)[0, 1].argmax() == second
-    assert 1e-3 < table[0, -1, 1]  # and *dog* has a weight of its own
-
-# a matrix behind the head of the page, trained for the share of right lists itself
-for seed in (1, 2):
-    torch.manual_seed(seed)
-    frozen = deepcopy(no_split).requires_grad_(False)
-    frozen.out_proj = nn.Linear(32, 32)
-    optimizer = torch.optim.Adam(frozen.out_proj.parameters(), lr=0.02)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(2000):
-        lists, answers = two_animals(64, generator)
-        chance = at_the_question(frozen(lists)[0]).softmax(dim=-1)
-        loss = -chance.gather(2, answers[..., None]).prod(dim=1).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert abs(share_correct(frozen)[-1] - 0.56) < 0.015, share_correct(frozen)
-    # the second vote names one of the two numbers, nearly always the one that it names more often
-    lists, answers = two_animals(20_000, torch.Generator().manual_seed(1))
-    named = at_the_question(frozen(lists)[0])[:, 1].argmax(dim=-1)
-    order = named.bincount(minlength=8)
-    higher = answers.gather(1, order[answers].argmax(dim=-1, keepdim=True))[:, 0]
-    assert (named == higher).double().mean() > 0.9
-assert 8 + 56 // 2 == 36
+# %% after: the-answer  numbers: 0, 7
 
 # %% after: further-contiguity-2
-import pytest
-
-averages = torch.rand(1, 2, 6, 6) @ split_a(ask(animals, "owl", "dog"))
-assert not torch.allclose(averages.view(1, 6, 32), merge_a(averages))  # wrong, without an error
-with pytest.raises(RuntimeError, match="view size is not compatible"):
-    averages.transpose(1, 2).view(1, 6, 32)
 assert torch.equal(cards.T.reshape(12), torch.tensor([0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]))
 
 # %% after: exercise-2  numbers: 0
@@ -351,7 +216,7 @@ assert (sums - 1).abs().max() < 1e-12
 
 # %% after: sources  numbers: 2017, 6, 2024, 17, 118, 15, 10
 
-# %% after: teacher-plan  numbers: 50, 12, 9, 5, 7
+# %% after: teacher-plan  numbers: 46, 13, 9, 5, 6
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 8, 12
 x = torch.randn(2, 5, 12)

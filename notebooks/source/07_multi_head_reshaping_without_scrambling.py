@@ -6,19 +6,18 @@
 # A reader reported this as an error and proposed a single `view`, which gives the same shape.
 #
 # Neither version computes anything: no number is changed, added or dropped.
-# And yet a layer with one of them will answer every question of this lesson,
-# while a layer with the other answers fewer than one in five, without any error message.
+# And yet a layer with the line answers every question of this lesson,
+# and a layer without any `transpose` fewer than one in five, with no error message.
 # **What can a line do that computes nothing?**
 #
-# **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb),
-# in which trained matrices compute the queries, keys and values.
+# **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb).
 #
 # **You will be able to:** say what several heads are for;
 # write multi-head attention that agrees with PyTorch’s layer;
 # follow every number through a split and a merge; and write a test that catches a scrambled split.
 #
-# **Time:** 50 minutes in class, or 80 on your own with the exercises.
-# “Further” takes another ten.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another 5.
 
 # %% setup
 from copy import deepcopy
@@ -52,10 +51,10 @@ for one_list, answer in zip(tokens, answers.tolist(), strict=True):
 # Each has 32 features, which are 0 or 1: sixteen for the animal and the number of an entry,
 # and sixteen for the two animals of a question.
 #
-# Our layer is the self-attention of lesson 6, with `nn.Linear` for its matrices.
-# Three things are new: a function `split`, which prepares queries, keys and values;
-# a function `merge`, which joins what attention returns; and one more matrix, `out_proj`,
-# which turns the merged result into the output.
+# Our layer is the self-attention of lesson 6 with three additions.
+# A function `split` prepares queries, keys and values,
+# and a function `merge` joins what attention returns.
+# One more matrix, `out_proj`, turns the merged result into the output.
 
 
 # %% the-layer
@@ -118,12 +117,12 @@ def at_the_question(output):
     return output[:, -1, :16].unflatten(-1, (2, 8))  # (N, 2, 8)
 
 
-def train(layer, task=two_animals, read=at_the_question, steps=800):
+def train(layer):
     generator = torch.Generator().manual_seed(0)  # the same lists for every layer
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
-    for _ in range(steps):
-        tokens, answers = task(32, generator)
-        guesses = read(layer(tokens)[0])
+    for _ in range(800):
+        tokens, answers = two_animals(32, generator)
+        guesses = at_the_question(layer(tokens)[0])
         loss = F.cross_entropy(guesses.flatten(0, 1), answers.flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -133,13 +132,13 @@ def train(layer, task=two_animals, read=at_the_question, steps=800):
 
 # %% counting
 @torch.no_grad()
-def share_correct(layer, task=two_animals, read=at_the_question):
-    """Return the share of right guesses for each answer, and for all answers at once."""
+def share_correct(layer):
+    """Return the share of right guesses for the first number, the second and both."""
     generator = torch.Generator().manual_seed(1)
     correct = []
     for _ in range(10):  # 20,000 new lists
-        tokens, answers = task(2000, generator)
-        correct.append(read(layer(tokens)[0]).argmax(dim=-1) == answers)
+        tokens, answers = two_animals(2000, generator)
+        correct.append(at_the_question(layer(tokens)[0]).argmax(dim=-1) == answers)
     right = torch.cat(correct).double()
     return torch.cat([right.mean(dim=0), right.prod(dim=-1).mean(dim=0, keepdim=True)])
 
@@ -159,13 +158,9 @@ Table(
     torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
 )
 
-# %% three-numbers [markdown] above="Without a split, the"
+# %% three-numbers [markdown] above="This lesson explains the"
 # All three layers have 4,096 parameters,
 # began with the same random numbers and have seen the same lists.
-# Without a split, the layer gets both numbers right in a fifth of the lists.
-# Version A gets every list right, and version B 18% of them.
-# (With the reader’s split alone, it is 15%; version B also changes the merge,
-# so that `merge(split(x))` gives `x`.)
 # This lesson explains the three numbers of the last column.
 #
 # First, three questions about a list of our own.
@@ -181,8 +176,6 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
     print()
 
 # %% a-clue [markdown] above="Version B is wrong" below="Here is the question"
-# Without a split, the layer names the first number twice.
-# Version A is right three times.
 # Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
 #
 # ## One head, one average
@@ -212,7 +205,6 @@ show_figure(fig, "7.1")
 # %% nearly-twins [markdown] above="The two averages are"
 # The two averages are similar.
 # Each holds about half of one number and four tenths of the other.
-# Every one of the 32 features is mixed with the same weights.
 
 # %% ask-mixture
 predict("07/what-is-in-the-mixture")
@@ -232,25 +224,18 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # %% mixture-read [markdown] above="A new matrix finds" answers="07/what-is-in-the-mixture"
 # A new matrix finds both numbers hardly more often than before,
 # but an MLP finds them in nine lists of ten.
-# So in most lists both numbers are in the average; the last step cannot read them.
 #
-# Why does a matrix fail here?
-# In most lists, the first number has the tallest share and the second number the second tallest.
+# In most lists, the first number has the largest share of the average,
+# and the second number the second largest.
 # In a matrix, a larger share always speaks for a guess or always against it.
-# Our loss treats all numbers alike; a matrix that does so names the tallest share in both votes.
-# An MLP can favour the second tallest.
-#
-# In one list of eight both numbers are equal, and naming one of them twice is right.
-# Most of the rest of the 0.21 comes from training that never settles:
-# if the learning rate falls to zero, 0.14 are left.
-#
-# (We chose start 1 of the random numbers; “Further” has twelve.)
+# The new matrix names the largest share in both votes, in most lists.
+# An MLP can favour the second largest.
+# (“Further” has twelve starts of the random numbers.)
 
 # %% two-heads [markdown] below="Which tokens does each"
 # ## Two heads, two averages
 #
-# Now we look inside version A. Which tokens does each of the 32 features come from,
-# before `out_proj` mixes them?
+# Which tokens does each of the 32 features of an average come from?
 
 # %% listening jupyter={"source_hidden": true}
 from attnlab.palette import LINE
@@ -332,8 +317,8 @@ print("version B\n", halves.view(2, 6))
 # If you cut the deck in the middle, player 0 gets all of *cat*, *dog* and *owl*.
 # Either way each player holds six cards, so the shape is the same.
 #
-# The averages can be brought back in two ways.
-# Version A collects the cards in the order of dealing, and version B piles one hand on the other.
+# To merge, version A collects the cards in the order of dealing,
+# and version B piles one hand on the other.
 
 # %% experiment [markdown] below="Why could version B"
 # ### Your experiment: split and merge
@@ -355,60 +340,24 @@ DealExplorer(ask=False)
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
 #    It hears these two and nobody else, and with four heads only *bat*.
-# 2. With *cut* and *collect*, no average is over more than three tokens,
-#    and ten of the twelve go to wrong tokens.
-#    With *deal* and *pile*, every average is over all six,
-#    but again ten of the twelve go to wrong tokens.
+# 2. In each case, ten of the twelve averages go to wrong tokens.
 # </details>
 #
-# Now we can compute the 0.18.
+# ### Where the 0.18 comes from
+#
 # Of the ten pairs of animals, the question has heard both animals of one pair,
 # one animal of six pairs, and none of three pairs.
 # A number that it has not heard can only be guessed, and one guess in eight is right.
 # So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18, apart from luck.
 
-# %% nothing-warns [markdown] below="The new task is"
-# ## Nothing warns you
-#
-# The new task is to copy eight digits.
-# Each token holds a digit and its position, and output $i$ has to name digit $i$.
-# We train all four combinations of our splits and merges, for 300 steps.
-
-
-# %% copying
-def copy_digits(count, generator):
-    digits = torch.randint(8, (count, 8), generator=generator)
-    position = torch.eye(8).expand(count, 8, 8)
-    rest = torch.zeros(count, 8, 16)
-    return torch.cat([F.one_hot(digits, 8), position, rest], dim=-1), digits
-
-
-def at_each_token(output):
-    return output[:, :, :8]  # (N, L, 8)
-
-
-names = ["deal, collect", "cut, collect", "deal, pile", "cut, pile"]
-ways = [(split_a, merge_a), (split_b, merge_a), (split_a, merge_b), (split_b, merge_b)]
-copiers = [train(start(*way), copy_digits, at_each_token, 300) for way in ways]
-copied = [share_correct(layer, copy_digits, at_each_token)[-1:] for layer in copiers]
-Table(names, ["lists of eight"], torch.stack(copied))
-
-# %% all-copy [markdown] above="All four learn to"
-# All four learn to copy.
-# Copying needs no other token.
-# The two mixed pairs send averages to other tokens.
-# Here this can be undone, because each token names its position,
-# and attention can learn where each digit has gone.
-
 # %% the-test [markdown] below="Let every number carry"
 # ## A test with labels
 #
-# *Cut* and *pile* have the correct shape, give `x` back (a *round trip*) and learn to copy.
+# *Cut* and *pile* give the correct shape, and `merge(split(x))` gives `x` back (a *round trip*).
 # So what would show that they are wrong?
 # Let every number carry its own label, and compare the result with what it has to be.
 # Head $h$ has to hold the $h$-th part of the features of every token.
 # We build that piece by piece, with `chunk` and `unbind`.
-# Since no two labels are equal, any number in a wrong place is found, in any head.
 
 
 # %% label-test
@@ -420,81 +369,45 @@ def labels_are_right(split, merge, H=2, head_dim=16):
     return torch.equal(split(x), parts) and torch.equal(merge(heads), side_by_side)
 
 
+names = ["deal, collect", "cut, collect", "deal, pile", "cut, pile"]
+ways = [(split_a, merge_a), (split_b, merge_a), (split_a, merge_b), (split_b, merge_b)]
 for name, (split, merge) in zip(names, ways, strict=True):
     returns_x = torch.equal(merge(split(tokens)), tokens)
     right = labels_are_right(split, merge)
     print(f"{name:13}  returns x: {returns_x!s:5}  labels: {right}")
 
-# %% labels-read [markdown] above="Only the first pair"
-# Only the first pair passes, although *cut* and *pile* return `x` too.
-
 # %% the-answer [markdown] end="It decides which features"
 # ## So what can a line do that computes nothing?
 #
-# It decides which features meet.
-# Attention averages over the tokens in each head, so it matters what the split puts there.
+# It decides which features meet in a head.
 #
 # Without a split, all features share one row of weights.
-# Asked for *owl* and *dog*, the layer gets one average of 0 and 7.
-# From such averages a matrix, trained as here, reads both numbers in about a fifth of the lists.
-# If the features are dealt, each head has a part of every token.
-# One head brings the 0, the other the 7, and a matrix finds both in every list.
-# If they are cut and piled, the question hears *fox* and *bat* alone,
-# and no training can go beyond 18%.
+# Asked for *owl* and *dog*, the layer gets one average of 0 and 7, and names one of them twice.
+# If the features are dealt, each head has a part of every token: one head brings the 0,
+# and the other the 7.
+# If they are cut and piled, the question hears *fox* and *bat* alone.
 #
 # So the line is right and the reader’s `view` is wrong: no error shows it, but labels do.
 
 # %% further [markdown]
 # ## Further
 #
-# ### What a matrix can find
+# ### Twelve starts
 #
-# Suppose that the head gives the first animal a weight $a$ and the second a smaller weight $b$,
-# whatever the numbers are.
-# A matrix gives each guess a score,
-# to which each number contributes its weight times an amount that the matrix has for it.
-# Take two numbers, $m$ and $n$, and let $d_m$ and $d_n$ be what they add to the guess $n$ beyond
-# what they add to the guess $m$.
-# To find the second number of the lists *m, n* and *n, m*, we need
-#
-# $$a\, d_m + b\, d_n > 0 \qquad a\, d_n + b\, d_m < 0$$
-#
-# Subtract the second line from the first: $(a - b)(d_m - d_n) > 0$, so $d_m > d_n$.
-# But if both numbers are $m$, the guess $m$ has to win, so $(a + b)\, d_m < 0$.
-# If both are $n$, then $(a + b)\, d_n > 0$.
-# Together they say $d_m < d_n$, so at most three of the four lists can be right.
-# (Whatever the other tokens add can be counted to both sides,
-# and changes nothing if it is the same in all four lists.)
-#
-# This is about weights that do not depend on the numbers; if they do, all four can be right.
-# (Trained for the share of right lists itself, a matrix behind our head gets 0.56:
-# its second vote nearly always names the number that is higher in an order of its own,
-# which is right for 36 of 64 pairs.)
-#
-# For each column, the table shows the smallest and the largest value over twelve starts.
-# `first`, `second` and `both` are the layer without a split, `matrix` and `mlp` the last steps.
-# `same` is the share of lists in which the head gives more weight to the same one of the two
-# animals.
-# `wide` is a head with 128 features, and `version_a` and `version_b` have two heads.
+# The table shows the smallest and the largest share of lists with both numbers right,
+# over twelve starts of the random numbers.
+# `matrix` and `mlp` are the new last steps behind the layer without a split.
 
 # %% twelve-starts
 starts = load_table("two_animals.csv")
 extremes = torch.stack([starts.values.amin(dim=0), starts.values.amax(dim=0)])
 Table(["smallest", "largest"], starts.features, extremes)
 
-# %% starts-read [markdown]
-# Trained with our loss, a matrix never found both numbers in more than 28% of the lists.
-# The MLP found them in 75% to 94%,
-# and the fewest where the head had not settled which animal to prefer.
-# Trained in the same way, a head of 128 features did no better.
-
 # %% every-pair [markdown]
 # ### Which of 36 pairs are right?
 #
-# A split is usually one `reshape` and one permutation of axes.
-# For each token there are two heads with 16 features each, and the three axes $L$,
-# $H$ and $d$ have six orders.
-# So there are six such splits: reshape to one of the orders,
+# A split is usually one `reshape` and one permutation of axes:
+# reshape to one of the six orders of $L$, $H$ and $d$,
 # then bring the axes into the order $H, L, d$.
 # “LHd” deals, and “HLd” cuts.
 # The six merges do the same backwards, which makes 36 pairs.
@@ -556,31 +469,22 @@ axes[0].set_ylabel("split")
 show_figure(axes[0], "7.4")
 
 # %% census-read [markdown]
-# All 36 pairs give the correct shape, and all learned to copy lists of eight.
-# After 800 steps, eight name both animals in more than 95% of the lists.
-# (Four of these mix tokens in the merge, but leave the question a part of both its averages.)
-#
-# Six pass the round trip.
-#
+# All 36 pairs give the correct shape and learned to copy eight digits,
+# so here neither the shape nor a falling loss tells them apart.
+# Eight learned to name both animals, and six pass the round trip.
 # Only one passes the label test: *deal* and *collect*.
-#
-# Three of the other 35 keep all tokens apart and only number the features in another way.
-# They learn whatever the correct pair learns,
-# and are wrong only with parameters that were trained with another numbering.
 
-# %% remember [markdown] end=["Several heads keep several", "Split with `view` to", "A correct shape, a"]
+# %% remember [markdown] end=["Several heads keep several", "Split with `view` to", "A correct shape and"]
 # ## What to remember
 #
 # - A head computes one row of weights, and so one weighted average, for each query.
 #   Several heads keep several averages apart.
-# - One average of two numbers can show which of them has the larger share.
-#   An MLP then reads both in most lists, and a matrix trained in the same way does not.
 # - Project, split, attend, merge, project.
 #   Split with `view` to (N, L, H, head_dim), then `transpose`; merge with `transpose`,
 #   then `flatten`.
 # - With head_dim $= E / H$, more heads need no more parameters.
 #   Scores are divided by $\sqrt{\text{head\_dim}}$.
-# - A correct shape, a round trip and a falling loss do not prove that split and merge are correct.
+# - A correct shape and a round trip do not prove that split and merge are correct.
 #   Give every number a label, and compare.
 
 # %% exercises [markdown]
@@ -790,9 +694,6 @@ cards.T.view(12)
 # The message recommends `reshape`, which copies the numbers if it must.
 # That joins them in the order of the axes as they are now.
 # If this is not the order that you mean, the error has gone and the scramble is there.
-# Nor does the absence of an error prove anything:
-# `weights @ value` is a new tensor that lies in memory head by head,
-# and `view` without a transpose piles the hands without complaint.
 
 # %% sources [markdown]
 # ## Sources
@@ -821,15 +722,14 @@ cards.T.view(12)
 # [What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# Two numbers, and three layers: 12.
+# **46 minutes.**
+# Two numbers, and three layers: 13.
 # One head: 9.
 # Two heads: 5.
-# Deal or cut, with the explorer: 12.
-# Nothing warns you: 5.
-# The test, and the answer: 7.
+# Deal or cut, with the explorer: 13.
+# The test, and the answer: 6.
 # Leave “Further” for home.
 #
 # **Where a class stalls.**
@@ -864,8 +764,7 @@ cards.T.view(12)
 # The loss falls.
 # What does that show?
 # **Neither that the heads are correct nor that the layer attends.**
-# *The heads are correct:* attention can make up for a shuffle that is always the same,
-# if the tokens carry their place.
+# *The heads are correct:* version B learns to answer *fox, bat?*.
 # *The layer attends:* copying needs no other token.
 #
 # **4.**

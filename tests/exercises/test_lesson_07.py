@@ -257,6 +257,10 @@ test_names_the_mistake = names({
         ),
         "not divided by the square root of head_dim": between(root=5),
         "Head h has the features h, h + H": between(split=in_turn),
+        "Compute all sizes from H and the shape of x": lambda x, H: x.view(len(x), -1, 2, 16),
+        "Move the heads in front of the tokens in query, key and value": lambda x, H: attention(
+            halves(x, H), *[x.unflatten(-1, (H, -1))] * 2
+        ),
         ("(2, 15, 4) instead of (2, 5, 12)", "in the shape of x"): between(
             lambda heads: heads.flatten(1, 2)
         ),
@@ -268,6 +272,7 @@ test_names_the_mistake = names({
             "the shape (3, 6, 4, 4, 2) instead of (3, 6, 2, 4, 4)",
             "query, key and value, (N, H, L, head_dim) each",
         ): lambda x, H: by_slices(x, 4 if H == 2 else H),
+        "You cut the sequences into three": lambda x, H: x.reshape(3, len(x), H, x.shape[1], -1),
         "Take the three apart first": lambda x, H: tuple(by_permute(x, H) + 1),
         "the axis with the 3 comes first": lambda x, H: by_permute(x, H).transpose(0, 1),
         "All three are the query.": lambda x, H: (by_permute(x, H)[0],) * 3,
