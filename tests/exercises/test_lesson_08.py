@@ -178,6 +178,7 @@ test_names_the_mistake = names({
         "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
         "makes a tensor of shape (1, 1021), with scores of all 1021 keys": whole_rows,
         ("scores near -4096", "the top begins too high"): in_pieces(first_top=-1000.0),
+        ("scores near -1,000,000", "The top begins too high"): in_pieces(first_top=-1e4),
         ("scores that fall or rise by up to 8192", "Keep the larger of the two"): in_pieces(
             new_top=lambda _old, new: new
         ),
