@@ -30,9 +30,9 @@ def zeroed(rows: Tensor, hidden: int) -> Tensor:
     return rows.index_fill(0, torch.tensor(hidden), 0.0)
 
 
-def shares_of(scores: Tensor) -> Tensor:
-    """Return numbers divided by their sum."""
-    return scores / scores.sum()
+def without_exp(query: Tensor, x: Tensor) -> Tensor:
+    """Return the average of all rows, weighted by their shares of the sum of all scores."""
+    return scores_of(query, x) @ x / scores_of(query, x).sum()
 
 
 def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: int) -> str:
@@ -93,17 +93,16 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "the hidden one.": lambda query, x, hidden: ordinary_attention(
             query, torch.cat([others(x, hidden), query[None]])
         ),
+        "You added the query to the average. Return the average alone.": (
+            lambda query, x, hidden: new_vector(query, x, hidden) + query
+        ),
         "You hid all words but one: the hidden word gets all the weight. It must get none.": (
             lambda query, x, hidden: x[hidden]
         ),
         "The weights are made without the exponential. Raise e to the power of each score, and "
         "then divide by the sum.": Either(
-            *(
-                lambda query, x, hidden, rows=rows: (
-                    shares_of(scores_of(query, rows(x, hidden))) @ rows(x, hidden)
-                )
-                for rows in (zeroed, others)
-            ),
+            lambda query, x, hidden: without_exp(query, zeroed(x, hidden)),
+            lambda query, x, hidden: without_exp(query, others(x, hidden)),
         ),
         "The score of the hidden word is 0, but that is not a weight of 0: e to the power of 0 is "
         "1.": Either(
@@ -139,6 +138,8 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "out of bounds": "The query need not be a row of x. Take it from `query`.",
     },
     misshapen="Return a single vector, with one number for each feature.",
+    nan="The result contains NaN. Hide the word by a score of -inf, not of inf, and leave its row "
+    "of x as it is.",
     otherwise=weight_left,
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",
@@ -224,7 +225,7 @@ def check_third_sentence(words: list[str]) -> Right:
         raise Wrong(
             f"{measured} In the plain average, `animal` would lead, by {plain_animal:.3f} to "
             f"{plain_sport:.3f}. But words that match “bat” well get more of its attention, "
-            "and “ball” matches it better than “cave” and “hung” do."
+            "and “ball” matches it better than “cave” and “hung” do. Add more of these."
         )
     advice = "Add more of the words that have some `animal`."
     if "hit" in words:

@@ -20,60 +20,57 @@ from attnlab.exercises.frame.forms import Check, Compared, Value, randoms
 
 def scores(query: Tensor, key: Tensor, divisor: float | None = None) -> Tensor:
     """Return dot products divided by a number, the square root of d_k if none is given."""
-    return query @ key.transpose(-2, -1) / (divisor or query.shape[-1] ** 0.5)
+    return query @ key.transpose(-2, -1) / (divisor or root(query))
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = None) -> Tensor:
-    """Return attention whose scores are divided by some number."""
-    return scores(query, key, divisor).softmax(dim=-1) @ value
+def root(query: Tensor, _key: Tensor | None = None) -> float:
+    """Return the square root of d_k."""
+    return query.shape[-1] ** 0.5
+
+
+def attention(
+    divisor: Callable[[Tensor, Tensor], float] = root, dim: int = -1
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Return attention whose scores are divided by some number, made of query and key."""
+    return lambda query, key, value: (
+        scores(query, key, divisor(query, key)).softmax(dim=dim) @ value
+    )
 
 
 @Compared(
-    right=attend,
+    right=attention(),
     slips={
         "In all, a score is divided by d_k: either once by d_k, or by its square root in the query "
-        "and again in the key.": lambda query, key, value: attend(
-            query, key, value, query.shape[-1]
-        ),
+        "and again in the key.": attention(lambda query, _key: query.shape[-1]),
         "Now nothing is divided. The raw scores of a head with 256 features have a spread of 16. "
-        "Keep one of the two divisions.": lambda query, key, value: attend(query, key, value, 1),
+        "Keep one of the two divisions.": attention(lambda *_: 1),
         "Query and key are both divided by the number of features, so the scores are divided by "
-        "its square.": lambda query, key, value: attend(query, key, value, query.shape[-1] ** 2),
+        "its square.": attention(lambda query, _key: query.shape[-1] ** 2),
         "The divisor counts tokens. Take the number of features, which is the last dimension, "
         "shape[-1].": Either(
-            *(
-                lambda query, key, value, count=count: attend(query, key, value, count(query, key))
-                for count in (
-                    lambda _, key: key.shape[-2] ** 0.5,
-                    lambda query, _: query.shape[-2] ** 0.5,
-                    lambda query, key: (query.shape[-2] * key.shape[-2]) ** 0.5,
-                    lambda _, key: len(key) ** 0.5,
-                )
-            )
+            attention(lambda _query, key: key.shape[-2] ** 0.5),
+            attention(lambda query, _key: query.shape[-2] ** 0.5),
+            attention(lambda query, key: (query.shape[-2] * key.shape[-2]) ** 0.5),
+            attention(lambda _query, key: len(key) ** 0.5),
         ),
         "The divisor is the same for every head. It must be the square root of the number of "
         "features that the query has.": Either(
-            *(
-                lambda query, key, value, divisor=divisor: attend(query, key, value, divisor)
-                for divisor in (2, 4, 8, 16, 32)
-            )
+            *(attention(lambda *_, fixed=fixed: fixed) for fixed in (2, 4, 8, 16, 32))
         ),
         "The scores are divided by the fourth root of d_k. If query and key share the division, "
         "each needs the fourth root; if only one of them has it, it needs the square root.": (
-            lambda query, key, value: attend(query, key, value, query.shape[-1] ** 0.25)
+            attention(lambda query, _key: query.shape[-1] ** 0.25)
         ),
         "Your softmax runs over another axis than the keys. Let it run over the last axis.": (
-            lambda query, key, value: scores(query, key).softmax(dim=-2) @ value
+            attention(dim=-2)
         ),
         "This is right for one sequence and wrong for a batch. Count the dimensions from the end, "
         "with -1.": Either(
             *(
-                lambda query, key, value, axes=axes: (
-                    scores(query, key, query.shape[axes[0]] ** 0.5).softmax(dim=axes[1]) @ value
-                )
-                for axes in ((1, 1), (1, -1), (-1, 1))
+                attention(lambda query, _key, axis=axis: query.shape[axis] ** 0.5, dim)
+                for axis, dim in ((1, 1), (1, -1), (-1, 1))
             ),
-            lambda query, key, value: attend(query, key, value, key.shape[1] ** 0.5),
+            attention(lambda _query, key: key.shape[1] ** 0.5),
         ),
         "The softmax is missing between the scores and the values.": (
             lambda query, key, value: scores(query, key) @ value
@@ -82,9 +79,9 @@ def attend(query: Tensor, key: Tensor, value: Tensor, divisor: float | None = No
             lambda query, key, _value: scores(query, key).softmax(dim=-1)
         ),
         "The weights are divided, after the softmax, so a row no longer adds up to 1. Divide the "
-        "scores.": lambda query, key, value: attend(query, key, value, 1) / query.shape[-1] ** 0.5,
+        "scores.": lambda *inputs: attention(lambda *_: 1)(*inputs) / root(inputs[0]),
         "The scores are multiplied by the square root of d_k. Divide them.": (
-            lambda query, key, value: attend(query, key, value, query.shape[-1] ** -0.5)
+            attention(lambda query, _key: query.shape[-1] ** -0.5)
         ),
     },
     errors=voice.TRANSPOSED,
@@ -190,11 +187,14 @@ class Spread(Check):
         )
 
 
-def drawn(first: Callable[[int], float], second: Callable[[int], float]) -> Callable:
-    """Return a function that draws two matrices, each divided by a number."""
+Size = Callable[[int], float]  # a number made of d_k
+
+
+def drawn(first: Size, second: Size | None = None) -> Callable[[int], Tensor]:
+    """Return a function that draws two matrices, divided by one number or by two."""
 
     def start(d_k: int) -> Tensor:
-        divisors = torch.tensor([float(first(d_k)), float(second(d_k))])
+        divisors = torch.tensor([float(first(d_k)), float((second or first)(d_k))])
         return torch.randn(2, WIDTH, d_k) / divisors[:, None, None]
 
     return start
@@ -203,19 +203,18 @@ def drawn(first: Callable[[int], float], second: Callable[[int], float]) -> Call
 @Spread(
     slips={
         "This is the start of the lesson. It is still followed by a division, so make one of the "
-        "matrices smaller by √d_k, or both by its square root.": drawn(lambda _: 8, lambda _: 8),
+        "matrices smaller by √d_k, or both by its square root.": drawn(lambda _: 8),
         "Both matrices are smaller by √d_k, or one of them by d_k. A score is a product of the "
         "two, so together they must be smaller by √d_k.": Either(
-            drawn(lambda d_k: 8 * d_k**0.5, lambda d_k: 8 * d_k**0.5),
-            drawn(lambda d_k: 8 * d_k, lambda _: 8),
+            drawn(lambda d_k: 8 * d_k**0.5), drawn(lambda d_k: 8 * d_k, lambda _: 8)
         ),
         "That is half of what is needed. Only one of the matrices is smaller by the fourth root "
         "of d_k.": drawn(lambda d_k: 8 * d_k**0.25, lambda _: 8),
         "The division by 8 is missing, which makes up for the 64 features of a name.": Either(
-            drawn(lambda d_k: d_k**0.25, lambda d_k: d_k**0.25), drawn(lambda _: 1, lambda _: 1)
+            drawn(lambda d_k: d_k**0.25), drawn(lambda _: 1)
         ),
         "Both matrices are divided by d_k alone. Divide them by 8, which makes up for the 64 "
-        "features of a name, and together by √d_k.": drawn(lambda d_k: d_k, lambda d_k: d_k),
+        "features of a name, and together by √d_k.": drawn(lambda d_k: d_k),
         "One of the two matrices lacks the division by 8, which makes up for the 64 features of a "
         "name.": drawn(lambda d_k: d_k**0.5, lambda _: 8),
     },

@@ -33,16 +33,20 @@ def flipped(*cells: tuple[int, int]) -> Tensor:
     return mask
 
 
+def added(number: float) -> Tensor:
+    """Return a mask that adds a number to the scores of all later tokens."""
+    return torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, number)
+
+
 MOVES = "Output i depends on tokens 0 to i, and on no others."
-LATER = "Some output depends on a token that comes later."
 MASKS = {  # the truth about it, the mask, and why another word is wrong
     "causal attention": ("correct", CAUSAL, MOVES),
-    "causal attention, -inf added": (
-        "correct",
-        torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, -torch.inf),
-        MOVES,
+    "causal attention, -inf added": ("correct", added(-torch.inf), MOVES),
+    "attention without a mask": (
+        "leaks",
+        torch.ones_like(CAUSAL),
+        "Some output depends on a token that comes later.",
     ),
-    "attention without a mask": ("leaks", torch.ones_like(CAUSAL), LATER),
     "the inverted mask": (
         "leaks",
         ~CAUSAL,
@@ -50,7 +54,7 @@ MASKS = {  # the truth about it, the mask, and why another word is wrong
     ),
     "a mask that adds -8 to the blocked scores": (
         "leaks",
-        torch.zeros(TOKENS, TOKENS).masked_fill(~CAUSAL, -8.0),
+        added(-8.0),
         "The blocked tokens keep weights of about 0.0003. That is little, but it is no rounding.",
     ),
     "ones and zeros, added": (
@@ -106,13 +110,10 @@ def attention_with(mask: Tensor) -> Callable[[Tensor], Tensor]:
 
 def attend_with_nan(x: Tensor) -> Tensor:
     """Return causal attention by hand in which query 0 has no allowed key."""
-    allowed = CAUSAL.clone()
-    allowed[0] = False
-    scores = (x @ x.mT / x.shape[-1] ** 0.5).masked_fill(~allowed, -torch.inf)
-    return scores.softmax(dim=-1) @ x
+    return filled(-torch.inf)(x @ x.mT / x.shape[-1] ** 0.5, flipped((0, 0))) @ x
 
 
-def picture(case: Case, _said: dict[str, str | None]) -> Evidence | None:
+def picture(case: Case) -> Evidence | None:
     """Return the mask of a case."""
     if case.name not in MASKS:
         return None

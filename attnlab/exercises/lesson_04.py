@@ -94,6 +94,9 @@ def positive(value: object) -> float:
         "That is too little, because two other tokens share the row with b, not one.": (
             math.sqrt(math.log(99))
         ),
+        "That is too much, because two other tokens share the row with b, not three.": (
+            math.sqrt(math.log(297))
+        ),
     },
     otherwise=lambda factor: (
         "That is too little."

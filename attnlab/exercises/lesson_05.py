@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 
@@ -99,10 +99,8 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
             mask[..., 1, :] = False
         seen = "query 1 may attend to nothing" if blocked else "every query may attend to some key"
         double = " in float64" if dtype == torch.float64 else ""
-        yield (
-            f"value {shape(value)}{double} and attn_mask {shape(mask)}, where {seen}",
-            (value, mask),
-        )
+        case = f"value {shape(value)}{double} and attn_mask {shape(mask)}, where {seen}"
+        yield case, (value, mask)
 
 
 # --- what the clue wins ---------------------------------------------------------------------------
@@ -183,6 +181,11 @@ def reported(choose_on: Tensor, measure_on: Tensor) -> Tensor:
     return measure_on[choose_on.mean(dim=1).argmax()].mean()
 
 
+def choosing(choose: Callable[[Tensor], object]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a report on what is chosen in the first table in some way."""
+    return lambda first, second: second[choose(first)].mean()
+
+
 def both(first: Tensor, second: Tensor) -> Tensor:
     """Return the table of all sentences."""
     return torch.cat([first, second], dim=1)
@@ -212,25 +215,23 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
             lambda first, second: reported(both(first, second), second),
         ),
         "Your function chooses by the median. Choose the candidate with the largest share, which "
-        "is the mean of its row.": (
-            lambda first, second: second[first.median(dim=1).values.argmax()].mean()
-        ),
-        "Your function chooses the candidate that is worst in `first`.": (
-            lambda first, second: second[first.mean(dim=1).argmin()].mean()
+        "is the mean of its row.": choosing(lambda first: first.median(dim=1).values.argmax()),
+        "Your function chooses the candidate that is worst in `first`.": choosing(
+            lambda first: first.mean(dim=1).argmin()
         ),
         "Your function takes candidate 0 here, which is not the best in `first`. `argmax` must "
-        "compare the means of the rows.": lambda first, second: second[0].mean(),
+        "compare the means of the rows.": choosing(lambda first: 0),
         "Your function takes the number of a sentence for that of a candidate. Rows are candidates "
         "and columns are sentences: choose a row by the means of the rows.": Either(
             lambda first, second: second[:, first.mean(dim=0).argmax()].mean(),
-            lambda first, second: second[first.argmax(dim=1)].mean(),
+            choosing(lambda first: first.argmax(dim=1)),
         ),
         "You chose in `second` and measured in `first`. Do it the other way round.": (
             lambda first, second: reported(second, first)
         ),
         "Two candidates are equally good in `first`. Take the first of them.": Either(
-            lambda first, second: second[len(first) - 1 - first.mean(1).flip(0).argmax()].mean(),
-            lambda first, second: second[first.mean(1) == first.mean(1).max()].mean(),
+            choosing(lambda first: len(first) - 1 - first.mean(1).flip(0).argmax()),
+            choosing(lambda first: first.mean(1) == first.mean(1).max()),
             lambda first, second: second[first.mean(1) == first.mean(1).max()].mean(1).max(),
         ),
         "Your function looks for a candidate that is good in both tables. Choose it in `first` "

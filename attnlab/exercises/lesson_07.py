@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,16 @@ from attnlab.heads import merge_heads, split_heads
 Split = Callable[[Tensor, int], Tensor]
 Merge = Callable[[Tensor], Tensor]
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+VIEWED = {
+    "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
+    "side in memory. Use reshape or flatten.",
+}
+
+
+def advised(for_three_heads: str, are_correct: str = "With 3 heads it is correct.") -> Callable:
+    """Return what to say of wrong numbers; 3 heads are tried before all other sizes."""
+    elsewhere = f"{are_correct} Does your code contain a fixed size?"
+    return lambda _got, _right, _size, num_heads: for_three_heads if num_heads == 3 else elsewhere
 
 
 # --- attention in heads, with some of its steps changed -------------------------------------------
@@ -113,12 +124,10 @@ class SplitFirst(MultiHead):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the output and the weights."""
+        block = torch.ones(2 * [x.shape[-1] // self.num_heads])
         with torch.no_grad():
             for name in PROJECTIONS[:3]:
-                weight = getattr(self, name).weight
-                rows = weight.chunk(self.num_heads)
-                blocks = (row.chunk(self.num_heads, dim=1)[head] for head, row in enumerate(rows))
-                weight.copy_(torch.block_diag(*blocks))
+                getattr(self, name).weight.mul_(torch.block_diag(*self.num_heads * [block]))
         return super().forward(x)
 
 
@@ -127,8 +136,8 @@ def changed(**parts: object) -> Callable[[int, int], MultiHead]:
     return lambda embed_dim, num_heads: MultiHead(embed_dim, num_heads, **parts)
 
 
-def applied(layer: object) -> tuple[Tensor, Tensor]:
-    """Return output and weights of a layer with known parameters, for known tokens."""
+def applied(layer: object, what: str) -> Tensor:
+    """Return output or weights of a layer with known parameters, for known tokens."""
     if not isinstance(layer, nn.Module):
         raise Wrong(voice.returned(voice.kind_of(layer), "the layer, an nn.Module"))
     if not [*layer.parameters()]:
@@ -162,25 +171,16 @@ def applied(layer: object) -> tuple[Tensor, Tensor]:
         raise Wrong(
             f"`forward` returns {voice.kind_of(result)}. Return two tensors, output and weights."
         )
-    return tuple(result)
-
-
-def output_of(layer: object) -> Tensor:
-    """Return the output of a layer, if it is a tensor."""
-    return _only_tensor(applied(layer)[0], "output")
-
-
-def weights_of(layer: object) -> Tensor:
-    """Return the weights of a layer, if they are a tensor."""
-    return _only_tensor(applied(layer)[1], "weights")
-
-
-def _only_tensor(value: object, what: str) -> Tensor:
-    if not isinstance(value, Tensor):
+    asked_for = result[("output", "weights").index(what)]
+    if not isinstance(asked_for, Tensor):
         raise Wrong(
-            f"The {what} that `forward` returns should be a tensor, not {voice.kind_of(value)}."
+            f"The {what} that `forward` returns should be a tensor, not {voice.kind_of(asked_for)}."
         )
-    return value.detach()
+    return asked_for.detach()
+
+
+output_of = partial(applied, what="output")
+weights_of = partial(applied, what="weights")
 
 
 def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
@@ -223,9 +223,10 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
             use=("k_proj", "q_proj", "v_proj", "out_proj")
         ),
         "Your values do not come from v_proj.": Either(
-            changed(use=("q_proj", "k_proj", "k_proj", "out_proj")),
-            changed(use=("q_proj", "k_proj", "q_proj", "out_proj")),
-            changed(use=("q_proj", "k_proj", "", "out_proj")),
+            *(
+                changed(use=("q_proj", "k_proj", name, "out_proj"))
+                for name in ("k_proj", "q_proj", "")
+            )
         ),
         "Query, key and value are the tokens themselves. Project the tokens first, and then "
         "split.": changed(use=("", "", "", "out_proj")),
@@ -253,8 +254,7 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         ),
     },
     errors={
-        "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
-        "side in memory. Use reshape or flatten.",
+        **VIEWED,
         "mat1 and mat2 shapes": "Each projection needs (N, L, E). Project before you split, and "
         "merge before out_proj.",
         "'_parameters'": "Call super().__init__() first.",
@@ -264,11 +264,10 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "positional arguments": "Pass the class itself, MultiHead, and not a layer made of it.",
         "is invalid for input of size": "Compute all sizes from E and H.",
     },
-    otherwise=lambda _got, _right, _embed_dim, num_heads: (
+    otherwise=advised(
         "The shape is correct. Compare the projections, the split, the scores, the softmax, the "
-        "merge and the last projection with those of the lesson, one after the other."
-        if num_heads == 3
-        else "With E = 12 and H = 3 it is correct. Does your code contain a fixed size?"
+        "merge and the last projection with those of the lesson, one after the other.",
+        "With E = 12 and H = 3 it is correct.",
     ),
     misshapen="Return the output first, in the shape of the tokens (N, L, E), and then the "
     "weights.",
@@ -300,9 +299,7 @@ def check_multi_head() -> Iterator[tuple[str, tuple]]:
 # --- a bug ----------------------------------------------------------------------------------------
 
 
-def in_heads(
-    split: Split = split_heads, merge: Merge = merge_heads, **steps: object
-) -> Callable[[Tensor, int], Tensor]:
+def in_heads(split: Split = split_heads, merge: Merge = merge_heads, **steps: object) -> Split:
     """Return self-attention without projections."""
 
     def self_attend(x: Tensor, num_heads: int) -> Tensor:
@@ -326,11 +323,10 @@ def in_heads(
         "On the way back you piled the hands. Use a transpose there, too.": in_heads(merge=pile),
         "You exchanged heads and features, axes 2 and 3. Exchange tokens and heads, axes 1 and "
         "2.": Either(
-            in_heads(
-                lambda x, num_heads: left_behind(x, num_heads).transpose(2, 3),
-                lambda heads: heads.transpose(2, 3).flatten(2),
-            ),
-            in_heads(lambda x, num_heads: left_behind(x, num_heads).transpose(2, 3), flattened),
+            *(
+                in_heads(lambda x, num_heads: left_behind(x, num_heads).mT, merge)
+                for merge in (lambda heads: flattened(heads.mT), flattened)
+            )
         ),
         "On the way back you exchanged tokens and features. Exchange heads and tokens, axes 1 and "
         "2.": in_heads(merge=turned),
@@ -345,14 +341,9 @@ def in_heads(
             in_heads(in_turn), in_heads(in_turn, from_turns), in_heads(in_turn, flattened)
         ),
     },
-    errors={
-        "view size is not compatible": "After a transpose, the numbers of a row do not lie side by "
-        "side in memory. Use reshape or flatten."
-    },
-    otherwise=lambda _got, _right, _x, num_heads: (
+    errors=VIEWED,
+    otherwise=advised(
         "The shape is correct. Which axes does attention work on, and what do they mean here?"
-        if num_heads == 3
-        else "With 3 heads it is correct. Does your code contain a fixed size?"
     ),
     misshapen="Return the output in the shape of x, (N, L, E).",
     verified="Every head sees every token, and the numbers are correct for 1, 2, 3 and 12 heads.",
@@ -396,12 +387,14 @@ def three(value: object) -> Tensor:
     return torch.stack(list(value)).detach()
 
 
-def by_chunks(split: Split = split_heads) -> Callable[[Tensor, int], Tensor]:
+def by_chunks(split: Split = split_heads, order: Sequence[int] = (0, 1, 2)) -> Split:
     """Return a function that takes the three apart first, and then splits each."""
-    return lambda x, num_heads: torch.stack([split(one, num_heads) for one in x.chunk(3, dim=-1)])
+    return lambda x, num_heads: torch.stack(
+        [split(x.chunk(3, dim=-1)[one], num_heads) for one in order]
+    )
 
 
-def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
+def viewed(*sizes: str, order: str) -> Split:
     """Return a function that views the last axes so, and takes three tensors (N, H, L, d)."""
 
     def function(x: Tensor, num_heads: int) -> Tensor:
@@ -435,18 +428,13 @@ def viewed(*sizes: str, order: str) -> Callable[[Tensor, int], Tensor]:
             in_turn
         ),
         "The three are in another order. The queries come first, then the keys and then the "
-        "values.": Either(
-            lambda x, num_heads: by_chunks()(x, num_heads)[[1, 0, 2]],
-            lambda x, num_heads: by_chunks()(x, num_heads)[[2, 1, 0]],
-            lambda x, num_heads: by_chunks()(x, num_heads)[[0, 2, 1]],
-        ),
-        "All three are the query.": lambda x, num_heads: by_chunks()(x, num_heads)[[0, 0, 0]],
+        "values.": Either(*(by_chunks(order=order) for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1)))),
+        "All three are the query.": by_chunks(order=(0, 0, 0)),
     },
     errors={"is invalid for input of size": "Compute all sizes from H and the shape of projected."},
-    otherwise=lambda _got, _right, _x, num_heads: (
-        "Take the three apart first, and then split each as the lesson does."
-        if num_heads == 3
-        else "With 3 heads they are correct. Does your code contain a fixed size?"
+    otherwise=advised(
+        "Take the three apart first, and then split each as the lesson does.",
+        "With 3 heads they are correct.",
     ),
     misshapen="Return query, key and value, (N, H, L, head_dim) each.",
     axes=("query, key or value", "sequence", "head", "token", "feature"),

@@ -33,10 +33,9 @@ MEMORY = TEXTS * HEADS * TOKENS**2 * BYTES // MIB
             MEMORY / HEADS, MEMORY / (TEXTS * HEADS)
         ),
         "Each weight takes 16 bits, which are 2 bytes.": Either(MEMORY * 2, MEMORY / 2, MEMORY * 8),
-        "That is in another unit, but the task asks for MiB. 1 MiB is 1024 times 1024 bytes.": (
-            Either(
-                MEMORY * MIB, MEMORY * 1024, MEMORY / 1024, MEMORY * MIB / 1e6, MEMORY * MIB / 1e9
-            )
+        "That is in another unit, but the task asks for MiB. 1 MiB is 1024 times 1024 "
+        "bytes.": Either(
+            MEMORY * MIB, MEMORY * 1024, MEMORY / 1024, MEMORY * MIB / 1e6, MEMORY * MIB / 1e9
         ),
     },
     verified="There are 3 texts and 16 heads, with one weight for every pair of tokens, and each "

@@ -15,18 +15,9 @@ from torch import Tensor
 from attnlab.attention import scaled_dot_product_attention
 from attnlab.clinic import Evidence
 from attnlab.exercises.frame import voice
-from attnlab.exercises.frame.answers import Answer, Right, Wrong, numbers, table, tensor
+from attnlab.exercises.frame.answers import Answer, Either, Right, Wrong, numbers, table, tensor
 from attnlab.exercises.frame.examined import Examined, diagnosed
-from attnlab.exercises.frame.forms import (
-    Case,
-    Compared,
-    Either,
-    Opinion,
-    Value,
-    asked,
-    randoms,
-    same,
-)
+from attnlab.exercises.frame.forms import Case, Compared, Opinion, Value, asked, randoms, same
 
 # --- sizes that hide a bug ------------------------------------------------------------------------
 
@@ -251,7 +242,7 @@ def probe_of(*parts: str) -> Callable[[Attend], bool]:
     return lambda attend: all(largest_gradients(attend)[part] > 0 for part in parts)
 
 
-def gradients(case: Case, _said: dict[str, bool | None]) -> Evidence:
+def gradients(case: Case) -> Evidence:
     """Return the largest gradient of each input of a function."""
     largest = largest_gradients(case.arguments[0])
     rows = {f"{part} {SIZES[part]}": [gradient] for part, gradient in largest.items()}

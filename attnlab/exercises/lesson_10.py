@@ -30,7 +30,7 @@ STREET_AFTER = STREET * ANIMAL_AFTER / ANIMAL
     near=lambda weight, slip: abs(weight - slip) < 5e-4,  # three decimals
     slips={
         "The score for “street” stays the same, but the row must still sum to 1, so all weights "
-        "share the change.": (STREET),
+        "share the change.": STREET,
         "The two weights do not lose the same amount. What stays the same if both scores do?": (
             STREET - ANIMAL + ANIMAL_AFTER
         ),
@@ -180,7 +180,7 @@ def output_of(value: object) -> Tensor:
             lambda _layer, text, head: trained_layer().read(text).output - without(text, head)
         ),
         "The rows of out_proj.weight belong to features of the output. The features of a head "
-        "belong to columns.": (lambda _layer, text, head: without_rows(text, head)),
+        "belong to columns.": lambda _layer, text, head: without_rows(text, head),
     },
     read=output_of,
     otherwise="Which 32 columns of out_proj.weight read this head? Heads are counted from 0.",

@@ -86,7 +86,7 @@ def overwritten(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
             x * (1 - 2 * (torch.arange(x.shape[-1]) % 2)), positions, base
         ),
         "Your function rotates the tokens as if their positions were 0, 1, 2, ..., whatever "
-        "positions it is given.": (lambda x, _positions, base=BASE: rotate(x, base=base)),
+        "positions it is given.": lambda x, _positions, base=BASE: rotate(x, base=base),
         "The positions are shifted. Use them as they are; position 0 turns nothing.": Either(
             lambda x, positions, base=BASE: turned(x, positions + 1, base),
             lambda x, positions, base=BASE: turned(x, positions - positions[0], base),

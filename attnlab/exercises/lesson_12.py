@@ -125,7 +125,6 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
 
 @Compared(
     right=lambda query, key: fit(query, key).argmax(dim=-1),
-    what="output",
     slips={
         "Your function returns how well the best key fits. Return the position of this key.": (
             lambda query, key: fit(query, key).amax(dim=-1)
@@ -147,14 +146,12 @@ def fit(query: Tensor, key: Tensor, hidden: float = -torch.inf, diagonal: int = 
             lambda query, key: fit(query, key, diagonal=0).argmax(dim=-1)
         ),
         "Rows and columns are swapped. Each row of the scores belongs to one query, so look for "
-        "the largest score within a row.": (
-            Either(
-                lambda query, key: fit(query, key).argmax(dim=0),
-                lambda query, key: fit(key, query).argmax(dim=-1),
-            )
+        "the largest score within a row.": Either(
+            lambda query, key: fit(query, key).argmax(dim=0),
+            lambda query, key: fit(key, query).argmax(dim=-1),
         ),
         "Your function returns the distance from the query to the key. Return the position of the "
-        "key.": (lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1)),
+        "key.": lambda query, key: torch.arange(len(query)) - fit(query, key).argmax(dim=-1),
     },
     otherwise="Compare each query with the keys that are not later than it, and return the "
     "position of the largest dot product.",

@@ -181,7 +181,7 @@ def on_both_sides(length: int, window: int, sinks: int) -> Tensor:
             ),
         ),
         "A token must see the window and also the first tokens. Join the two conditions with "
-        "`|`.": (ends(both=False)),
+        "`|`.": ends(both=False),
         "The window is off by one. It should contain `window` tokens, including the token "
         "itself.": Either(ends(last=1), ends(last=-1)),
         "The sinks are off by one. They are the tokens from 0 to `sinks - 1`.": Either(

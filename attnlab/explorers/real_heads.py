@@ -12,7 +12,7 @@ from attnlab.explorers.frame.controls import Picked, State
 from attnlab.explorers.frame.sentences import WORDS as SHARED_WORDS
 from attnlab.explorers.frame.sentences import SentenceExplorer, a_place, readable
 from attnlab.explorers.frame.words import texts_beside
-from attnlab.explorers.head_view import DIGITS, HeadsPicture
+from attnlab.explorers.head_view import DIGITS, HeadsPicture, Shown
 from attnlab.models.pretrained import NUM_HEADS, PretrainedLayer, Reading, load_layer
 
 # name of a choice: sentence, the word to look from
@@ -75,9 +75,10 @@ class RealHeadsExplorer(SentenceExplorer, HeadsPicture):
         reading = _read(self.sentence)
         return RealHeadsResult(tuple(reading.tokens), reading.weights.clone())
 
-    def shown(self) -> RealHeadsResult:
-        """Return tokens and weights."""
-        return self.result
+    def shown(self) -> Shown:
+        """Return tokens and weights of the only layer."""
+        tokens, weights = self.result
+        return tokens, None, weights, (0, self.head, self.picked)
 
     def make_data(self) -> dict[str, object]:
         """Return weights and words of all choices."""

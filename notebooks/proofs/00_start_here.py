@@ -3,30 +3,19 @@ matches = x[tokens.index("cat")] @ x.T
 named = matches[[tokens.index(token) for token in ("sat", "mat", "on", "The")]]
 assert torch.allclose(named, torch.tensor([2.28, 0.60, 0.12, 0.0]))
 assert all(torch.allclose(x[i] @ x[j], (x @ x.T)[i, j]) for i in range(6) for j in range(6))
-# without negative numbers, the shared columns alone are a lower bound of the dot product; with
-# them, a score can be negative: five seeds, three sizes (one of a real model)
+# in this table, what two words share in some columns is never taken away by the others
 assert (x >= 0).all()
-for seed in range(5):
-    for size in (5, 64, 768):
-        some = torch.rand(2, size, generator=torch.Generator().manual_seed(seed))
-        shared = (some > 0.5).all(dim=0)
-        assert some[0] @ some[1] >= some[0, shared] @ some[1, shared] >= 0.25 * shared.sum()
-        assert some[0] @ (some[1] * -1) < 0
 
 # %% after: softmax-by-hand
-assert (scores >= 0).all() and (scores.sum(dim=-1) > 0).all()
+assert (scores >= 0).all()
 assert round(powers.sum().item(), 1) == 11.1 and round(1 / 11.1, 2) == 0.09
-# a quotient can be negative, a weight cannot: five seeds, three sizes (one of a real model)
+# where numbers differ in sign, a score can be negative: five seeds, three sizes (one of a real model)
 for seed in range(5):
     for size in (5, 64, 768):
         some = torch.randn(6, size, generator=torch.Generator().manual_seed(seed))
-        row = (some @ some.T / size**0.5)[0]
-        assert (row / row.sum() < 0).any() and (row.softmax(dim=-1) > 0).all()
-# powers of e overflow from 89 on in float32 (the solution of exercise 1), a softmax does not
+        assert (some @ some.T / size**0.5)[0].min() < 0
+# powers of e overflow from 89 on in float32 (the solution of exercise 1)
 assert torch.tensor(88.0).exp().isfinite() and torch.tensor(89.0).exp().isinf()
-for dtype in (torch.bfloat16, torch.float32, torch.float64):
-    large = torch.tensor([-1000.0, 999.0, 1000.0], dtype=dtype)
-    assert large.exp().isinf().any() and large.softmax(dim=-1).isfinite().all()
 
 # %% after: weights
 assert torch.allclose(weights[cat], shares)
@@ -66,7 +55,7 @@ def vector_of_cat(scale, attn_mask=None):
     return attention_weights(x @ x.T * scale, attn_mask=attn_mask)[cat] @ x
 
 
-assert torch.allclose(vector_of_cat(0), average[0])
+assert torch.allclose(vector_of_cat(0), average[0]) and controls["scale"][-1] == 8
 away = [(vector_of_cat(scale) - x[cat]).norm().item() for scale in controls["scale"]]
 assert away == sorted(away, reverse=True) and away[-1] < 0.01
 for scale in controls["scale"]:
@@ -84,14 +73,8 @@ for words, row, bring, column in (
     assert (words[others] @ words[-1] == 0).all() and (words[:6, 1 - column] == 0).all()
     adds.append(row[bring] @ words[bring, column])
     new, plain = row @ words, words.mean(dim=0)
-    assert (new[:2] < 1).all()  # both fall, because most weight goes to words that have less
-    assert all(row[words[:, feature] < 1].sum() > 0.5 for feature in (0, 1))
-    assert new[column] - new[1 - column] > plain[column] - plain[1 - column] > 0
-    assert new[column] / new[1 - column] < plain[column] / plain[1 - column]
-    fillers = vectors[vocabulary.index("the")].expand(20, 5)  # which change no ratio
-    longer = torch.cat([fillers, words])
-    animal, sport = attend(longer)[0][-1, :2]
-    assert torch.allclose(animal / sport, new[0] / new[1])
+    assert (new[:2] < 1).all()  # the alt text: below the dashed line
+    assert new[column] > new[1 - column] and plain[column] > plain[1 - column]
 assert torch.allclose(torch.stack(adds), torch.tensor([0.21, 0.45]), atol=0.005)
 assert torch.allclose(torch.stack(given)[:, -1], torch.tensor([0.27, 0.25]), atol=0.005)
 # the plain average brings the same to every word, attention does not
@@ -123,8 +106,7 @@ for seed in range(5):
             assert torch.allclose(attend(some[order])[0], attend(some)[0][order], atol=1e-4)
             some[4] = some[0]  # equal words get equal vectors
             assert torch.allclose(attend(some)[0][4], attend(some)[0][0], atol=1e-5)
-# without a mask, three steps with the plus do not see the order either; under a causal mask one
-# step tells equal words apart, and two steps see the order
+# without a mask, three steps with the plus do not see the order either
 for seed in range(5):
     for size in (5, 64, 768):
         some = torch.randn(7, size, generator=torch.Generator().manual_seed(seed)) / size**0.25
@@ -133,13 +115,6 @@ for seed in range(5):
         for _ in range(3):
             stacked, turned = stacked + attend(stacked)[0], turned + attend(turned)[0]
         assert torch.allclose(turned, stacked[order], atol=1e-3)
-        causal_steps = [some, some[order]]
-        for _ in range(2):
-            causal_steps = [
-                F.scaled_dot_product_attention(step, step, step, is_causal=True)
-                for step in causal_steps
-            ]
-        assert not torch.allclose(causal_steps[0][4:], causal_steps[1][4:], atol=1e-2)
 
 # %% after: where-it-sits
 # "the only step in which words see each other": the others give the first word the same vector
@@ -149,12 +124,10 @@ assert (attend(moved)[0][0] != output[0]).any()
 assert torch.equal(F.layer_norm(moved, (5,))[0], F.layer_norm(x, (5,))[0])
 mlp = torch.nn.Sequential(torch.nn.Linear(5, 13), torch.nn.ReLU(), torch.nn.Linear(13, 5))
 assert torch.equal(mlp(moved)[0], mlp(x)[0])
-# the norm: the classic one and the one of Llama give every vector the same size; only one of them
-# gives it the same mean
+# the norm gives every vector the same size
 for rescale in (F.layer_norm, F.rms_norm):
     sizes = rescale(x, (5,)).square().mean(dim=-1).sqrt()
     assert torch.allclose(sizes, torch.ones(6), atol=1e-3)
-assert F.rms_norm(x, (5,)).mean(dim=-1).abs().min() > 0.1
 # the two plus signs of the caption: torch's block in this order, computed by hand
 with torch.no_grad():
     block = torch.nn.TransformerEncoderLayer(5, 1, 13, norm_first=True, batch_first=True).eval()
@@ -164,15 +137,6 @@ with torch.no_grad():
     assert torch.allclose(block(x[None])[0], second, atol=1e-5)
 
 # %% after: two-boxes
-# under a causal mask, the order of the words before it is lost
-for seed in range(5):
-    some = torch.randn(6, 5, generator=torch.Generator().manual_seed(seed))
-    first, second = (
-        F.scaled_dot_product_attention(r, r, r, is_causal=True)
-        for r in (some, some[[2, 0, 1, 3, 4, 5]])
-    )
-    assert torch.allclose(first[3:], second[3:], atol=1e-6)
-
 # half of the `animal` of `cat` was lost, and the plus brings it back
 assert abs(output[cat, 0] / x[cat, 0] - 0.5) < 0.005 and (x + output)[cat, 0] > x[cat, 0]
 
@@ -190,9 +154,11 @@ for seed in range(5):
             assert torch.allclose(by_query, fused, atol=1e-5)
             assert not torch.allclose(by_width, fused, atol=1e-2)
 
+# %% after: one-hidden  numbers: 5
+
 # %% after: which-word
 animal = torch.stack(without)[:, 0]
-assert animal.argmin() == 3 and (animal[[0, 1, 2, 5]] > cave_output[-1, 0]).all()
+assert animal.argmin() == 3
 assert cave_weights[-1, 3] > cave_weights[-1, 4]  # cave and hung
 assert without[3][0] > without[3][1]  # hung is enough
 
@@ -201,9 +167,9 @@ short = rows("bat cave cave ball")
 assert 2 * short[1, 0] == short[3, 1]
 assert attend(short)[0][0, 0] < attend(short)[0][0, 1] and (short @ short[0])[1:].argmax() == 2
 
-# %% after: sources  numbers: 0, 2017, 2020, 2021, 2022, 2023
+# %% after: sources  numbers: 0, 2017, 2020
 
-# %% after: plan  numbers: 46, 40, 11, 7, 8, 9, 4
+# %% after: plan  numbers: 44, 40, 7, 8, 9, 4
 gear = attend(rows("she hung a bat in the cave"))[0][3]
 assert gear[0] > gear[1]  # more animal than sport
 

@@ -20,8 +20,8 @@
 # **You will be able to:** compute attention, read a heatmap of its weights,
 # and say what attention does to the vector of a word.
 #
-# **Time:** 46 minutes in class, or 70 on your own with the exercises.
-# Links lead to the [glossary](glossary.ipynb), which explains the terms.
+# **Time:** 44 minutes in class, or 68 on your own with the exercises.
+# Links lead to the [glossary](glossary.ipynb).
 
 # %% how-to-run [markdown]
 # Run the cells one after another, with **Shift + Enter**.
@@ -41,9 +41,8 @@ lesson_setup()
 # %% [markdown]
 # ## Six words, five numbers each
 #
-# A model does not read words.
-# It reads [tokens](glossary.ipynb#token), which are words or pieces of words,
-# and it keeps a vector of numbers for each of them.
+# A model reads [tokens](glossary.ipynb#token), which are words or pieces of words,
+# and keeps a vector of numbers for each of them.
 # Here is a small table of such vectors for the sentence *The cat sat on the mat*.
 # We chose the columns and typed the numbers in by hand, so every column,
 # or [feature](glossary.ipynb#feature), has a name.
@@ -67,8 +66,7 @@ Table(tokens, features, x)
 # The only column in which both `on` and `mat` are above 0 is `place`,
 # so their dot product is 1.0 × 1.3, or 1.30.
 #
-# No number in this table is negative,
-# so two words with large numbers in the same columns have a large dot product,
+# In this table, two words with large numbers in the same columns have a large dot product,
 # and we say that they match well.
 # The matrix product `x @ x.T` compares all pairs of words at once.
 # A dot product divided by the square root of the number of products in it, here $\sqrt{5}$,
@@ -80,7 +78,7 @@ scores = x @ x.T / 5**0.5  # (6, 5) @ (5, 6) gives (6, 6)
 Table(tokens, tokens, scores)
 
 # %% after-the-scores [markdown] above="Apart from itself, `cat`"
-# Apart from itself, `cat` matches `sat` best: both have a lot of `animal` and of `action`.
+# Apart from itself, `cat` matches `sat` best: both have some `animal` and some `action`.
 #
 # Each row of the table of scores belongs to a word whose new vector we want;
 # that word is called the [query](glossary.ipynb#query).
@@ -90,13 +88,10 @@ Table(tokens, tokens, scores)
 # %% from-scores-to-weights [markdown]
 # ## From scores to weights
 #
-# Scores are not yet shares.
-# Dividing a row by its sum would do here, where no score is below 0.
-# But where numbers differ in sign, a score can be negative, and then a share could be, too,
-# whereas $e^\text{score}$ is always positive.
+# Scores are not yet shares: where numbers differ in sign, a score can be negative.
 # So the [softmax](glossary.ipynb#softmax) turns a row of scores into
 # [weights](glossary.ipynb#weight) in two steps.
-# It raises $e$ to the power of each score,
+# It raises $e$ to the power of each score, which gives a positive number,
 # and then it divides each result by the sum of all the results.
 # Here are both for the row of `cat`.
 
@@ -109,7 +104,7 @@ Table(["score", "e^score", "weight"], tokens, both_steps)
 
 # %% [markdown] above="The weights are positive"
 # The weights are positive and add up to 1, and a larger score gets a larger share.
-# PyTorch does this for all rows at once, and without overflow.
+# PyTorch does this for all rows at once.
 # With `dim=-1` it works along the last dimension, that is, within each row.
 
 # %% weights
@@ -129,8 +124,6 @@ show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 # 0.36 times its own row, plus 0.25 times the row of `sat`, plus 0.12 times the row of `mat`,
 # and so on through all six words.
 # One matrix product, `weights @ x`, computes it for every word at once.
-#
-# The output that answers the next question stays folded until you have chosen an answer.
 
 # %%
 predict("00/place-of-cat")
@@ -157,8 +150,8 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # %% [markdown]
 # ## Three lines
 #
-# All these steps fit into a three-line function.
-# Its full name is *scaled dot-product attention*, and PyTorch has a function for it.
+# All these steps fit into three lines.
+# PyTorch has them as one function, *scaled dot-product attention*.
 
 
 # %% three-lines
@@ -177,7 +170,7 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # As a [query](glossary.ipynb#query) it asks which words match it,
 # as a [key](glossary.ipynb#key) it is compared with a query,
 # and as a [value](glossary.ipynb#value) it is what gets averaged.
-# On this page one vector plays all three parts: query, key and value.
+# On this page one vector plays all three parts.
 # A trained model makes three different vectors from the vector of each word,
 # one with each of three trained matrices.
 
@@ -185,12 +178,12 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # ## Try it yourself
 #
 # The picture below shows the weights of Figure 0.1 and the new vector of `cat`.
-# The control `scale` is the number by which the dot products are multiplied.
-# Until now that was $1/\sqrt{5}$, which is 0.4472.
+# The control `scale` multiplies the dot products; until now it was $1/\sqrt{5}$, or 0.4472.
 # The control `causal` hides from each word all words that come after it.
-# Such a rule is called a [mask](glossary.ipynb#mask); lesson 3 is about masks.
+# Such a rule is called a [mask](glossary.ipynb#mask) (lesson 3).
 #
-# Which vector does `cat` get at scale 0, and which one does it come close to at a large scale?
+# Leave `causal` off at first.
+# Which vector does `cat` get at scale 0, and which one does it come close to at scale 8?
 # And why does its `place` fall to 0 if you switch `causal` on?
 
 # %% slider jupyter={"source_hidden": true}
@@ -225,13 +218,13 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # <details><summary>An answer</summary>
 #
 # At scale 0 all scores are equal, so `cat` gets the plain average of all six rows.
-# A large scale exaggerates the differences between the scores,
+# Scale 8 exaggerates the differences between the scores,
 # and the new vector comes close to the old row of `cat`, which matches itself best.
 # With `causal` on, `cat` may attend only to `The` and to itself, and neither has any `place`.
 #
-# The line next to the picture says how many words `cat` spreads its attention over:
-# 6 if all six have the same weight, 1 if a single word has all of it.
-# (The glossary has the formula, under [effective keys](glossary.ipynb#effective-keys).)
+# The line next to the picture says how many words `cat`
+# [spreads its attention over](glossary.ipynb#effective-keys): 6 if all six have the same weight,
+# 1 if a single word has all of it.
 # </details>
 
 # %% two-bats [markdown] below=["The word alone does not", "We gave `cave` some"]
@@ -240,8 +233,6 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # The next table holds the words of both sentences about a bat.
 # The word alone does not say which bat is meant, so `bat` has 1 under both `animal` and `sport`.
 # We gave `cave` some `animal` because animals live in caves, and `hung` some because bats hang.
-#
-# Both sentences have seven words, and both end in `bat`.
 
 # %% bat-table
 vocabulary, columns, vectors = load_table("cave_and_ball.csv")
@@ -294,18 +285,14 @@ left.set(title="in the cave", ylim=(0, 1.1), ylabel="in the new vector of “bat
 right.set(title="with the ball")
 show_figure(left, "0.2")
 
-# %% after-two-bats [markdown] above="In the cave `sport`"
-# `bat` loses `animal` and `sport`, because most of its weight goes to words that have less of them.
-# In the cave `sport` falls further; with the ball, `animal` does.
-# In the cave (Figure 0.2), `bat` gives itself a weight of 0.27, so it keeps 0.27 of each.
+# %% after-two-bats [markdown] above="In the cave (Figure 0.2)"
+# In the cave (Figure 0.2), `bat` gives itself a weight of 0.27,
+# so it keeps 0.27 of `animal` and of `sport`.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.
 # With the ball, `bat` keeps 0.25 of each, and `ball` and `hit` add 0.45 to `sport`.
 #
-# Would a plain average do as well?
-# It gets both bats right, too: `animal` is ahead in the cave and `sport` with the ball,
-# by a smaller difference than with attention, but by a larger factor.
-# But it is one vector for the whole sentence, so *bat*,
-# *hung* and *the* would all pick up the same context.
+# The plain average gets both bats right, too.
+# But it is one vector for the whole sentence: *bat*, *hung* and *the* would all get the same.
 #
 # Can attention tell two bats apart that stand in one sentence?
 
@@ -323,9 +310,9 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # Both bats have the same row in the table,
 # so their dot products with all thirteen rows are the same, and so are their weights.
 #
-# If you apply any [*permutation*](glossary.ipynb#permutation-equivariance) to the rows of `x`,
-# that is, put them in another order, the new vectors come out in that order too,
-# and are otherwise the same.
+# If you put the rows of `x` in another order
+# (a [*permutation*](glossary.ipynb#permutation-equivariance)),
+# the new vectors come out in that order, too, and are otherwise the same.
 # Without a mask, a model must be given the positions in some other way (lesson 11).
 
 # %% the-answer [markdown]
@@ -360,10 +347,6 @@ show_figure(diagram("transformer_block"), "0.4")
 # and half of the `animal` of `cat`.
 # **+ position** is there because one step of attention cannot see the order of the words that it
 # averages.
-# Even with a causal mask, one step shows a word only *which* words came before it,
-# not in what order.
-# (Many chatbots, for example those built on Llama,
-# have no such box and build the positions into the scores instead.)
 #
 # The **+** after attention adds the old vector to the new one.
 # Here is the vector of `cat` after this plus.
@@ -375,14 +358,13 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # %% [markdown]
 # Its `animal` is even larger than at first, and it has kept its new `place`.
 
-# %% remember [markdown] end=["Attention can give the", "Attention gives every token", "The weights come from", "Without a mask and"]
+# %% remember [markdown] end=["Attention can give the", "Attention gives every token", "The weights are the", "Without a mask and"]
 # ## What to remember
 #
 # - Attention gives every token a new vector:
 #   a weighted average of the vectors of all tokens that it may attend to.
-# - The weights come from dot products,
-#   divided by the square root of the number of features of a query,
-#   then the softmax along each row.
+# - The weights are the softmax of each row of scores:
+#   dot products divided by the square root of the number of features of a query.
 # - In a heatmap of weights, each row belongs to one query and sums to 1.
 # - Attention can give the same word different vectors in different sentences.
 #   Without a mask and without any information about positions,
@@ -439,7 +421,6 @@ check_new_vector(new_vector_solution)
 # call it with `in_the_cave[-1]`, `in_the_cave` and each index from 0 to 5.
 # (Index 6 is `bat` itself.)
 # Guess first: does `sport` come out ahead without `cave`?
-# And can `animal` become larger when a word is hidden?
 
 # %% each-hidden tags=["solution"]
 without = [
@@ -454,8 +435,6 @@ Table(hidden_words, columns, torch.stack(without))
 # `bat` needs `cave` most: without it, `animal` is smallest.
 # `cave` has more `animal` than `hung`, and for that reason it also gets more weight.
 # But even without `cave`, `animal` stays ahead of `sport`: `hung` is enough.
-# And `animal` can become larger: that happens without a word that has no `animal`, such as `deep`,
-# because the weight of that word goes to the others.
 # </details>
 
 # %% [markdown]
@@ -501,17 +480,6 @@ check_third_sentence(third_sentence_solution)
 # - Xiong et al.,
 #   [On Layer Normalization in the Transformer Architecture](https://arxiv.org/abs/2002.04745),
 #   2020: the norm before the step, as in Figure 0.4.
-# - Su et al.,
-#   [RoFormer: Enhanced Transformer with Rotary Position Embedding](https://arxiv.org/abs/2104.09864),
-#   2021: positions built into the scores.
-# - Touvron et al.,
-#   [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023:
-#   a model that builds the positions into the scores,
-#   and whose norm rescales each vector without shifting its mean to 0.
-# - Haviv et al.,
-#   [Transformer Language Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634),
-#   2022: with a causal mask, a language model can learn the positions of the words even if they are
-#   not given to it.
 # - The numbers in both tables of words were made up for this series.
 
 # %% the-lessons [markdown]
@@ -558,15 +526,15 @@ missing = [name for name in needed.split() if find_spec(name) is None]
 print("missing:", ", ".join(missing) or "nothing")
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 44 minutes, and where a class gets stuck</summary>
 #
-# **46 minutes.**
+# **44 minutes.**
 # The opening, the table and the scores: 9 minutes.
 # The weights, with the heatmap read aloud row by row: 7.
 # The new vectors, with a show of hands: 8.
 # The three lines: 4.
 # The two controls: 7.
-# The two bats, the second show of hands, the answer and “What to remember”: 11.
+# The two bats, the second show of hands, the answer and “What to remember”: 9.
 #
 # If you have only 40 minutes, leave the controls and their questions for home.
 # The section “Further” and the exercises can be done at home too.

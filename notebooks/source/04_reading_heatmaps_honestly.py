@@ -2,28 +2,27 @@
 # # 4 · Reading heatmaps honestly
 #
 # Below are two heatmaps for one sentence.
-# One comes from a model that was trained on a great deal of English text.
+# One comes from a model that was trained on English text.
 # The other is noise: its queries and keys were drawn at random,
 # and the words were added as labels afterwards.
 # Which of the two maps comes from the trained model?
 # Write down your guess and what led you to it.
-# The answer comes at the end of this lesson.
 #
 # People find a dark cell in such a map and write that the model “connects” two words.
-# Perhaps it does.
 # What does a dark cell prove?
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb) for scores, weights and values,
 # and from [lesson 3](03_masks_who_may_look_at_whom.ipynb) what a mask does.
 #
-# **You will be able to:** read a cell, a row and a column of any heatmap,
+# **You will be able to:** read a cell, a row and a column of a heatmap,
 # say what a colour tells you without a scale, test a pattern against chance,
 # and find out whether a dark cell matters by taking it away.
 #
-# **Time:** 50 minutes in class, or 85 on your own with the exercises.
-# “Further” takes another 15.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# “Further” takes another 5.
 
 # %% setup
+import matplotlib.pyplot as plt
 import pandas as pd
 import torch
 from IPython.display import display
@@ -32,13 +31,8 @@ from attnlab import Table, attention_scores, attention_weights, causal_mask, dat
 from attnlab.display import lesson_setup, show_figure
 from attnlab.exercises import predict
 from attnlab.plotting import plot_attention, plot_heads
-from attnlab.models.pretrained import load_encoder, load_layer
-from attnlab.models.translator import (
-    NOUNS,
-    kinds_of_words,
-    load_translator,
-    make_sentences,
-)
+from attnlab.models.pretrained import load_layer
+from attnlab.models.translator import kinds_of_words, load_translator, make_sentences
 
 lesson_setup()
 
@@ -56,8 +50,7 @@ fig = plot_heads(shown, queries=tokens, keys=tokens, titles=titles)
 show_figure(fig, "4.1")
 
 # %% who-asks [markdown]
-# The trained model puts the markers `[CLS]` and `[SEP]` around each sentence and treats them like
-# words.
+# The trained model puts the markers `[CLS]` and `[SEP]` around each sentence.
 # Its first layer computes twelve maps, one in each of its *heads* (lesson 7).
 # Figure 4.1 shows the map of head 3, which we chose because it is hard to tell from noise.
 #
@@ -67,8 +60,7 @@ show_figure(fig, "4.1")
 # Before it writes a French word,
 # it makes a query from the French words so far and looks at the English sentence.
 # Attention is its only view of that sentence.
-# (With queries from another text than keys and values,
-# this is [cross-attention](glossary.ipynb#cross-attention).)
+# (This is [cross-attention](glossary.ipynb#cross-attention).)
 
 # %% translate
 translation = load_translator(0).translate("the black cat sees a small house")
@@ -83,16 +75,14 @@ show_figure(ax, "4.2")
 #
 # To read a cell, name its query and its key: “when it wrote *chat*,
 # the translator gave 0.98 of its attention to *cat*”.
-# (The darkest cells of *chat* and *noir* leave the diagonal: French puts *noir* after its noun.
-# *le* looks at *cat* as well, and we come back to it.)
 #
 # ## What does a colour say?
 #
-# A larger map has no room for numbers, and only the colours are left.
+# A larger map has no room for numbers.
 # The usual plotting functions, seaborn’s `heatmap` and matplotlib’s `imshow`,
 # *fit* the colours to each table:
 # one end of the scale stands for its smallest number and the other for its largest.
-# By default the *smallest* is dark in both; we use blues, in which dark is large.
+# By default the *smallest* is dark in both.
 
 # %% ask-darkest
 predict("04/darkest-cell")
@@ -103,50 +93,29 @@ torch.manual_seed(42)
 query, key = torch.randn(2, 4, 8)  # (L, E) and (S, E)
 weights = attention_weights(attention_scores(query, key))
 faint = attention_weights(attention_scores(query / 1000, key))
-print(f"weights: {weights.min():.4f} to {weights.max():.4f}")
-print(f"faint:   {faint.min():.4f} to {faint.max():.4f}")
-
-# %% scales-figure jupyter={"source_hidden": true}
-# %%answer 04/darkest-cell
-import matplotlib.pyplot as plt
-import seaborn as sns
-
-_, axes = plt.subplots(1, 4, figsize=(9.6, 2.1), layout="constrained")
-panels = [
-    ("weights, fitted", weights, weights.min().item(), weights.max().item()),
-    ("faint, fitted", faint, faint.min().item(), faint.max().item()),
-    ("faint, 0 to 1", faint, 0, 1),
-    ("in rocket", weights, weights.min().item(), weights.max().item()),
-]
-for ax, (title, cells, low, high) in zip(axes, panels, strict=True):
-    plot_attention(cells, ax=ax, annotate=False, vmin=low, vmax=high, title=title)
-    ax.set(xlabel="key", ylabel="query")
-    bar = ax.figure.colorbar(ax.collections[0], ax=ax, shrink=0.78)
+fitted = [(cells, cells.min().item(), cells.max().item()) for cells in (weights, faint)]
+_, axes = plt.subplots(1, 3, figsize=(7.6, 2.2), layout="constrained")
+for ax, (cells, low, high) in zip(axes, [*fitted, (faint, 0, 1)], strict=True):
+    plot_attention(cells, ax=ax, annotate=False, vmin=low, vmax=high)
+    bar = ax.figure.colorbar(ax.collections[0], ax=ax)
     bar.set_ticks([low, high], labels=[f"{round(end, 4):g}" for end in (low, high)])
-axes[3].collections[0].set_cmap(sns.cm.rocket)  # the default of seaborn
 show_figure(axes[0], "4.3")
 
 # %% house-rule [markdown] above="The first two pictures" answers="04/darkest-cell"
-# With four keys, the darkest cell holds 0.25 or more, and the colour alone says nothing else.
+# With four keys, the darkest cell holds 0.25 or more, and the colour alone says no more.
 # The first two pictures look alike,
 # yet in the second one every weight is between 0.2497 and 0.2504.
-# The last picture shows the same table as the first, and what was dark is pale.
 
 # %% our-rule [markdown]
 # ### Our rule
 #
-# In this series, therefore, dark is large,
-# the scale for weights runs from 0 to 1 unless a colour bar says otherwise,
-# and pictures that are meant to be compared share one scale.
-#
-# Compare each weight with the [uniform share](glossary.ipynb#uniform-share) of its row,
-# one divided by the number of its keys: 0.1 is the average among 10 keys,
-# and ten times the average among 100.
+# In this series, dark is large, and the scale for weights runs from 0 to 1 unless a colour bar says
+# otherwise.
 
 # %% could-it-be-chance [markdown]
 # ## Could it be chance?
 #
-# The table on the left of Figure 4.3 comes from four random queries and four random keys.
+# The table on the left of Figure 4.3 comes from random queries and keys.
 # Here is a story about it: “Queries 2 and 3 both attend most to key 3.
 # The last word of a sentence often holds the clue, and the model has learned that.”
 # Nothing here has learned anything.
@@ -171,7 +140,6 @@ print(f"some story of its kind: {some_story.float().mean():.0%} of the tables")
 # Our story holds in only 7% of the tables, but some story of its kind holds in 92% of them.
 # The trap is that we chose the story *after* we had seen the table.
 #
-# Try it.
 # Move the slider to another table, and write one sentence about “the important key” in it.
 # Is your sentence still true in the next table?
 
@@ -194,10 +162,9 @@ live(draw, table=list(range(6)), figsize=(3.6, 3.2), alt="Weights of random quer
 # For the translator we can say in advance where each step should look:
 # at the English word that the French word translates, its *partner*.
 #
-# We trained eight translators, which differ only in the random numbers with which they started.
-# We take 200 sentences on which none was trained, and three baselines:
-# translator 0 before its training, the English word in the *same position*,
-# and a word picked at random (*uniform share*).
+# We trained eight translators, which differ only in their random start.
+# We take 200 sentences on which none was trained, and two baselines:
+# translator 0 before its training, and the English word in the *same position*.
 
 # %% unseen
 # these seeds made the batches of 64 sentences for the training
@@ -228,10 +195,7 @@ hits = {f"translator {i}": partner_is_darkest(t) for i, t in enumerate(translato
 hits["untrained"] = partner_is_darkest(load_translator(0, trained=False))
 partners = [partner for _, _, partner in sentences]
 hits["same position"] = torch.cat([p == torch.arange(len(p)) for p in partners])
-hits["uniform share"] = torch.cat([torch.full([len(p)], 1 / len(p)) for p in partners])
-kinds = kinds_of_words(
-    sentences
-)  # of each French word: “la, une”, “le, un” or “others”
+kinds = kinds_of_words(sentences)  # “la, une”, “le, un” or “others”
 pd.DataFrame(hits).groupby(kinds).mean().T.round(2)
 
 # %% look-at-articles [markdown] above="For nouns, verbs and"
@@ -239,10 +203,10 @@ pd.DataFrame(hits).groupby(kinds).mean().T.round(2)
 # in all eight translators.
 # The same position is right in only 51% of these rows, and the untrained translator in 19%.
 # So this is evidence.
-# For articles a high number cannot tell the partner from the position: they are always the same.
+# For articles a high number would not be: their partner always stands in the same position.
 #
 # But we saw something in the articles, after looking.
-# A French article agrees with its noun: *le chat* (cat) but *la vache* (cow).
+# A French article agrees with its noun: *le chat* but *la vache*.
 # Five translators attend most to the partner of *la* and *une*,
 # but rarely to that of *le* and *un*.
 # The other three do the opposite, and none of the eight makes an error.
@@ -250,13 +214,15 @@ pd.DataFrame(hits).groupby(kinds).mean().T.round(2)
 # %% hide [markdown] below="In all 200 sentences"
 # ## Take the cell away
 #
+# In Figure 4.2, *le* looks more at *cat* than at *the*.
 # Does a translator *use* such a cell?
-# To *hide* a cell means to mask it: the softmax then shares out its weight among the other words,
-# in proportion to theirs.
-# In all 200 sentences, we hide the noun in the row of its article, and see what is written then.
-# As a control, we hide the other noun instead.
+# To *hide* a cell means to mask it: the softmax then shares out its weight among the other words.
+# In all 200 sentences, we hide the noun in the row of its article.
+# As a control, we hide the other noun.
 
 # %% hide-one
+from attnlab.models.translator import NOUNS
+
 articles = ["la", "le", "un", "une"]
 
 
@@ -265,8 +231,8 @@ def without_noun(translator, other=False):
     for english, french, _ in sentences:  # with two articles and two nouns each
         rows = [i for i, word in enumerate(french.split()) if word in articles]
         columns = [i for i, word in enumerate(english.split()) if word in NOUNS]
-        cells = zip(rows, columns[::-1] if other else columns, strict=True)
-        words = translator.translate(english, french=french, hidden=list(cells)).french
+        cells = list(zip(rows, columns[::-1] if other else columns, strict=True))
+        words = translator.translate(english, french=french, hidden=cells).french
         written += [words[row] for row in rows]
     return written
 
@@ -274,30 +240,24 @@ def without_noun(translator, other=False):
 correct = [word for s in sentences for word in s.french.split() if word in articles]
 assert all(without_noun(t, other=True) == correct for t in translators)
 written = {f"translator {i}": without_noun(t) for i, t in enumerate(translators)}
-table = pd.DataFrame({"correct": correct, **written}).drop_duplicates()
-table.set_index("correct").sort_index().T  # four different rows of 400
+pd.DataFrame({"correct": correct, **written}).drop_duplicates().set_index("correct").T
 
 # %% hide-many [markdown] above="Without its noun, every"
 # Without its noun, every article becomes feminine in five translators and masculine in three.
-# The training never hid a cell, so this is unknown ground, but with the other noun hidden,
-# no article changes.
+# With the other noun hidden, no article changes.
 # So the rest of the sentence gives the article one gender, and a noun of the other overrides it.
 #
 # And a pale cell does not prove that the word in its column plays no part.
-# When the five write an article, a feminine noun gets at most 0.21 of the weight.
-# Hide it, and the article stays.
-# But put a masculine noun in its place, and the article always changes: the new key takes weight,
-# and the new value says “masculine”.
+# When the five write *la* or *une* in these sentences, its noun gets at most 0.21 of the weight.
+# Yet with a masculine noun in its place, they write *le* or *un*.
 
 # %% values [markdown] below="We picked head 6"
 # ## What a weight multiplies
 #
-# A trained layer writes no words: we have only its output.
-# A weight is only the share that is taken of a value.
+# The trained layer writes no words: we have only its output.
 # The output of a head is a sum with one term for each key, its weight times its value.
 # Is the term of a dark cell a long one?
-# We picked head 6 of the trained layer: in it,
-# every token of our sentence gives `[CLS]` its largest weight.
+# We picked head 6, in which every query prefers `[CLS]`.
 
 
 # %% head-six
@@ -321,11 +281,13 @@ display(show_figure(ax, "4.4"), lengths)
 # In how many of them does the output move furthest if we take `[CLS]` away,
 # rather than another key?
 #
-# We take it away in two ways.
-# *Zeroing* sets its value to 0, so the output moves by the length of its term.
+# *Zeroing* a key sets its value to 0, so the output moves by the length of its term.
 # *Hiding* masks it: with weight $w$ and value $v$,
 # the output $o$ moves by $\frac{o-wv}{1-w}-o=\frac{w}{1-w}(o-v)$.
-# Since the 0 of the values is arbitrary, we also move it.
+#
+# Add one vector to all values and subtract it again from the output, and nothing changes,
+# since the weights of a row sum to 1.
+# So the 0 of the values is arbitrary, and we try three.
 
 
 # %% see-carried
@@ -337,46 +299,36 @@ def hiding(weights, values):  # (L, S): how far each output moves if a key is hi
     return weights / (1 - weights) * torch.cdist(weights @ values, values)
 
 
-def rows_of_marker(sentences_of_head, way):
+texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
+stored = [head_six(text)[1:] for text in texts]
+
+
+def rows_of_marker(way, shift=0):  # [CLS] is darkest, and moves the output most
     rows = 0
-    for weights, values in sentences_of_head:
-        prefers = weights.argmax(dim=-1) == 0  # (L,): does the row prefer [CLS]?
-        moves_most = (
-            way(weights, values).argmax(dim=-1) == 0
-        )  # does [CLS] move it most?
-        rows += (prefers & moves_most)[1:-1].sum().item()  # without the markers’ rows
+    for weights, values in stored:
+        darkest = weights.argmax(dim=-1) == 0  # (L,)
+        moves_most = way(weights, values + shift).argmax(dim=-1) == 0
+        rows += (darkest & moves_most)[1:-1].sum().item()  # without the markers’ rows
     return rows
 
 
 # %% count-rows
-texts = pd.read_csv(data_path("bank_sentences.csv")).sentence
-stored = [head_six(text)[1:] for text in texts]
 mean = torch.cat([v[1:-1] for _, v in stored]).mean(dim=0)  # the mean value of a word
-shift = torch.randn(32, generator=torch.Generator().manual_seed(0))
-other_values = [(w, torch.cat([v[1:2], v[1:]])) for w, v in stored]
-treatments = {
-    "as stored": stored,
-    "values plus a random vector": [(w, v + shift) for w, v in stored],
-    "values minus their mean": [(w, v - mean) for w, v in stored],
-    "[CLS] with the value of word 1": other_values,
-}
-zeroed = [rows_of_marker(treated, zeroing) for treated in treatments.values()]
-hidden = [rows_of_marker(treated, hiding) for treated in treatments.values()]
-pd.DataFrame({"zeroed": zeroed, "hidden": hidden}, list(treatments))  # of 241 rows
+vector = torch.randn(32, generator=torch.Generator().manual_seed(0))
+shifts = {"values": 0, "values plus a vector": vector, "values minus their mean": -mean}
+zeroed = [rows_of_marker(zeroing, shift) for shift in shifts.values()]
+hidden = [rows_of_marker(hiding, shift) for shift in shifts.values()]
+pd.DataFrame({"zeroed": zeroed, "hidden": hidden}, list(shifts))  # of 241 rows
 
 # %% weight-and-movement jupyter={"source_hidden": true}
 from attnlab.palette import BLUE, ORANGE
 
-_, axes = plt.subplots(1, 3, figsize=(9.6, 3.1), layout="constrained")
-panels = {
-    "value set to 0": ("as stored", zeroing),
-    "set to the mean value": ("values minus their mean", zeroing),
-    "key hidden": ("as stored", hiding),
-}
-for ax, (title, (kind, way)) in zip(axes, panels.items(), strict=True):
+_, axes = plt.subplots(1, 2, figsize=(7.2, 3.1), layout="constrained")
+panels = {"value set to 0": zeroing, "key hidden": hiding}
+for ax, (title, way) in zip(axes, panels.items(), strict=True):
     for chosen, colour, name in ((False, BLUE, "other keys"), (True, ORANGE, "[CLS]")):
         points = []
-        for w, v in treatments[kind]:
+        for w, v in stored:
             rows = 1 + (w[1:-1].argmax(dim=-1) == 0).nonzero().flatten()
             keys = [0] if chosen else range(1, w.shape[1])
             points += [torch.stack([w[rows, k], way(w, v)[rows, k]]) for k in keys]
@@ -389,22 +341,17 @@ show_figure(axes[0], "4.5")
 
 # %% carried-read [markdown] above="How much a dark"
 # Zeroing finds 6 rows, 231 or 74, depending on where the 0 lies.
-# Yet add one vector to all values and subtract it again from the output, and nothing changes,
-# since the weights of a row sum to 1.
-# So “its value is short” is a statement about where we put the 0.
-# Hiding does not depend on it, and finds `[CLS]` in 141 rows: in the other 100,
+# Hiding does not depend on it, and finds 141: in the other 100,
 # hiding a paler cell moves the output further.
-# But with the value of the first word it is 224: for the weight that it takes,
-# its own value moves the output *less* than another token’s would.
 # How much a dark cell matters depends on what takes its place.
 
 # %% the-answer [markdown] end="One thing: in this"
 # ## So what does a dark cell prove?
 #
-# One thing: in this row, the query gave this key a larger share than it gave to the keys of the
-# paler cells.
-# Everything else needs a test: random tables for chance, a baseline for a pattern,
-# another trained model for a rule, and for what a cell does, taking it away.
+# One thing: in this row, the query gave this key a larger share than it gave the keys of the paler
+# cells.
+# Everything else needs a test: random tables, a baseline, another trained model,
+# or taking the cell away.
 #
 # And the two maps from the beginning?
 
@@ -417,13 +364,10 @@ Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
 # %% reveal-read [markdown] above="One reason for a"
 # One reason for a guess can be checked.
-# In the trained map, that of head 3, the two rows of *the* are nearly the same:
-# their largest difference in a column is 0.05.
-# In the noise it is 0.45.
+# In the trained map, the two rows of *the* are nearly the same: they differ by at most 0.05,
+# and in the noise by up to 0.45.
 # But we found this reason only after looking, and in head 2 of the same layer it fails:
-# there the two rows share no cell, since each looks at the token before.
-# And it only tells a map that was made from words from labels that were put on afterwards:
-# with random matrices, too, equal words get similar rows.
+# there the two rows share no cell.
 #
 # So neither this map nor a dark cell in it proves that a model was trained,
 # or that it “connects” two words.
@@ -457,40 +401,6 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 # So before you say that a model concentrates on the first word,
 # compare its columns with these sums.
 
-# %% whose-column [markdown]
-# ### Whose column is it?
-#
-# All maps of the trained model in this lesson come from its first layer.
-# Its five other layers read what the layers before them wrote.
-# How much of a word’s vector is then still about that word?
-# For each pair of 35 sentences with the word *bank*,
-# we compare the vectors of positions that hold the same word in both, and, as a baseline,
-# of positions that hold two different words.
-
-# %% same-word
-from itertools import combinations
-
-encoder = load_encoder()
-readings = [encoder.read(sentence) for sentence in texts]
-distances = {"the same word elsewhere": [], "a different word": []}
-for here, there in combinations(readings, 2):
-    for i in range(1, min(len(here.tokens), len(there.tokens)) - 1):
-        before, after = here.vectors[:-1, i], there.vectors[:-1, i]  # (6, 384)
-        is_same = here.tokens[i] == there.tokens[i]
-        kind = "the same word elsewhere" if is_same else "a different word"
-        distances[kind].append((after - before).norm(dim=-1) / before.norm(dim=-1))
-means = torch.stack([torch.stack(rows).mean(dim=0) for rows in distances.values()])
-columns = [f"layer {i} reads" for i in range(6)]
-Table(list(distances), columns, means)
-
-# %% late-read [markdown]
-# The first layer reads the word and its place, and nothing else.
-# The last one reads vectors that differ by 0.43 of their length from those of the same word
-# elsewhere, and by 1.21 from those of a different word.
-# (Two thirds of the same-word pairs are *the*.)
-# So the label of a column is still mostly right there.
-# But it no longer tells the rest: the vector also holds something of the other words.
-
 # %% remember [markdown] end=["A colour stands for", "Before you explain a", "Change the word, take"]
 # ## What to remember
 #
@@ -498,11 +408,11 @@ Table(list(distances), columns, means)
 #   Rows sum to 1; columns need not.
 #   Name a cell by its query and its key.
 # - A colour stands for a number only if you know the scale.
-#   Compare the number with the uniform share of its row.
+#   Compare the number with the [uniform share](glossary.ipynb#uniform-share) of its row,
+#   one divided by the number of its keys.
 # - Before you explain a pattern, draw random tables and look for it there.
 #   In more than nine out of ten random four-by-four tables,
 #   two or more queries prefer the same key.
-#   A causal mask makes dark first rows and columns by itself.
 # - A pattern is evidence if it was named before anyone looked, holds for many inputs,
 #   and beats a baseline.
 #   Even then, it is the pattern of one model: another one may do the same work in the opposite way.
@@ -593,7 +503,7 @@ check_sharp_factor(sharp_factor_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Implement ★ (5 minutes)
 #
-# Implement `zeroing` so that it works for any layer:
+# Write `contributions`, which does the same as `zeroing`, for any layer:
 # how far the output of each query moves if the value of a key is set to 0.
 # It should work for one map, for a batch of maps, and for a batch with heads,
 # in which each sentence has several maps.
@@ -691,7 +601,6 @@ check_darkest_range(darkest_range_solution)
 # `plt.imshow(one_map, cmap="Blues", vmin=0, vmax=1)` or
 # `sns.heatmap(one_map, cmap="Blues", vmin=0, vmax=1)`.
 # Here `one_map` is, for example, `mean_of_heads[0].detach()` from the next cell.
-# Both fit the colours to the table if you leave the limits out.
 
 # %% torch-weights
 x = torch.randn(1, 4, 8)  # (N, L, E)
@@ -702,14 +611,13 @@ mean_of_heads.shape, each_head.shape  # (N, L, S) and (N, H, L, S)
 
 # %% traced [markdown] below="attnlab has attention as"
 # attnlab has attention as one function, and a second one that also returns weights and scores.
-# The entropy of a row is the logarithm of its [effective keys](glossary.ipynb#effective-keys).
 
 # %% trace
-from attnlab import attention_entropy, scaled_dot_product_attention, trace_attention
+from attnlab import scaled_dot_product_attention, trace_attention
 
 trace = trace_attention(x, x, x)  # output, weights, scores
 assert torch.equal(trace.output, scaled_dot_product_attention(x, x, x))
-trace.weights.shape, trace.scores.shape, attention_entropy(trace.weights).shape
+trace.weights.shape, trace.scores.shape
 
 # %% sources [markdown]
 # ## Sources
@@ -740,14 +648,14 @@ trace.weights.shape, trace.scores.shape, attention_entropy(trace.weights).shape
 # Lesson 5, [What does “bank” mean here?](05_what_does_bank_mean_here.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
+# **46 minutes.**
 # The two maps, with a show of hands (write the result on the board): 4.
-# The translator and the colours: 9.
-# Chance and the slider: 13.
+# The translator and the colours: 8.
+# Chance and the slider: 12.
 # Evidence and taking the cell away: 10.
-# The values of head 6, without the last row of the table: 11.
+# The values of head 6: 9.
 # The answer: 3.
 # Set “Further” as homework.
 #

@@ -667,7 +667,7 @@ print(f"bank to river: mean {mean[0, 5, 8]:.2f}, head 4 {by_head[0, 4, 5, 8]:.2f
 # The models of Hugging Face Transformers return their weights if they are loaded with
 # `attn_implementation="eager"` and called with `output_attentions=True`: one tensor (N, H, L,
 # L) for each layer.
-# `HeadView` shows them.
+# `HeadView` shows them, also those of two sentences, of a decoder, or of patches of an image.
 
 # %% own-model
 from importlib.util import find_spec

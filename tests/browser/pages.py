@@ -20,24 +20,36 @@ SIZE = {"width": 1366, "height": 900}
 HEAD = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Explorers</title>"
 
 
-class FilePage:
-    """A tab of a browser that is offline; what its pages complain of and ask for is noted.
+class Tab:
+    """A tab of a browser; what its pages complain of, and ask for elsewhere, is noted."""
+
+    def __init__(self, browser: Browser, here: Sequence[str], **options: object) -> None:
+        self.here = (*here, "data:", "blob:")
+        self.context = browser.new_context(**options)
+        self.context.set_default_timeout(1000 * LIMIT)
+        self.page = self.context.new_page()
+        self.problems, self.outside = [], []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", self.note)
+        self.page.on("request", self._on_request)
+
+    def note(self, message) -> None:
+        """Note what a page writes to its console."""
+        self.problems.append(message.text)
+
+    def _on_request(self, request) -> None:
+        if not request.url.startswith(self.here):
+            self.outside.append(request.url)
+
+
+class FilePage(Tab):
+    """A tab that is offline, for pages from files.
 
     A new tab costs ten times what another page in a tab does.
     """
 
     def __init__(self, browser: Browser, **options: object) -> None:
-        self.context = browser.new_context(viewport=SIZE, offline=True, **options)
-        self.context.set_default_timeout(1000 * LIMIT)
-        self.page = self.context.new_page()
-        self.problems, self.outside = [], []
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("console", lambda message: self.problems.append(message.text))
-        self.page.on("request", self._on_request)
-
-    def _on_request(self, request) -> None:
-        if not request.url.startswith(("file:", "data:", "blob:")):
-            self.outside.append(request.url)
+        super().__init__(browser, ["file:"], viewport=SIZE, offline=True, **options)
 
     def open(self, path: Path) -> Page:
         """Open a file and return the page."""

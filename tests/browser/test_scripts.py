@@ -21,12 +21,10 @@ from attnlab.explorers import (
     SoftLookupExplorer,
     WhoAsksExplorer,
 )
-from attnlab.explorers.frame import bundle
 from attnlab.explorers.layers import CHOICES
 from attnlab.explorers.look_up import KEYS
-from attnlab.explorers.masks import FILLS, KINDS, X, blocked_weights, scores_of
+from attnlab.explorers.masks import FILLS, KINDS, X
 from attnlab.explorers.who_asks import cases, counts
-from attnlab.measures import influence_map
 from attnlab.models.pretrained import load_encoder, load_layer
 from tests.browser.pages import close, read, shades, written
 from tests.explorers.test_head_view import EXTREME, view_of
@@ -45,69 +43,6 @@ def figures(card):
 # The ends of a line, upwards being more, and its width.
 LINE = """e => [...['x1', 'y1', 'x2', 'y2'].map((name, i) =>
     (i % 2 ? -1 : 1) * e[name].baseVal.value), parseFloat(getComputedStyle(e).strokeWidth)]"""
-
-
-# --- the mathematics that ships -------------------------------------------------------------------
-
-ASK_MATHS = """([key, cases]) => {
-    const {allowedCells, blockedRow, influenceMap, scoresOf} = attnlabModules[key];
-    const numbers = rows => rows.map(row => row.map(Number));
-    const words = rows => rows.map(row => row.map(String));
-    return cases.map(({state, scores, vectors}) => {
-        const allowed = allowedCells(state, scores.length);
-        return [allowed,
-            words(numbers(scores).map((row, i) => blockedRow(row, allowed[i], state.fill))),
-            words(scoresOf(vectors)), words(influenceMap(vectors, allowed, state.fill))];
-    });
-}"""
-WORDS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
-ODD = [float("inf"), float("-inf"), float("nan"), 1e30, -1e30, 3e38, 0.0, 88.0, -745.0]
-
-
-def drawn_case(rng, explorer):
-    """Return the state of an explorer of masks, scores of which some are extreme, and vectors."""
-    spread, odd = rng.choice([0.1, 1, 30, 1000]), 0.3 if rng.random() < 0.3 else 0
-    with explorer.hold_trait_notifications():
-        explorer.mask, explorer.fill = rng.choice(KINDS), rng.choice([*FILLS])
-        explorer.padding = rng.randrange(6)
-        explorer.toggled = [
-            (rng.randrange(6), rng.randrange(6)) for _ in range(rng.choice([0, 0, 3, 12]))
-        ]
-    one = lambda: rng.choice(ODD) if rng.random() < odd else rng.gauss(0, spread)  # noqa: E731
-    scores = torch.tensor([[one() for _ in range(6)] for _ in range(6)], dtype=torch.float64)
-    size = rng.randint(1, 4)
-    vectors = [[rng.gauss(0, 1) for _ in range(size)] for _ in range(6 - explorer.padding)]
-    vectors = torch.tensor([[0] * size] * explorer.padding + vectors, dtype=torch.float64)
-    return explorer.state(), explorer.result.mask, scores, vectors
-
-
-def test_the_mathematics_of_the_browser_is_that_of_torch(open_cards):
-    explorer, rng = MaskExplorer(ask=False), random.Random(0)
-    [card] = open_cards([explorer])
-    drawn, cases = [drawn_case(rng, explorer) for _ in range(200)], []
-    for state, _, scores, vectors in drawn:
-        texts = [[WORDS.get(str(x), repr(x)) for x in row] for row in scores.tolist()]
-        cases.append({"state": state, "scores": texts, "vectors": vectors.tolist()})
-    answers = card.page.evaluate(ASK_MATHS, [bundle.key_of("maths"), cases])
-    empty = 0
-    for found, (state, mask, scores, vectors) in zip(answers, drawn, strict=True):
-        allowed, weights, products, influence = found
-        fill = state["fill"]
-        assert torch.equal(torch.tensor(allowed), mask)
-        wanted = blocked_weights(scores, mask, fill)
-        close(numbers(weights), wanted, 1e-6)
-        close(numbers(products), scores_of(vectors), 1e-9)
-
-        def attend(x, mask=mask, fill=fill):
-            return blocked_weights(scores_of(x), mask, fill) @ x
-
-        close(numbers(influence), influence_map(attend, vectors), 1e-9)
-        empty += int(wanted.isnan().all(-1).sum())
-    assert empty > 30
-
-
-def numbers(rows):
-    return [[float(one) for one in row] for row in rows]
 
 
 # --- masks ----------------------------------------------------------------------------------------
@@ -130,9 +65,23 @@ MASKS = [
 ]
 
 
+def drawn_masks():
+    """Yield states of all kinds by chance."""
+    rng = random.Random(1)
+    for _ in range(60):
+        flipped = range(rng.choice([0, 0, 3, 12]))
+        yield {
+            "mask": rng.choice(KINDS),
+            "fill": rng.choice([*FILLS]),
+            "padding": rng.randrange(6),
+            "toggled": [(rng.randrange(6), rng.randrange(6)) for _ in flipped],
+        }
+
+
 def test_masks(open_cards):
     """Three grids: a look tells a blocked cell, a leak and NaN apart; numbers are read out."""
-    for explorer, card in open_each(open_cards, [MaskExplorer(ask=False, **one) for one in MASKS]):
+    made = [MaskExplorer(ask=False, **state) for state in (*MASKS, *drawn_masks())]
+    for explorer, card in open_each(open_cards, made):
         shown, tokens = explorer._shown(), explorer.tokens
         assert card.locator(".say").inner_text() == explorer.say()
         looks = read(
@@ -149,8 +98,8 @@ def test_masks(open_cards):
                 number = values[i, j]
                 wanted = ["leak"] * (number.abs() > 1e-6) if not may else []
                 if panel == 2:
-                    wanted = [] if i == j else wanted
                     wanted = ["leak"] if (i, j) in by_hand else wanted
+                    wanted = [] if i == j else wanted
                     wanted = ["blocked"] if number.abs() <= 1e-6 else wanted
                 elif not may and not wanted:
                     wanted = ["blocked"]
@@ -167,16 +116,6 @@ def test_masks(open_cards):
         assert torch.equal(names["mask"], shown.mask)
         close(names["weights"], shown.weights, 1e-6)
         close(names["influence"], shown.influence, 1e-5)
-
-
-def test_the_browser_says_of_masks_what_python_says(open_cards):
-    rng, made = random.Random(1), []
-    for _ in range(60):
-        explorer = MaskExplorer(ask=False)
-        drawn_case(rng, explorer)
-        made.append(explorer)
-    for explorer, card in open_each(open_cards, made):
-        assert card.locator(".say").inner_text() == explorer.say(), explorer
 
 
 def test_a_function_that_is_not_here_leaves_the_drawing_to_the_browser(open_cards):

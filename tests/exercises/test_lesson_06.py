@@ -30,32 +30,19 @@ def on_tokens(query, key, other_query, other_key, count=300):
     return bool((one - other).abs().max() < 1e-2)
 
 
-def by_length(q, k, other_q, other_k):
-    return (
-        abs(
-            (q @ k.T).norm() / q.shape[1] ** 0.5
-            - (other_q @ other_k.T).norm() / other_q.shape[1] ** 0.5
-        )
-        < 0.01
-    )
+def compared(same):
+    """Return a function that compares what decides the scores of each layer: (d_in, d_in)."""
 
+    def function(*layers):
+        query, key, other_query, other_key = layers
+        pairs = (query, key), (other_query, other_key)
+        return bool(same(*(q @ k.T / q.shape[1] ** 0.5 for q, k in pairs)))
 
-def tables(query, key, other_query, other_key):
-    """Return what decides the scores of each layer: (d_in, d_in)."""
-    return [q @ k.T / q.shape[1] ** 0.5 for q, k in ((query, key), (other_query, other_key))]
+    return function
 
 
 def by_part(index):
-    def compare(*layers):
-        one, other = (table[index] for table in tables(*layers))
-        return torch.allclose(one, other, atol=1e-3)
-
-    return compare
-
-
-def by_weights(*layers):  # those of single features
-    one, other = (table.softmax(dim=-1) for table in tables(*layers))
-    return torch.allclose(one, other, atol=1e-4)
+    return compared(lambda one, other: torch.allclose(one[index], other[index], atol=1e-3))
 
 
 # --- all ------------------------------------------------------------------------------------------
@@ -81,19 +68,20 @@ test_names_the_mistake = names({
         "The product is twice as large, and so is": lambda q, k, other_q, other_k: (
             torch.allclose(q @ k.T, other_q @ other_k.T, atol=1e-3)
         ),
-        "The swap transposes the scores": lambda *layers: bool(by_length(*layers)),
-        "Compare the largest difference": lambda q, k, other_q, other_k: bool(
-            (
-                q @ k.T / q.shape[1] ** 0.5 - other_q @ other_k.T / other_q.shape[1] ** 0.5
-            ).abs().max()
-            < 0.3
+        "The swap transposes the scores": compared(
+            lambda one, other: abs(one.norm() - other.norm()) < 0.01
+        ),
+        "Compare the largest difference": compared(
+            lambda one, other: (one - other).abs().max() < 0.3
         ),
         "Compare the products, with a tolerance": lambda q, k, other_q, other_k: torch.equal(
             q @ k.T, other_q @ other_k.T
         ),
         "shows in a single row of the product": by_part(-1),
         "shows in a single column of the product": by_part((slice(None), -1)),
-        "The weights of single features are the same": by_weights,
+        "The weights of single features are the same": compared(
+            lambda one, other: torch.allclose(one.softmax(-1), other.softmax(-1), atol=1e-4)
+        ),
         "in which one entry of W_query is changed": lambda *layers: on_tokens(
             *(matrix * (torch.arange(8) < 7)[:, None] for matrix in layers)
         ),

@@ -11,21 +11,66 @@ from tests.exercises.verdicts import accepts, names
 attention = F.scaled_dot_product_attention
 
 
-class Base(nn.Module):
-    def __init__(self, E, H, bias=False):
+def halves(x, H):
+    return x.unflatten(-1, (H, -1)).transpose(1, 2)
+
+
+def in_turn(x, H):
+    return x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2)
+
+
+def joined(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+# --- a layer --------------------------------------------------------------------------------------
+
+
+class Layer(nn.Module):
+    """A correct layer, in steps that can be exchanged."""
+
+    def __init__(self, E, H, bias=False, size=None):
         super().__init__()
         self.H = H
-        self.q_proj = nn.Linear(E, E, bias=bias)
-        self.k_proj = nn.Linear(E, E, bias=bias)
-        self.v_proj = nn.Linear(E, E, bias=bias)
-        self.out_proj = nn.Linear(E, E, bias=bias)
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(E, size or E, bias=bias))
 
-    def scores(self, x):
-        parts = (project(x) for project in (self.q_proj, self.k_proj, self.v_proj))
-        return [part.unflatten(-1, (self.H, -1)).transpose(1, 2) for part in parts]
+    def forward(self, x):
+        query, key, value = self.heads(x)
+        weights = self.weigh(query, key)
+        return self.out_proj(self.merge(weights, value)), weights
+
+    def heads(self, x, split=halves):
+        return [split(project(x), self.H) for project in (self.q_proj, self.k_proj, self.v_proj)]
+
+    def weigh(self, query, key):
+        return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+
+    def merge(self, weights, value):
+        return joined(weights @ value)
 
 
-class ByLoop(Base):
+def changed(**steps):
+    """Return the layer with some steps exchanged."""
+    return type("Changed", (Layer,), steps)
+
+
+def returning(change):
+    """Return a layer that returns something else, made of output and weights."""
+    return changed(forward=lambda self, x: change(*Layer.forward(self, x)))
+
+
+def attending(names):
+    """Return a layer whose query, key and value are these; x stands for the tokens themselves."""
+
+    def heads(self, x):
+        parts = dict(zip("qkvx", [*Layer.heads(self, x), halves(x, self.H)], strict=True))
+        return [parts[name] for name in names]
+
+    return changed(heads=heads)
+
+
+class ByLoop(Layer):
     """A loop over the rows of each head in the three matrices."""
 
     def forward(self, x):
@@ -39,7 +84,7 @@ class ByLoop(Base):
         return self.out_proj(torch.cat(outputs, dim=-1)), torch.stack(tables, dim=1)
 
 
-class ByLetters(Base):
+class ByLetters(Layer):
     """No transpose: the letters move the axes."""
 
     def forward(self, x):
@@ -51,7 +96,7 @@ class ByLetters(Base):
         return [self.out_proj(output), weights]
 
 
-class Narrow(ByLetters):
+class Narrow(Layer):
     """Projections for a single head."""
 
     def __init__(self, E, H):
@@ -64,152 +109,6 @@ class Uninitialised(nn.Module):
         self.q_proj = nn.Linear(E, E, bias=False)
 
 
-class Untransposed(Base):
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        return (query @ key).softmax(-1) @ value, key
-
-
-class FixedSize(Base):
-    def forward(self, x):
-        self.q_proj(x).view(len(x), x.shape[1], 2, 16)
-
-
-class Averaged(ByLetters):
-    def forward(self, x):
-        output, weights = super().forward(x)
-        return output, weights.mean(dim=1)
-
-
-class Scores(ByLetters):
-    def forward(self, x):
-        output, weights = super().forward(x)
-        return output, weights.log()
-
-
-class OutputAlone(ByLetters):
-    def forward(self, x):
-        return super().forward(x)[0]
-
-
-class Forgetful(Base):
-    def forward(self, x):
-        self.scores(x)
-
-
-class NotProjected(Base):
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-        return (weights @ value).transpose(1, 2).flatten(2), weights
-
-
-def in_steps(*, use="qkv", divide=None, finish=None):
-    """Return a layer that takes these projections ("x" for none) and divides by this number."""
-
-    class Steps(Base):
-        def forward(self, x):
-            heads = dict(zip("qkv", self.scores(x), strict=True))
-            heads["x"] = x.unflatten(-1, (self.H, -1)).transpose(1, 2)
-            query, key, value = (heads[one] for one in use)
-            weights = (query @ key.mT / (divide or query.shape[-1] ** 0.5)).softmax(-1)
-            if finish:
-                return self.out_proj(finish(weights, value).reshape(x.shape)), weights
-            return self.out_proj((weights @ value).transpose(1, 2).flatten(2)), weights
-
-    return Steps
-
-
-class InTurn(Base):
-    """Head h gets the features h, h + H and so on, and the merge is that of the lesson."""
-
-    def forward(self, x):
-        parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
-        query, key, value = (in_turn(part, self.H) for part in parts)
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-        return self.out_proj(joined(weights @ value)), weights
-
-
-class DividedLate(Base):
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        weights = (query @ key.mT).softmax(-1) / query.shape[-1] ** 0.5
-        return self.out_proj(joined(weights @ value)), weights
-
-
-class SplitFirst(Base):
-    """Each head projects its own part of the tokens, by its own block of the matrices."""
-
-    def forward(self, x):
-        heads = halves(x, self.H).unbind(1)
-        d = heads[0].shape[-1]
-        query, key, value = (
-            torch.stack(
-                [
-                    part @ one.weight[h * d : (h + 1) * d, h * d : (h + 1) * d].T
-                    for h, part in enumerate(heads)
-                ],
-                dim=1,
-            )
-            for one in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        weights = (query @ key.mT / d**0.5).softmax(-1)
-        return self.out_proj(joined(weights @ value)), weights
-
-
-class ProjectedLate(Base):
-    def forward(self, x):
-        return self.q_proj(halves(x, self.H)), x
-
-
-class WeightsFirst(ByLetters):
-    def forward(self, x):
-        return super().forward(x)[::-1]
-
-
-class ByBatches(Base):
-    """The heads become part of the batch."""
-
-    def forward(self, x):
-        N, L, E = x.shape
-        query, key, value = (part.reshape(-1, L, E // self.H) for part in self.scores(x))
-        weights = torch.bmm(query, key.mT).div((E // self.H) ** 0.5).softmax(-1)
-        answers = torch.bmm(weights, value).view(N, self.H, L, -1)
-        return self.out_proj(torch.cat([*answers.unbind(1)], -1)), weights.view(N, self.H, L, L)
-
-
-class ByTorch(Base):
-    """The output by the fused function, the weights by hand."""
-
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        weights = torch.softmax(query @ key.transpose(-2, -1) * query.size(-1) ** -0.5, -1)
-        answers = attention(query, key, value).permute(0, 2, 1, 3)
-        return self.out_proj(answers.reshape(x.shape)), weights
-
-
-class NotMerged(Base):
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-        return self.out_proj(weights @ value), weights
-
-
-class ByView(Base):
-    def forward(self, x):
-        query, key, value = self.scores(x)
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
-        answers = (weights @ value).transpose(1, 2)
-        return self.out_proj(answers.view(x.shape)), weights
-
-
-class Small(nn.Module):
-    def __init__(self, E, H):
-        super().__init__()
-        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            setattr(self, name, nn.Linear(E, E // H, bias=False))
-
-
 class Empty(nn.Module):
     def __init__(self, E, H):
         super().__init__()
@@ -218,61 +117,43 @@ class Empty(nn.Module):
         """Tokens (N, L, E) -> output (N, L, E) and weights (N, H, L, L)."""
 
 
-class Fixed(ByLetters):
-    def __init__(self, E, H):
-        super().__init__(E, 3 if H == 1 else H)
+class NotProjected(Layer):
+    def forward(self, x):
+        query, key, value = self.heads(x)
+        return self.merge(weights := self.weigh(query, key), value), weights
+
+
+class SplitFirst(Layer):
+    """Each head projects its own part of the tokens, by its own block of the matrices."""
+
+    def heads(self, x):
+        d, parts = x.shape[-1] // self.H, halves(x, self.H)
+        own = [slice(h * d, (h + 1) * d) for h in range(self.H)]
+        return [
+            torch.stack([parts[:, h] @ weight[one, one].T for h, one in enumerate(own)], dim=1)
+            for weight in (self.q_proj.weight, self.k_proj.weight, self.v_proj.weight)
+        ]
+
+
+# --- heads without projections --------------------------------------------------------------------
 
 
 def mended(x, H):
     return torch.cat([attention(part, part, part) for part in x.chunk(H, dim=-1)], dim=-1)
 
 
-def by_transposes(x, H):
-    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
-    return attention(heads, heads, heads).transpose(1, 2).flatten(2)
+def between(merge=joined, split=halves, root=None):
+    """Return attention after a split and before a merge."""
+
+    def function(x, H):
+        heads = split(x, H)
+        weights = (heads @ heads.mT / (root or heads.shape[-1]) ** 0.5).softmax(dim=-1)
+        return merge(weights @ heads)
+
+    return function
 
 
-def by_broken(x, H):
-    heads = x.unflatten(-1, (H, -1))
-    return attention(heads, heads, heads).flatten(2)
-
-
-def only_there(x, H):
-    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
-    return attention(heads, heads, heads).flatten(2)
-
-
-def by_view(x, H):
-    heads = x.unflatten(-1, (H, -1)).transpose(1, 2)
-    weights = (heads @ heads.mT / heads.shape[-1] ** 0.5).softmax(dim=-1)
-    return (weights @ heads).transpose(1, 2).view(x.shape)
-
-
-def by_filling(x, H):
-    d, result = x.shape[-1] // H, torch.empty_like(x)
-    for h in range(H):
-        part = x[..., h * d : (h + 1) * d]
-        result[..., h * d : (h + 1) * d] = attention(part, part, part)
-    return result
-
-
-def between(x, H, split, merge, root=None):
-    """Attention after a split and before a merge."""
-    heads = split(x)
-    weights = (heads @ heads.mT / (root or heads.shape[-1]) ** 0.5).softmax(dim=-1)
-    return merge(weights @ heads)
-
-
-def halves(x, H):
-    return x.unflatten(-1, (H, -1)).transpose(1, 2)
-
-
-def in_turn(x, H):
-    return x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2)
-
-
-def joined(heads):
-    return heads.transpose(1, 2).flatten(2)
+# --- one matrix for all three ---------------------------------------------------------------------
 
 
 def by_permute(x, H):
@@ -286,20 +167,14 @@ def by_slices(x, H):
     return [torch.stack(part.chunk(H, dim=-1), dim=1) for part in parts]
 
 
-def with_heads(x, H, axis):
-    heads = [part.unflatten(-1, (H, -1)).transpose(1, 2) for part in x.chunk(3, dim=axis)]
-    return tuple(heads)
-
-
 test_accepts = accepts({
     "check_multi_head": [
-        ByLoop, ByLetters, ByBatches, ByTorch, lambda E, H: ByLoop(E, H).float()
+        ByLoop, ByLetters, lambda E, H: Layer(E, H).float()
     ],
-    "check_mended_heads": [mended, by_transposes, by_filling],
+    "check_mended_heads": [mended, between()],
     "check_three_in_one": [
         by_permute,
         by_slices,
-        lambda x, H: with_heads(x, H, -1),
         lambda x, H: (halves(part, H) for part in x.chunk(3, dim=-1)),
         lambda x, H: map(lambda part: split_heads(part, H), x.chunk(3, dim=-1)),
         lambda x, H: torch.stack(x.chunk(3 * H, -1), 1).unflatten(1, (3, H)).transpose(0, 1),
@@ -310,60 +185,80 @@ test_names_the_mistake = names({
     "check_multi_head": {
         ("The weight of q_proj has the shape (4, 4)", "nn.Linear(E, E)"): Narrow,
         "Call super().__init__() first": Uninitialised,
-        "Transpose the keys": Untransposed,
-        "Compute all sizes from E and H": FixedSize,
+        "Transpose the keys": changed(weigh=lambda self, query, key: (query @ key).softmax(-1)),
+        "Compute all sizes from E and H": changed(heads=lambda self, x: x.view(2, 5, 2, 16)),
         "Pass the class itself": ByLetters(12, 3),
         "The layer has no nn.Linear named q_proj": lambda E, H: nn.Linear(E, E),
         "q_proj has a bias. Make all four with bias=False.": lambda E, H: ByLoop(E, H, bias=True),
-        "one matrix for all heads": Small,
-        "`forward` returns None. Return the output and the weights.": Forgetful,
-        "`forward` returns a tensor of shape (2, 5, 12). Return two tensors": OutputAlone,
-        ("the weights have the shape (2, 5, 5) instead of (2, 3, 5, 5)", "one table"): Averaged,
-        ("With E = 12 and H = 3, the weights are wrong", "what multiplies the values"): Scores,
+        "one matrix for all heads": lambda E, H: Layer(E, H, size=E // H),
+        "`forward` returns None. Return the output and the weights.": (
+            returning(lambda output, weights: None)
+        ),
+        "`forward` returns a tensor of shape (2, 5, 12). Return two tensors": (
+            returning(lambda output, weights: output)
+        ),
+        ("the weights have the shape (2, 5, 5) instead of (2, 3, 5, 5)", "one table"): (
+            returning(lambda output, weights: (output, weights.mean(dim=1)))
+        ),
+        ("With E = 12 and H = 3, the weights are wrong", "what multiplies the values"): (
+            returning(lambda output, weights: (output, weights.log()))
+        ),
         "out_proj is missing at the end": NotProjected,
-        "Compare the projections, the split": in_steps(use="kkv"),
-        "queries and keys have changed places": in_steps(use="kqv"),
-        "values do not come from v_proj": in_steps(use="qkk"),
-        "Your values do not come from v_proj": in_steps(use="qkx"),
-        "Project the tokens first": in_steps(use="xxx"),
-        "the square root of the number of tokens": in_steps(divide=5**0.5),
-        "With E = 12 and H = 3 it is correct. Does your code contain a fixed size?": in_steps(
-            divide=4**0.5
+        "Compare the projections, the split": attending("kkv"),
+        "queries and keys have changed places": attending("kqv"),
+        "values do not come from v_proj": attending("qkk"),
+        "Your values do not come from v_proj": attending("qkx"),
+        "Project the tokens first": attending("xxx"),
+        "the square root of the number of tokens": changed(
+            weigh=lambda self, query, key: (query @ key.mT / 5**0.5).softmax(-1)
         ),
-        "the columns of the weights": in_steps(
-            finish=lambda weights, value: (weights.mT @ value).transpose(1, 2)
+        "With E = 12 and H = 3 it is correct. Does your code contain a fixed size?": changed(
+            weigh=lambda self, query, key: (query @ key.mT / 4**0.5).softmax(-1)
         ),
-        "you exchanged tokens and features, axes 2 and 3": in_steps(
-            finish=lambda weights, value: (weights @ value).mT
+        "the columns of the weights": changed(
+            merge=lambda self, weights, value: joined(weights.mT @ value)
         ),
-        "Return the output first, in the shape of the tokens": WeightsFirst,
-        "merge before out_proj": NotMerged,
-        "Each projection needs (N, L, E). Project before you split": ProjectedLate,
-        "Head h has the features h, h + H, h + 2H": InTurn,
-        "Divide the scores, before the softmax": DividedLate,
+        "you exchanged tokens and features, axes 2 and 3": changed(
+            merge=lambda self, weights, value: (weights @ value).mT.reshape(2, 5, 12)
+        ),
+        "Return the output first, in the shape of the tokens": returning(
+            lambda output, weights: (weights, output)
+        ),
+        "merge before out_proj": changed(merge=lambda self, weights, value: weights @ value),
+        "Each projection needs (N, L, E). Project before you split": changed(
+            heads=lambda self, x: self.q_proj(halves(x, self.H))
+        ),
+        "Head h has the features h, h + H, h + 2H": changed(
+            heads=lambda self, x: Layer.heads(self, x, in_turn)
+        ),
+        "Divide the scores, before the softmax": changed(
+            weigh=lambda self, query, key: (query @ key.mT).softmax(-1) / query.shape[-1] ** 0.5
+        ),
         "Project first: each feature of a head is made from all features": SplitFirst,
-        "do not lie side by side in memory. Use reshape or flatten.": ByView,
-        "With E = 12 and H = 1, the output": Fixed,
+        "do not lie side by side in memory. Use reshape or flatten.": changed(
+            merge=lambda self, weights, value: (weights @ value).transpose(1, 2).view(2, 5, 12)
+        ),
+        "With E = 12 and H = 1, the output": lambda E, H: Layer(E, 3 if H == 1 else H),
         "a tensor of shape (12, 3). Return the layer, an nn.Module.": lambda E, H: torch.ones(E, H),
     },
     "check_mended_heads": {
-        "each token attends to its own heads": by_broken,
-        ("the shape (2, 3, 20) instead of (2, 5, 12)", "never moved back"): only_there,
-        "Use reshape or flatten.": by_view,
-        "Does your code contain a fixed size?": lambda x, H: by_transposes(x, 3 if H == 1 else H),
+        "each token attends to its own heads": between(
+            lambda heads: heads.flatten(2), lambda x, H: x.unflatten(-1, (H, -1))
+        ),
+        ("the shape (2, 3, 20) instead of (2, 5, 12)", "never moved back"): between(
+            lambda heads: heads.flatten(2)
+        ),
+        "Use reshape or flatten.": between(lambda heads: heads.transpose(1, 2).view(2, 5, 12)),
+        "Does your code contain a fixed size?": lambda x, H: mended(x, 3 if H == 1 else H),
         "Which axes does attention work on": lambda x, H: x,
         "one head with all the features": lambda x, H: attention(x, x, x),
-        "you exchanged tokens and features": lambda x, H: between(
-            x, H, lambda x: halves(x, H), lambda heads: heads.mT.reshape(x.shape)
+        "you exchanged tokens and features": between(
+            lambda heads: heads.mT.reshape(2, 5, 12)
         ),
-        "not divided by the square root of head_dim": lambda x, H: between(
-            x, H, lambda x: halves(x, H), joined, root=x.shape[1]
-        ),
-        "Head h has the features h, h + H": lambda x, H: between(
-            x, H, lambda x: in_turn(x, H), joined
-        ),
-        ("(2, 15, 4) instead of (2, 5, 12)", "in the shape of x"): lambda x, H: between(
-            x, H, lambda x: halves(x, H), lambda heads: heads.flatten(1, 2)
+        "not divided by the square root of head_dim": between(root=5),
+        "Head h has the features h, h + H": between(split=in_turn),
+        ("(2, 15, 4) instead of (2, 5, 12)", "in the shape of x"): between(
+            lambda heads: heads.flatten(1, 2)
         ),
     },
     "check_three_in_one": {

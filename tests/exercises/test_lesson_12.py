@@ -48,9 +48,6 @@ test_names_the_mistake = names({
         .masked_fill(torch.ones(len(q), len(q)).triu(1) > 0, -torch.inf)
         .argmax(-1)
         .int(),
-        "allows the later keys": lambda q, k: (q @ k.T)
-        .masked_fill(torch.ones(len(q), len(q)).tril().bool(), -torch.inf)
-        .argmax(-1),
     },
     "check_same_letter_score": {
         "take the mean over the letters that have one": text_by_text,

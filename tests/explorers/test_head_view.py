@@ -1,6 +1,7 @@
 """Anybody's weights: each form that models return is shown as it is, others get one sentence."""
 
 import base64
+import itertools
 import json
 import re
 
@@ -40,8 +41,9 @@ def test_every_form_is_shown_said_and_written_as_it_is(form):
     layer, head = len(weights) - 1, weights.shape[1] - 1
     view = HeadView(given, TOKENS, layer=layer, head=head, ask=False)
     torch.testing.assert_close(view.result.weights, weights)
-    torch.testing.assert_close(unpacked(view.data["packed"]), weights, atol=5e-5, rtol=0)
-    assert "keys" not in view.data
+    sent = view.data["kinds"][""]
+    torch.testing.assert_close(unpacked(sent["weights"]), weights, atol=5e-5, rtol=0)
+    assert sent["keys"] is None
     for view.word in range(L):
         row = weights[layer, head, view.word]
         frame, place = view.frame_now(), [view.word] * (TOKENS[view.word] == "a")
@@ -51,7 +53,7 @@ def test_every_form_is_shown_said_and_written_as_it_is(form):
         repeated = [top] * (TOKENS[top] == "a" and top != view.word)
         numbers = [*[layer] * (LAYERS == len(weights)), head, *place, *repeated, row.max(), 1 / L]
         assert_reads(view.say(), numbers, form)
-        code = view.words["code"].format(layer=layer, head=head, place=view.word, token="")
+        code = view.result.code.format(layer=layer, head=head, place=view.word, slice="")
         found = eval(code, {"weights": given})
         torch.testing.assert_close(torch.as_tensor(found).float(), row, check_dtype=False)
 
@@ -97,7 +99,7 @@ def test_rows_of_nan_stay_beside_ordinary_ones():
     weights[:, :, 3:] = torch.nan  # as with padding tokens that see nothing
     view = HeadView(weights, range(L))
     torch.testing.assert_close(
-        unpacked(view.data["packed"]), weights, atol=5e-5, rtol=0, equal_nan=True
+        unpacked(view.data["kinds"][""]["weights"]), weights, atol=5e-5, rtol=0, equal_nan=True
     )
     crossed = [patch for patch in view.figure().axes[0].patches if patch.get_hatch()]
     assert len(crossed) == 2 * H
@@ -112,18 +114,93 @@ def test_in_cross_attention_words_ask_other_words(as_list):
     weights = torch.rand(LAYERS, H, L, 4, generator=torch.Generator().manual_seed(1)).softmax(-1)
     given = tuple(weights[:, None]) if as_list else weights
     view = HeadView(given, TOKENS, SOURCE, layer=1, head=2, word=3)
-    assert (view.data["tokens"], view.data["keys"]) == ((*TOKENS,), (*SOURCE,))
+    assert view.result[:2] == ((*TOKENS,), (*SOURCE,))
     frame, row = view.frame_now(), weights[1, 2, 3]
     assert frame["row"]["names"] == SOURCE
     assert torch.equal(frame["row"]["weights"], row)
     assert f"“{SOURCE[int(row.argmax())]}”" in view.say()
-    code = view.words["code"].format(layer=1, head=2, place=3, token="")
+    code = view.result.code.format(layer=1, head=2, place=3, slice="")
     assert torch.equal(eval(code, {"weights": given}), row)
     word = int(HeadView(given, TOKENS, TOKENS[:4]).result.weights[0, 0, 1].argmax())
     same = HeadView(
         given, TOKENS, TOKENS[:4], word=word
     )  # the same text twice: no word is "itself"
     assert "itself" not in same.say()
+
+
+def drawn(seed, *shape):
+    """Return weights of a random stream of its own."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).mul(2).softmax(-1)
+
+
+KINDS = {  # of one model; the decoder has other layers, heads and tokens
+    "encoder": (tuple(drawn(1, 4, 1, 2, 4, 4)), SOURCE),
+    "decoder": (drawn(2, 2, H, L, L), TOKENS),
+    "cross": (drawn(3, 2, H, L, 4), TOKENS, SOURCE),
+}
+
+
+def test_kinds_of_attention_are_shown_one_at_a_time_each_with_its_own_layers_and_words():
+    view = HeadView(KINDS, word=4, layer=3, attention="cross")
+    assert "In cross, layer 1, head 0, “</script>” attends most to" in view.say()  # its last layer
+    names = [one["name"] for one in view.data["controls"] if one["kind"]]
+    assert names == ["attention", "layer", "layer", "layer"]
+    layers = [one for one in view.data["controls"] if one["name"] == "layer"]
+    assert [(len(one["values"]), one["when"]["attention"][0]) for one in layers] == [
+        (4, "encoder"),
+        (2, "decoder"),
+        (2, "cross"),
+    ]
+    for view.attention, (given, *_) in KINDS.items():
+        _, keys, weights, (layer, head, place) = view.shown()
+        row = torch.as_tensor(given[layer]).view(-1, *weights.shape[1:])[head, place]
+        assert torch.equal(view.frame_now()["row"]["weights"], row)
+        code = view.result.code.format(layer=layer, head=head, place=place, slice="")
+        assert torch.equal(eval(code, {"weights": KINDS}), row)
+        assert (keys is None) == (view.attention != "cross")
+    assert HeadView(KINDS).attention == "encoder"
+
+
+def test_of_kinds_that_are_too_much_together_the_message_names_one():
+    many = {name: (torch.full((1, 12, 400, 400), 1 / 400),) for name in "abc"}
+    with pytest.raises(ValueError, match="5,760,000 in all") as caught:
+        HeadView(many)
+    code = str(caught.value).split("e.g. ")[1][:-1]
+    assert eval(code, {"weights": many, "HeadView": HeadView}).result.weights.numel() == 1_920_000
+
+
+@pytest.mark.parametrize("boundary", [2, torch.tensor(2), "b"])
+def test_of_two_sentences_it_is_said_what_stays_and_what_goes_across(boundary):
+    view = HeadView(GIVEN, [*"abcde"], boundary=boundary)
+    for view.layer, view.word in itertools.product(range(LAYERS), range(L)):
+        row, sides = GIVEN[view.layer, 0, view.word], [slice(2), slice(2, L)]
+        own, other = sides if view.word < 2 else sides[::-1]
+        for view.arcs, side, whose in (("within", own, "its own"), ("across", other, "the other")):
+            assert f"gives {whose} sentence" in view.say()
+            assert_reads(view.say(), [view.layer, 0, row[side].sum(), row[side].max()], view.arcs)
+        view.arcs = "all"
+        assert_reads(view.say(), [view.layer, 0, row.max(), row[other].sum()], "all")
+    apart = HeadView(torch.eye(L)[None], TOKENS, boundary=2, arcs="across")
+    assert apart.say() == "In head 0, [CLS] attends to nothing in the other sentence."
+
+
+def test_patches_are_called_by_their_places_and_shown_as_pictures():
+    weights = drawn(4, 2, H, 8, 8)
+    weights[1, 2, 5] = 0  # a row that attends to nothing
+    view = HeadView(weights, ["[CLS]", "[DIST]"], grid=(2, 3), layer=1, head=1, word=6)
+    assert view.result.tokens[:4] == ("[CLS]", "[DIST]", "patch (0, 0)", "patch (0, 1)")
+    assert "In layer 1, head 1, “patch (1, 1)” attends most to" in view.say()
+    patches = weights[1, :, 6, 2:].view(H, 2, 3)
+    largest = patches.amax((1, 2), keepdim=True)
+    torch.testing.assert_close(view.frame_now()["maps"]["maps"], patches / largest)
+    code = view.result.code.format(layer=1, head=1, place=6, slice="")
+    for given in (weights, weights.numpy()):
+        assert torch.equal(torch.as_tensor(eval(code, {"weights": given})), patches[1])
+    view.head, view.word = 2, 5
+    assert torch.equal(view.frame_now()["maps"]["maps"][2], torch.zeros(2, 3))
+    assert "nothing" in view.say()
+    assert view.figure().axes
+    assert HeadView(weights, grid=(2, 3)).result.tokens[:2] == ("token 0", "token 1")
 
 
 def test_steps_of_generate_become_one_matrix_for_each_head():
@@ -151,7 +228,7 @@ def test_a_model_of_usual_size_is_shown_in_less_than_6_mb(layers, heads, length)
     weights = torch.rand(layers, heads, length, length).mul(9).softmax(-1)
     view = HeadView(weights)
     assert len(json.dumps(view.data)) < 6e6
-    assert (unpacked(view.data["packed"]) - weights).abs().max() < 0.004
+    assert (unpacked(view.data["kinds"][""]["weights"]) - weights).abs().max() < 0.004
 
 
 def test_of_what_is_too_much_the_message_names_what_can_be_shown():
@@ -194,7 +271,21 @@ BAD = [
     (5 * GIVEN, TOKENS, {}, "pass the weights after the softmax, not the scores"),
     (np.ones((1, 1), int), ["a"], {}, "floating-point tensor, got torch.int64"),
     (GIVEN, "cats!", {}, "tokens must be a list of tokens, got 'cats!'"),
+    (GIVEN, [TOKENS], {}, r"those of one text, e.g. tokens\[0\]"),
     (GIVEN, TOKENS, {"layer": 2}, "layer must be at most 1, got 2"),
+    (GIVEN, TOKENS, {"attention": "cross"}, "attention must be one of '', got 'cross'"),
+    (GIVEN, TOKENS, {"boundary": "[SEP]"}, r"one of the tokens, got '\[SEP\]'"),
+    (GIVEN, TOKENS, {"boundary": 5}, "boundary must be at most 4, got 5"),
+    (GIVEN, TOKENS, {"boundary": 2, "grid": (2, 2)}, "must not be combined"),
+    (KINDS, TOKENS, {}, "must not be combined"),
+    ({}, None, {}, r'as in {"cross": \(weights, queries, keys\)}'),
+    (KINDS, None, {"attention": "other"}, "'encoder', 'decoder', 'cross', got 'other'"),
+    ({"cross": [GIVEN, TOKENS]}, None, {}, r"cross must be \(weights, tokens\) or"),
+    ({"cross": (GIVEN, TOKENS, SOURCE)}, None, {}, r"^cross: weights .* 5 tokens and 4 keys"),
+    (GIVEN, None, {"grid": 5}, r"rows and columns, such as \(14, 14\), got int 5"),
+    (GIVEN, None, {"grid": (2, 3)}, "but for a few before them, got 2 x 3 for 5"),
+    (GIVEN, None, {"grid": (1, 2)}, "but for a few before them, got 1 x 2 for 5"),
+    (GIVEN, TOKENS, {"grid": (2, 2)}, "tokens must be the 1 before the patches, got 5"),
     (GIVEN, TOKENS, {"word": True}, "word must be an integer"),
 ]
 

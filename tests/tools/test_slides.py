@@ -41,7 +41,7 @@ EXPLORER.data[BUNDLE] = {"kind": "explorer"}
 class Plain:
     """Turns nothing into HTML, so that a test reads what was given."""
 
-    prose = code = shown = staticmethod(lambda text: text)
+    prose = shown = staticmethod(lambda text: text)
 
     @staticmethod
     def output(output):
@@ -318,10 +318,14 @@ def written(tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_the_command_writes_all_decks_and_their_index(written):
-    names = {"00_start.html", "01_more.html", "index.html"}
+def test_the_command_writes_all_decks_and_an_index_that_leads_to_them(written, tmp_path):
+    folder, decks = tmp_path / "slides", {"00_start.html", "01_more.html"}
+    folder.mkdir()
+    (folder / "09_gone.html").touch()  # a lesson that was renamed
     files, asked, out = written()
-    assert (files, asked) == (names, ["00_start", "01_more"])
+    assert (files, asked) == ({"index.html", *decks}, ["00_start", "01_more"])
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert decks <= set(re.findall(r'href="([^"]+)"', index))
     assert "Open slides/index.html." in out
 
 

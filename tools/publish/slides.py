@@ -242,10 +242,6 @@ class SlidesExporter(PageExporter):
         """Return Markdown as HTML."""
         return self.environment.filters["prose"](markdown)
 
-    def code(self, source: str) -> str:
-        """Return code as HTML."""
-        return self.environment.filters["code"](source)
-
     def shown(self, html: str) -> str:
         """Return stored HTML as HTML for a page."""
         return self.environment.filters["shown"](html)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from attnlab.models.pretrained import PretrainedEmbedding
 from attnlab.sandbox import CutShort, Outcome, OutOfTime, call
 
 TIME_LIMIT = 2.0  # seconds of computing for one call
+SHOWN = 5  # numbers of a row that differs
 # The bytecode of a function without a body: a docstring, pass, ... or return None at most.
 NO_BODY = {"RESUME", "NOP", "COPY_FREE_VARS", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE"}
 
@@ -29,19 +30,14 @@ class NotDone(Exception):
     """There is no answer yet."""
 
 
+@dataclass(eq=False)
 class Wrong(Exception):
     """The answer is wrong; ``by_error`` says whether it raised."""
 
-    def __init__(
-        self,
-        message: str,
-        evidence: Evidence | None = None,
-        report: Report | None = None,
-        by_error: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.message, self.evidence, self.report = message, evidence, report
-        self.by_error = by_error
+    message: str
+    evidence: Evidence | None = None
+    report: Report | None = None
+    by_error: bool = False
 
 
 class NotChecked(Exception):
@@ -289,7 +285,7 @@ def tokens_of(model: PretrainedEmbedding, sentence: str) -> list[str]:
 # --- numbers that show what is wrong --------------------------------------------------------------
 
 
-def table(caption: str, rows: dict[str, Sequence[float]], columns: Sequence[str]) -> Evidence:
+def table(caption: str, rows: Mapping[str, Iterable[float]], columns: Sequence[str]) -> Evidence:
     """Return rows of numbers, by their labels, as evidence."""
     numbers = [[float(entry) for entry in row] for row in rows.values()]
     values = torch.tensor(numbers, dtype=torch.float64)
@@ -297,24 +293,20 @@ def table(caption: str, rows: dict[str, Sequence[float]], columns: Sequence[str]
 
 
 def first_difference(
-    got: Tensor, right: Tensor, axes: Sequence[str], columns: Sequence[str] = (), shown: int = 5
+    got: Tensor, right: Tensor, axes: Sequence[str], columns: Sequence[str] = ()
 ) -> Evidence:
     """Return the first row that differs, from its first wrong entry on; ``axes`` have names."""
     got, right = got.double(), right.double()
     off = (got - right).abs().nan_to_num(nan=torch.inf)
     *place, first = (off > 0.1 * off.max().clamp(max=1e3)).nonzero()[0].tolist()
-    first = 0 if right.shape[-1] <= shown else first
-    names = columns or [f"{axes[-1]} {n}" for n in range(right.shape[-1])]
-    part = slice(first, first + shown)
-    rows = {
-        name: numbers[tuple(place)][part].tolist()
-        for name, numbers in (("yours", got), ("correct", right))
-    }
+    first = 0 if right.shape[-1] <= SHOWN else first
+    shown = slice(first, first + SHOWN)
+    names = (columns or [f"{axes[-1]} {n}" for n in range(right.shape[-1])])[shown]
+    rows = {"yours": got[(*place, shown)], "correct": right[(*place, shown)]}
     where = (f"{axis} {at}" for axis, at in zip(axes[-right.ndim : -1], place, strict=True))
-    caption = ", ".join(("The first difference", *where))
-    evidence = table(f"{caption}:", rows, names[part])
+    caption = f"{', '.join(('The first difference', *where))}:"
+    evidence = table(caption, rows, names)
     yours, correct = evidence.cells()
-    if yours != correct:
-        return evidence
-    off_by = (got - right)[tuple(place)][part].tolist()  # the digits shown do not tell them apart
-    return table(f"{caption}:", {**rows, "yours - correct": off_by}, names[part])
+    if yours == correct:  # the digits shown do not tell them apart
+        rows["yours - correct"] = rows["yours"] - rows["correct"]
+    return table(caption, rows, names)

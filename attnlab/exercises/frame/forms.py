@@ -23,20 +23,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from attnlab.clinic import Evidence
 from attnlab.exercises.frame import answers, voice
-from attnlab.exercises.frame.answers import (
-    Answer,
-    Either,
-    Read,
-    Right,
-    Wrong,
-    call,
-    first_difference,
-    judge,
-    number,
-    tensor,
-    yes_or_no,
-)
+from attnlab.exercises.frame.answers import Answer, Either, Read, Right, Wrong
 from attnlab.exercises.frame.verdict import Verdict, latest
+from attnlab.sandbox import call
 
 # Parts of the names of torch's functions that compute a softmax.
 SOFTMAX = ("softmax", "softmin", "scaled_dot_product", "multi_head_attention")
@@ -53,7 +42,7 @@ class Check:
         """Return the check, with the name of ``body`` and its docstring made complete."""
 
         def check(answer: object) -> Verdict:
-            verdict = judge(answer, lambda asked: self._explained(body, asked))
+            verdict = answers.judge(answer, lambda asked: self._explained(body, asked))
             latest[body.__name__] = verdict
             return verdict
 
@@ -92,9 +81,9 @@ class Value(Check):
     """A check of one value; its body says what a message begins with, if anything."""
 
     right: object  # the value, or a function that says whether a value is correct
-    verified: str | Callable[[object], str]  # said of a correct value
+    verified: str  # said of a correct value
     otherwise: str | Callable[[object], str] = ""  # said of a wrong one without a named mistake
-    read: Read = number
+    read: Read = answers.number
     near: Callable[[object, object], bool] = operator.eq  # whether two values are the same
     by_hand: bool = False  # the value must be found without a softmax
 
@@ -105,7 +94,7 @@ class Value(Check):
         if self.right(said) if callable(self.right) else self.near(said, self.right):
             if self.by_hand:
                 by_hand(answer)
-            return Right(f"{begin} {_text(self.verified, said)}".lstrip())
+            return Right(f"{begin} {self.verified}".lstrip())
         why = answer.slip(lambda slip: self.near(said, slip))
         raise Wrong(f"{begin} {why or _text(self.otherwise, said)}".strip())
 
@@ -134,15 +123,10 @@ def by_hand(answer: Answer, *inputs: object) -> None:
 
 def calls_softmax(given: object, *inputs: object) -> bool:
     """Return whether an answer calls torch's softmax or its fused attention."""
-    if not callable(given):
-        return False
     watch = _Watch()
-
-    def watched() -> object:
-        with watch:
-            return given(*inputs)
-
-    call(watched, time_limit=answers.TIME_LIMIT)
+    if callable(given):
+        with watch:  # outside the call, whose alarm could ring while it is left
+            call(given, *inputs, time_limit=answers.TIME_LIMIT)
     return watch.seen
 
 
@@ -175,9 +159,9 @@ class Compared(Check):
     verified: str  # said of a correct answer
     otherwise: str | Callable[..., str]  # said of a wrong one; of (result, correct one, *inputs)
     what: str = "output"  # what the function returns
-    read: Callable[[object], Tensor] = tensor  # makes a tensor of what any of them returns
+    read: Callable[[object], Tensor] = answers.tensor  # makes a tensor of what any of them returns
     nan: str = "The result contains NaN, although every input is an ordinary number."
-    misshapen: str | Callable[[Tensor], str] = ""  # said of a wrong shape without a named mistake
+    misshapen: str = ""  # said of a wrong shape without a named mistake
     axes: tuple[str, ...] = ("sequence", "head", "query", "feature")  # names of the last axes
     columns: tuple[str, ...] = ()  # names of the entries on the last axis of all
     atol: float = 1e-5
@@ -203,12 +187,12 @@ class Compared(Check):
         if torch.bool in (got.dtype, right.dtype) and got.dtype != right.dtype:
             raise Wrong(voice.has(case, self.what, "dtype", got, right))
         if got.shape != right.shape:
-            why = self._named(answer, got, inputs, passed) or _text(self.misshapen, got)
+            why = self._named(answer, got, inputs, passed) or self.misshapen
             raise Wrong(f"{voice.has(case, self.what, 'shape', got, right)} {why}".rstrip())
         if not self._same(got, right):
             why = self._named(answer, got, inputs, passed) or (got.isnan().any() and self.nan)
             why = why or _text(self.otherwise, got, right, *inputs)
-            shown = first_difference(got, right, self.axes, self.columns)
+            shown = answers.first_difference(got, right, self.axes, self.columns)
             raise Wrong(f"{voice.is_wrong(case, self.what)} {why}", shown)
         if self.keeps_dtype and got.dtype != right.dtype:
             raise Wrong(voice.has(case, self.what, "dtype", got, right))
@@ -298,8 +282,8 @@ class Opinion(Check):
     """
 
     verified: str  # said of a correct test
-    read: Read = yes_or_no
-    evidence: Callable[[Case, dict[str, object]], Evidence] | None = None  # of all opinions by name
+    read: Read = answers.yes_or_no
+    evidence: Callable[[Case], Evidence | None] | None = None  # shown of a case
     keeps_inputs: bool = False  # the arguments must stay as they are
 
     def decide(self, body: Callable, answer: Answer) -> Right:
@@ -316,7 +300,7 @@ class Opinion(Check):
             lambda slip: all(slip(*case.arguments) == said[case.name] for case in body())
         )
         name, _, _, hint = wrong[0]
-        evidence = self.evidence and self.evidence(wrong[0], said)
+        evidence = self.evidence and self.evidence(wrong[0])
         raise Wrong(f"{voice.says(said[name], name)} {why or hint}", evidence)
 
 

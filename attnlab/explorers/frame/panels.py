@@ -236,7 +236,7 @@ class Bars(Panel):
         names = zip(self.names, *dict(self.columns).values(), strict=True)
         (title, *texts), font = spell([self.title, *("   ".join(texts) for texts in names)])
         ax.set_yticks(places, texts, parse_math=False, **font)
-        ax.set_title(title, parse_math=False, **font)
+        ax.set_title(title, parse_math=False, wrap=True, **font)
         ax.set(xlim=(0, 1.2), xticks=[0, 0.5, 1])
         ax.invert_yaxis()
 

@@ -14,6 +14,8 @@ from attnlab.models.pretrained import FIRST, LAST
 
 LONGEST = 24  # tokens that can stand side by side, markers included
 MANY = 2  # words with the same weight are counted if they are more
+# what the browser needs to name tokens and what gets most, as `named` and `top_of` do
+LIMITS = {"markers": [FIRST, LAST], "tie": TIE, "half": HALF, "many": MANY}
 
 WORDS = texts_beside(__file__)
 
@@ -83,8 +85,7 @@ class SentenceExplorer(Explorer):
             {**cls.told(sentence), "name": name, "word": cls.tokens_of(sentence).index(word)}
             for name, (sentence, word) in cls.choices.items()
         ]
-        limits = {"longest": LONGEST, "tie": TIE, "half": HALF, "many": MANY}
-        return {"readings": readings, "markers": [FIRST, LAST], **limits}
+        return {"readings": readings, "longest": LONGEST, **LIMITS}
 
     def data_to_store(self) -> dict[str, object]:
         """Return the choices, and the sentence in force if it is none of them."""

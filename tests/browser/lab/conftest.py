@@ -5,8 +5,8 @@ import shutil
 import nbformat
 import pytest
 
+from tests.browser.lab.jupyterlab import NotebookPage, serve
 from tools.lab import __main__ as lab
-from tools.lab.browser import NotebookPage, serve
 
 LESSON = lab.find_lessons(lab.LESSONS)[0]
 
@@ -37,7 +37,9 @@ def open_page(browser, server):
         return look
 
     yield open_notebook
-    look.close()
+    if look.is_open:
+        look.put_away()
+    look.context.close()
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import expect
 
+from tests.browser.lab.jupyterlab import NotebookPage
 from tests.browser.pages import barriers, wait_until
 from tools.build.sources import fold
-from tools.lab.browser import NotebookPage
 
 QUESTIONS = r"""
 [question.choice]

@@ -9,9 +9,9 @@ from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import expect
 
 from tests.browser.lab.conftest import LESSON
+from tests.browser.lab.jupyterlab import IS_READY, OPEN, TOKEN, NotebookPage, serve
 from tools.build.sources import fold
 from tools.lab import __main__ as lab
-from tools.lab.browser import IS_READY, TOKEN, NotebookPage, serve
 from tools.lab.saved_notebook import VIEW
 
 FORMS = [  # of what is stored: predictions, what they fold, figures, explorers
@@ -40,7 +40,6 @@ STORED = ".attnlab-predict-stored, .attnlab-live-stored, .attnlab-explorer"
 IS_SHOWN = "path => window.jupyterapp?.shell.currentWidget?.context?.path === path"
 IS_TRUSTED = """[...window.jupyterapp.shell.currentWidget.content.model.cells]
     .every(cell => cell.type !== 'code' || cell.trusted)"""
-OPEN = "path => { jupyterapp.commands.execute('docmanager:open', {path}); }"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +95,7 @@ def test_tomorrow_all_is_there_even_before_a_kernel_answers(said, browser, home,
         page.goto(f"{tomorrow.url}/lab/tree/{NAMES[0]}?token={TOKEN}&reset")
         for name in NAMES:
             if name != NAMES[0]:
-                page.evaluate(OPEN, name)
+                look.do(OPEN, name)
             page.wait_for_function(IS_SHOWN, arg=name)
             panel.locator(STORED).first.wait_for()
             answer = panel.locator(".attnlab-predict-stored").first
@@ -118,5 +117,5 @@ def test_tomorrow_all_is_there_even_before_a_kernel_answers(said, browser, home,
             page.wait_for_function(IS_READY, arg=name, polling=100)
             assert panel.get_by_text("Error displaying widget").count() == 0
         assert look.problems == look.outside == []
-        look.close()
+        look.context.close()
     startup.unlink()

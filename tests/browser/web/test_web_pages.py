@@ -272,6 +272,12 @@ def test_a_word_shows_its_meaning_until_it_is_put_away(lesson):
     assert described.inner_text() == meaning.inner_text()
 
 
+def test_a_number_of_a_lesson_lights_its_cell(open_named):
+    page = open_named(LESSONS[0])
+    page.locator("main .attnlab-named").first.focus()
+    expect(page.locator(".attnlab-outline")).to_have_count(1)
+
+
 QUESTIONS = {  # what stands first
     "Why do we divide by the square root of d_k?": "02_#2-·-Why-divide-by",
     "causal mask": "glossary#causal-mask",
@@ -307,7 +313,6 @@ QUESTIONS = {  # what stands first
     "padding mask": "glossary#padding",
     "temprature": "glossary#temperature",
     "heatmap": "glossary#heatmap",
-    "softmax": "glossary#softmax",
     "view vs transpose": "07_#The-same-shape",
     "bank": "(05|10|14)_",
     "attention sink": "glossary#attention-sink",

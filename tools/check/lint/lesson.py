@@ -86,16 +86,15 @@ class Lesson:
             raise LessonError(f"{from_root(path)}: {error}.") from None
         number = path.stem.partition("_")[0]
         questions = told.get("question", {})
-        return {f"{number}/{name}": list(_strings(entry)) for name, entry in questions.items()}
+        return {f"{number}/{name}": _texts_of(entry) for name, entry in questions.items()}
 
     @cached_property
     def texts(self) -> list[tuple[int, str]]:
         """The texts of markdown cells, predictions and figures, with the numbers of cells."""
-        keys = ((n, key) for n, cell in self.code for key in prediction_keys(cell.source))
-        asked = [(n, key) for n, key in keys if key in self.questions]
+        asked = ((n, self.questions.get(asked_key(cell), [])) for n, cell in self.code)
         return [
             *((n, cell.source) for n, cell in self.markdown),
-            *((n, text) for n, key in asked for text in self.questions[key]),
+            *((n, text) for n, told in asked for text in told),
             *((n, text) for n, figure in self.figures for text in (figure.caption, figure.alt)),
         ]
 
@@ -145,33 +144,24 @@ def headings(cell: NotebookNode) -> list[tuple[int, str]]:
     ]
 
 
-def _strings(entry: object) -> Iterator[str]:
-    """Yield the texts of a table, the value that is the answer, and those of the tables in it."""
-    if isinstance(entry, str):
-        yield entry
-    elif isinstance(entry, list):
-        for part in entry:
-            yield from _strings(part)
-    elif isinstance(entry, dict):
-        for name, part in entry.items():
-            yield from _strings(str(part) if name == "value" else part)
+def _texts_of(question: dict) -> list[str]:
+    """Return the texts of a prediction, and those of its options."""
+    parts = [question, *question["options"]]
+    return [text for part in parts for text in part.values() if isinstance(text, str)]
 
 
-@cache
-def prediction_keys(source: str) -> tuple[str, ...]:
-    """Return the keys of the calls of ``predict`` in a code cell; an empty text for none."""
-    calls = [
-        node
-        for node in ast.walk(parse_code(source))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "predict"
-    ]
-    first = [call.args[0] if call.args else None for call in calls]
-    return tuple(str(arg.value) if isinstance(arg, ast.Constant) else "" for arg in first)
+def asked_key(cell: NotebookNode) -> str:
+    """Return the key of the prediction that a cell asks, or an empty text."""
+    return _key(r'predict\("([^"]*)"', cell)
 
 
 def answer_key(cell: NotebookNode) -> str:
     """Return the key of the prediction that a cell answers, or an empty text."""
-    match = re.match(r"%%answer +(\S+)", cell.source)
+    return _key(r"%%answer +(\S+)", cell)
+
+
+def _key(pattern: str, cell: NotebookNode) -> str:
+    match = re.match(pattern, cell.source)
     return match[1] if match and cell.cell_type == "code" else ""
 
 

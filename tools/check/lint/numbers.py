@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 
 from tools.build.prose import MARKDOWN
 from tools.build.sources import html_of
-from tools.check.lint.lesson import Lesson, Note, parse_code, prediction_keys
+from tools.check.lint.lesson import Lesson, Note, asked_key, parse_code
 
 REACH = 3  # code cells before and after
 DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?"
@@ -97,7 +97,7 @@ def evidence_of(lesson: Lesson, n: int) -> set[float]:
     """Return the numbers of a cell and its proof that can back the text; questions back nothing."""
     cell, evidence = lesson.notebook.cells[n - 1], set()
     trees = [lesson.proofs[n].tree] if n in lesson.proofs else []
-    if cell.cell_type == "code" and not prediction_keys(cell.source):
+    if cell.cell_type == "code" and not asked_key(cell):
         trees.append(parse_code(cell.source))
         for text in map(_shown, cell.get("outputs", [])):
             evidence.update(_number(match).value for match in NUMBER.finditer(text))
@@ -109,7 +109,7 @@ def evidence_of(lesson: Lesson, n: int) -> set[float]:
 
 def _near(lesson: Lesson, n: int) -> list[int]:
     """Return the numbers of the cells near a cell that hold code or have a proof."""
-    codes = [k for k, cell in lesson.code if not prediction_keys(cell.source)]
+    codes = [k for k, cell in lesson.code if not asked_key(cell)]
     before, after = [k for k in codes if k < n], [k for k in codes if k > n]
     near = {n, *before[-REACH:], *after[:REACH]}
     section = lesson.sections[n]

@@ -14,15 +14,15 @@ from nbformat import NotebookNode
 
 from tools.build.prose import could_be_broken
 from tools.build.slide_sentences import marks_of, sentence_in
-from tools.build.sources import LessonError, strip_ansi, tags
+from tools.build.sources import LessonError, is_folded, strip_ansi, tags
 from tools.check.lint.lesson import (
     CLOSING,
     Lesson,
     Note,
     answer_key,
+    asked_key,
     defined_names,
     headings,
-    prediction_keys,
 )
 
 MOST_WORDS = 25  # over a slide
@@ -134,14 +134,11 @@ def closing_parts(lesson: Lesson) -> Iterator[Note]:
 
 def predictions(lesson: Lesson) -> Iterator[Note]:
     """Check that each prediction has its texts, is asked once, and is answered after that."""
-    for n, cell in lesson.markdown:
-        if "**Predict" in cell.source:
-            yield Note(n, 'ask with predict(...), not with "**Predict.**".', "**Predict")
     asked: set[str] = set()
     for n, cell in lesson.code:
         if (key := answer_key(cell)) and key not in asked:
             yield Note(n, f"the cell answers {key!r}, which no cell before it asks.", key)
-        for key in prediction_keys(cell.source):
+        if key := asked_key(cell):
             if key not in lesson.questions:
                 yield Note(n, f"the predictions of this lesson do not hold {key!r}.", key)
             elif key in asked:
@@ -156,8 +153,7 @@ def predictions(lesson: Lesson) -> Iterator[Note]:
 def told_findings(lesson: Lesson) -> Iterator[Note]:
     """Check that a visible cell that answers a prediction has no title, which tells the finding."""
     for n, cell in lesson.code:
-        hidden = cell.metadata.get("jupyter", {}).get("source_hidden")
-        if answer_key(cell) and not hidden and "title" in cell.source:
+        if answer_key(cell) and not is_folded(cell) and "title" in cell.source:
             yield Note(n, "the title tells the answer: draw in a folded cell.", "title")
 
 
@@ -166,8 +162,7 @@ def told_answers(lesson: Lesson) -> Iterator[Note]:
     key = None
     for n, cell in lesson.cells:
         if cell.cell_type == "code":
-            asks = prediction_keys(cell.source)
-            key = answer_key(cell) or (None if asks else key)
+            key = answer_key(cell) or (None if asked_key(cell) else key)
             continue
         folds = cell.metadata.get("answers")
         if folds and headings(cell):

@@ -11,34 +11,42 @@ const MANY = 30;  // words, upright: more of them do not share a line, they scro
  * Put the maps of all heads into the picture, and the weights of the token that asks in one of them;
  * returns show({reading, place}, state), which returns what is said and the lines of PyTorch. In
  * cross-attention a reading has `keys` beside its tokens, which ask.
+ *
+ * `text` is what shows the weights of the token that asks, if not a row of words, and what the maps
+ * are then. `heard(row, place, state)` gives the name of a sentence, the weights that it is about
+ * and that are drawn, and what else it tells.
  */
-export function headsPicture(lab) {
-  const { words, panels: [maps, bars] } = lab.data;
-  const text = asker(lab, bars), heads = panelOf(lab, maps);
+export function headsPicture(lab, text = asker(lab, lab.data.panels[1]), heard = hearAll) {
+  const { words, panels } = lab.data, heads = panelOf(lab, panels[0]);
   const name = html("h4", { class: "scaled" }), rowName = html("h4");
   lab.picture.append(heads.element,
-    html("div", { class: "one" }, name, text.arcs, rowName, text.rows));
-  lab.scale([0, 1], "weight");
+    html("div", { class: "one" }, name, text.arcs, text.rows ? [rowName, text.rows] : []));
+  lab.scale([0, text.most ?? 1], "weight");
 
-  return ({ reading: { tokens, keys = tokens, weights, code }, place }, { layer, head }) => {
-    const row = weights[head][place];
-    const named = { layer, head, place, asking: nameOf(lab.data, tokens, place), token: tokens[place] };
-    heads.show({ maps: weights, asks: place }, lab.state);
+  return ({ reading: { tokens, keys = tokens, weights, code }, place }, state) => {
+    const sent = weights[state.head][place];
+    const row = sent.map((weight) => Math.round(1e4 * weight) / 1e4);  // as in Python
+    const named = { ...state, place, asking: nameOf(lab.data, tokens, place), token: tokens[place] };
+    const [sentence, drawn, told] = heard(row, place, state);
+    heads.show(text.maps?.(weights, place) ?? { maps: weights, asks: place }, lab.state);
     setText(name, fill(words.head, named));
     setText(rowName, fill(words.row, named));
-    text.paint(tokens, row, place, keys);
+    text.paint(tokens, sent, place, keys, drawn);
     const own = keys === tokens ? place : -1;
     const sizes = { marked: share(lab.data, row[0] + row.at(-1)),
       equal: share(lab.data, 1 / row.length) };
-    const say = row.some(Number.isNaN) ? words.broken : Math.max(...row) > 0 ? words.say : words.nothing;
-    return { say: fill(say, { ...named, ...topOf(lab.data, keys, row, own), ...sizes }),
-      code: fill(words.code, { ...named, lines: code }) };
+    return { say: fill(words[row.some(Number.isNaN) ? "broken" : sentence],
+      { ...named, ...topOf(lab.data, keys, drawn, own), ...sizes, ...told }),
+    code: fill(words.code, { ...named, lines: code }) };
   };
 }
 
+const hearAll = (row) => [Math.max(...row) > 0 ? "say" : "nothing", row, {}];
+
 /**
- * Tokens with their arcs, and the rows of `bars` (a panel); paint(tokens, row, place, keys) shows
- * the weights of the token that asks, for the keys or, without them, for the tokens themselves.
+ * Tokens with their arcs, and the rows of `bars` (a panel); paint(tokens, row, place, keys, drawn)
+ * shows the weights of the token that asks, for the keys or, without them, for the tokens
+ * themselves. Arcs show other weights if they are given, and a gap stands before a second sentence.
  */
 export function asker(lab, bars) {
   const arcs = makeArcs(lab), rows = html("div", { class: "rows" });
@@ -55,10 +63,10 @@ export function asker(lab, bars) {
     arcs.build(tokens, keys);
     shown = tokens;
   };
-  const paint = (tokens, row, place, keys = tokens) => {
+  const paint = (tokens, row, place, keys = tokens, drawn = row) => {
     if (shown !== tokens) build(tokens, keys);
     parts.forEach((part) => part.show(row));
-    arcs.paint(row, place);
+    arcs.paint(drawn, place);
   };
   return { arcs: arcs.element, rows, paint };
 }
@@ -78,6 +86,7 @@ function makeArcs(lab) {
     words = tokens.map((token, i) => html("button", { type: "button", "data-word": i,
       "aria-label": `${token} (${i})` }, token));
     text.replaceChildren(...words);
+    if (lab.data.boundary) words[lab.data.boundary].before(html("i", { class: "boundary" }));
     above.hidden = keys === tokens;
     heard = above.hidden ? words : keys.map((key) => html("span", {}, key));
     if (!above.hidden) above.replaceChildren(...heard);

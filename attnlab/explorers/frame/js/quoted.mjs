@@ -2,7 +2,7 @@
 import { markAt, relate, textsIn } from "../../../display/pointing.mjs";
 
 const QUOTED = /“([^”]+)”(?: (?:\(row |at )(\d+))?/g;
-const QUERIES = ".arcs .text:not(.keys) > *, table:not(.bars) th[scope=row]";
+const QUERIES = ".arcs .text:not(.keys) > button, table:not(.bars) th[scope=row]";
 const KEYS = ".arcs .keys > *, table:not(.bars) th[scope=col]";
 
 /**
