@@ -30,13 +30,9 @@ assert peak(by_rows, *inputs) < peak(plain, *inputs) / 20
 halved = [part[..., :1024, :] for part in inputs]
 assert 0.49 < peak(by_rows, *halved) / peak(by_rows, *inputs) < 0.52  # grows with the length
 
-# %% after: gpu  numbers: 40.3, 41.7, 4.4, 7.3, 64, 16, 1024, 1.5
-
-# %% after: arrows
-assert round(40.3 / table) == 19 and 1.9 < 4.4 / table < 2.1
-assert 0.6 < 40.3 / 1.5 / 41.7 < 0.7 and (40.3 - 4.4) / 1.5 / (41.7 - 7.3) > 0.65
-
-# %% after: one-row  numbers: 41.7, 192, 16384, 128
+# %% after: gpu  numbers: 40.3, 41.7, 4.4, 7.3, 64, 16, 1024, 1.5, 192, 16384, 128
+table = torch.empty(64, 16, 1024, 1024, dtype=torch.bfloat16, device="meta").nbytes / 1e9
+assert (round(table, 1), round(4 * table, 1), round(40.3 / 1.5)) == (2.1, 8.6, 27)
 assert 16_384 / 128 == 128
 a_row = torch.empty(16_384, device="meta").nbytes
 assert a_row == 64 * 1024 and 3 * a_row == 192 * 1024 and -(-16_384 // 3) == 5462
@@ -109,70 +105,10 @@ for cut in CUTS:
     unnoticed = scores[:cut].max() == scores[cut:].max()
     assert unnoticed == (2 <= cut <= 5)
     assert all(torch.allclose(one.output, of_torch) == unnoticed for one in others)
-    # in a loop like add_piece, a forgotten factor is noticed only where the top rises
-    rises = scores[:cut].max() < scores[cut:].max()
-    first, second = scores[:cut], scores[cut:]
-    top = torch.maximum(first.max(), second.max())
-    terms = torch.cat([(first - first.max()).exp(), (second - top).exp()])
-    assert rises == (cut == 1)
-    assert torch.allclose(terms / terms.sum(), scores.softmax(dim=-1)) != rises
 wrong = PiecesExplorer(cut=1, factor="forgotten").result
 assert abs(wrong.terms[-1, 0] - 0.26) < 5e-3 and abs(scores.softmax(dim=-1)[0] - 0.04) < 5e-3
 
-
-def in_pieces_of(size, row, values, step):  # a loop over pieces, with a step of its own
-    state = empty_state(row[None, :1], values)
-    for piece, kept in zip(row[None].split(size, dim=-1), values.split(size), strict=True):
-        state = step(state, piece, kept)
-    return state[2] / state[1]
-
-
-def step_with(factor=lambda old, new: old - new, total=True, output=True, keeps_top=True):
-    def step(state, piece, values):
-        highest = piece.amax(dim=-1, keepdim=True)
-        top = torch.maximum(state[0], highest) if keeps_top else highest
-        shrink, terms = factor(state[0], top).exp(), (piece - top).exp()
-        sums = state[1] * (shrink if total else 1) + terms.sum(dim=-1, keepdim=True)
-        return top, sums, state[2] * (shrink if output else 1) + terms @ values
-
-    return step
-
-
-wrong_sign = step_with(factor=lambda old, new: new - old)
-forgotten = step_with(total=False, output=False)
-forgets_top = step_with(keeps_top=False)
-only_one = step_with(total=False), step_with(output=False)
-column = values[:, None].float()
-for cut in CUTS:  # the row of the explorer
-    pieces = (scores[None, :cut].float(), column[:cut]), (scores[None, cut:].float(), column[cut:])
-    outputs = []
-    for step in (add_piece, forgotten, wrong_sign):
-        state = empty_state(column[:1], column)
-        for piece in pieces:
-            state = step(state, *piece)
-        outputs.append(state[2] / state[1])
-    right, without, inverted = outputs
-    assert torch.allclose(right, of_torch.float()) and inverted.isnan().all()
-    assert torch.allclose(without, right) == (cut != 1)
-for seed in range(5):
-    generator = torch.Generator().manual_seed(seed)
-    for n, step_size in ((8, 100.0), (12, 300.0), (32, 200.0)):
-        rising = torch.arange(n) * step_size + torch.randn(n, generator=generator)
-        kept = torch.randn(n, 3, generator=generator)
-        for size in (1, 2, 4):
-            found = {}
-            for name, row in (("rising", rising - rising.mean()), ("falling", -rising)):
-                wanted = row.softmax(dim=-1) @ kept
-                assert torch.allclose(in_pieces_of(size, row, kept, add_piece), wanted, atol=1e-4)
-                for mistake in (forgotten, wrong_sign, forgets_top, *only_one):
-                    wrong = in_pieces_of(size, row, kept, mistake)
-                    found[name, mistake] = not torch.allclose(wrong, wanted, atol=1e-4)
-            for mistake in (forgotten, *only_one):
-                assert found["rising", mistake] and not found["falling", mistake]
-            assert found["falling", forgets_top] and not found["rising", forgets_top]
-            assert found["rising", wrong_sign]
-
-# %% after: tiles  numbers: 256
+# %% after: tiles  numbers: 3, 256
 
 # %% after: tiled
 assert torch.allclose(tiled(*inputs), plain(*inputs), atol=1e-6)
@@ -204,7 +140,7 @@ MEBI = 2**20
 held = pd.DataFrame(memory, ["plain", "by_rows", "tiled"])
 held.columns = [1024, 4096, 16_384]
 assert abs(held.loc["plain", 16_384] / 1024 - 16) < 0.05 and round(held.loc["tiled", 16_384]) == 40
-assert 8 * 16_384**2 * 4 == 8192 * MEBI and 64 * 16_384 * 8 * 4 == 32 * MEBI  # a block of rows
+assert 8 * 16_384**2 * 4 == 8192 * MEBI  # the weights
 for n, output_size in zip(held, (2, 8, 32), strict=True):
     assert 8 * n * 64 * 4 == output_size * MEBI
     # a few tensors as large as a tile
@@ -222,9 +158,8 @@ fused = seconds.loc["scaled_dot_product_attention"]
 for n in (1024, 4096):
     assert fused[n] < seconds[n].drop(fused.name).min()
 assert (seconds.loc[["by_rows", "tiled"], 4096] < 0.9 * seconds.loc["plain", 4096]).all()
-longer = (seconds[16_384] / seconds[4096])[["tiled", fused.name]]
-assert {*longer.round()} == {16, 17}
-assert round(seconds.loc["by_rows", 16_384] / seconds.loc["by_rows", 4096]) == 31
+longer = (seconds[16_384] / seconds[4096]).drop("plain")
+assert longer.round().min() == 16
 
 # %% after: the-answer  numbers: 16, 17, 4096, 16384, 31, 32
 
@@ -261,24 +196,13 @@ for count, below, above in ((8, 128, 256), (1, 1024, 2048)):
 forward, trains = (dict(zip(names, column, strict=True)) for column in zip(*both, strict=True))
 assert forward["plain"] == 8.25 and abs(forward["tiled"] - 1.2) < 0.05
 assert abs(trains["plain"] - 12.5) < 0.05 and abs(trains["tiled_attention"] - 2.2) < 0.05
-assert 0.8 < trains["tiled"] / trains["plain"] < 1 and 4 < trains["by_rows"] < 6
+assert round(trains["tiled"]) == 10 and 0.8 < trains["tiled"] / trains["plain"] < 0.85
 # what autograd keeps of all tiles: two whole tables, of scores and exponentials
 kept, leaves = [], [torch.randn(1024, 64, requires_grad=True) for _ in range(3)]
 with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda unused: None):
     tiled(*leaves)
 tensors = {t.data_ptr(): t.nbytes for t in kept if t.shape[-2:] == (256, 256)}
 assert sum(tensors.values()) >= 2 * 1024**2 * 4
-assert 0.4 < trains["by_rows"] / trains["plain"] < 0.5
-for n in (512, 1024, 2048):  # with many features the outputs so far are more than a table
-    for features in (256, 512):
-        some = [torch.empty(1, n, features, device="meta", requires_grad=True) for _ in range(3)]
-        by_tiles, whole = (peak(forward_and_backward, f, *some) for f in (tiled, plain))
-        assert by_tiles > 1.1 * whole
-kept.clear()
-with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda unused: None):
-    by_rows(*leaves)
-tensors = {t.data_ptr(): t.nbytes for t in kept if t.shape == (64, 1024) and t.is_contiguous()}
-assert sum(tensors.values()) == 1024**2 * 4  # the weights, one table
 # the gradients are correct
 start = [torch.randn(200, 16, requires_grad=True) for _ in range(3)]
 wanted = torch.autograd.grad(plain(*start).square().sum(), start)
@@ -325,6 +249,6 @@ assert not torch.allclose(skipping, causal_output, atol=0.1)  # another computat
 
 # %% after: sources  numbers: 2018, 2021, 2022, 2023
 
-# %% after: teacher-plan  numbers: 47, 10, 4, 7, 19, 2, 5, 1, 32, 31, 4096, 16384
+# %% after: teacher-plan  numbers: 44, 10, 4, 5, 18, 2, 4096
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 9, 27, 64, 128, 256, 257, 1024

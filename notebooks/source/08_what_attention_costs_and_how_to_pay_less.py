@@ -3,9 +3,8 @@
 #
 # A model reads a long text of 16,384 tokens.
 # In each layer, every head compares every token with every other.
-# If a layer has eight heads and stores all its attention weights,
-# these weights take far more memory than everything that goes in and out: with 64 features a head,
-# the queries, keys and values take only 96 MiB, and the output takes 32 MiB.
+# If a layer has eight heads with 64 features each and stores all its attention weights,
+# these take far more memory than the 96 MiB of queries, keys and values and the 32 MiB of output.
 #
 # How much memory is this, and is it necessary?
 # You will build attention that gives the same result without ever holding all the weights.
@@ -18,7 +17,7 @@
 # compute exact attention piece by piece, explain why a fused kernel is fast, and, in exercise 2,
 # find the tiles that a mask leaves to compute.
 #
-# **Time:** 47 minutes in class, or 83 on your own with the exercises.
+# **Time:** 44 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 15.
 
 # %% setup
@@ -60,8 +59,7 @@ pd.DataFrame(sizes, ["1 head (MiB)", "8 heads (MiB)", "32 heads (MiB)"], lengths
 # With 32 times as many tokens, the weights take 1,024 times as much memory: 8,192 MiB,
 # which is 8 GiB.
 # There are 32 times as many queries, and each of them has 32 times as many keys.
-# (In half precision, for example in bfloat16, in which most large models are run,
-# a number takes 2 bytes, and all these sizes are halved.)
+# (In half precision, a number takes 2 bytes, and these sizes are halved.)
 
 # %% where-the-memory-goes [markdown] below="How much memory does"
 # ## Where the memory goes
@@ -112,7 +110,7 @@ def by_rows(query, key, value, size=64):
 assert torch.allclose(by_rows(*inputs), plain(*inputs), atol=1e-6)
 peak(by_rows, *inputs)
 
-# %% slow-and-fast [markdown] above="Computing by rows gives" below="A fused kernel keeps"
+# %% slow-and-fast [markdown] above="Computing by rows gives" below="A single compiled program"
 # Computing by rows gives the same result, here in less than a twentieth of the memory.
 #
 # ## Slow and fast memory
@@ -123,48 +121,29 @@ peak(by_rows, *inputs)
 # If attention is computed one step at a time,
 # it writes two tables to the slow memory and reads them again.
 #
-# A fused kernel keeps the tables out of the slow memory.
-# A [**fused kernel**](glossary.ipynb#fused-kernel) is a single compiled program that carries out
-# all the steps for one block of queries at a time.
+# A single compiled program for all the steps, a [**fused kernel**](glossary.ipynb#fused-kernel),
+# keeps the tables out of the slow memory.
 # PyTorch has such kernels in `F.scaled_dot_product_attention`.
 
 # %% traffic jupyter={"source_hidden": true}
 show_figure(diagram("memory_traffic"), "8.1")
 
-# %% gpu [markdown]
-# A GPU multiplies so fast that much of its time goes into this traffic.
-# This is why *FlashAttention*, the best-known fused kernel, was written.
+# %% gpu [markdown] above="But fast memory is" below="But how can you"
+# *FlashAttention* is such a kernel.
 # On an A100, a GPU that moves about 1.5 TB per second,
 # its authors measured one attention layer with 16 heads of 64 features, forward and backward,
 # for 64 texts of 1,024 tokens in half precision.
-# The standard implementation moved 40.3 GB and took 41.7 ms.
-# FlashAttention moved 4.4 GB and took 7.3 ms.
-#
-# How much of this is in Figure 8.1?
-# In the upper drawing, four arrows carry a table: up and down with the scores,
-# up and down with the weights.
-
-# %% arrows
-count = 64 * 16 * 1024**2  # texts, heads, queries times keys
-table = count * 2 / 1e9  # GB in half precision
-speed = 1.5  # GB per ms
-print(f"one table: {table:.2f} GB, four arrows: {4 * table:.1f} GB")
-for name, GB, ms in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
-    print(f"{name:14} {GB / table:4.1f} tables, {GB / speed:4.1f} of {ms} ms")
-
-# %% one-row [markdown] above="With the backward pass," below="But how can you"
-# With the backward pass, and whatever else the drawing leaves out,
-# the standard implementation moved as much as 19 tables.
-# Even at the full speed of the memory, this alone would take two thirds of the 41.7 ms.
-# All the bytes that FlashAttention moved would fill two tables.
+# The standard implementation took 41.7 ms and moved 40.3 GB, which takes 27 ms at this speed.
+# FlashAttention took 7.3 ms and moved 4.4 GB.
+# In this layer a table takes 2.1 GB,
+# so the four arrows of Figure 8.1 that carry a table stand for 8.6 GB in the forward pass alone.
 #
 # But fast memory is small.
-# That GPU has many processors with 192 KiB each, and in float32,
-# in which a kernel keeps its scores, a single row of 16,384 scores takes 64 KiB.
-# Three such rows would fill it, with no room left for keys and values.
+# Each processor of that GPU has 192 KiB of it, and a row of 16,384 scores in float32 takes 64 KiB.
+# Three such rows would fill it.
 # Every block of queries reads all keys and values again: with three queries in a block,
 # 5,462 times, and with 128 only 128 times.
-# So a block must hold many queries, and for many queries whole rows do not fit.
+# To read them less often, a block must hold more queries, and then whole rows do not fit.
 # We have to cut the rows themselves into pieces.
 #
 # But how can you take the softmax of half a row?
@@ -180,9 +159,9 @@ for name, GB, ms in (("standard", 40.3, 41.7), ("FlashAttention", 4.4, 7.3)):
 # and no exponential can overflow.
 # Finally, it divides the exponentials by their sum, the *total*.
 #
-# Both numbers depend on the whole row, so it seems that we have to go through the pieces twice.
-# One pass would be better: then each score could be forgotten at once.
-# So we keep the top and the total of what we have seen *so far*.
+# Both numbers depend on the whole row.
+# To go through the pieces only once and forget each score at once,
+# we keep the top and the total of what we have seen *so far*.
 #
 # After the first piece, with the scores 0 and 0.268, the top is 0.268,
 # and the total is $e^{0 - 0.268} + e^{0.268 - 0.268} = 1.765$.
@@ -213,8 +192,8 @@ old_total, same_terms, same_terms / old_total
 # It shrinks by the same factor, and we divide it by the total once, at the end.
 #
 # The next cell does the same for many rows at once.
-# The top begins at the lowest finite number.
-# (With $-\infty$, a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.)
+# The top begins at the lowest finite number: with $-\infty$,
+# a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.
 
 
 # %% add-piece
@@ -240,8 +219,8 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
 # The explorer cuts a row of eight scores, each with a value, in two.
 # Each piece is computed by itself, with a top of its own,
 # and gets a factor of its own when the two are joined.
-# You can leave this factor out, as a program with a bug would.
-# In the picture below it is left out, and the first score gets a weight of 0.26 instead of 0.04.
+# In the picture below this factor is left out, as in a program with a bug,
+# and the first score gets a weight of 0.26 instead of 0.04.
 #
 # Move the cut, and watch what each piece keeps.
 # At how many of the seven cuts is the output wrong, and why?
@@ -249,19 +228,11 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
 # %% explore-pieces
 PiecesExplorer(cut=1, factor="forgotten")
 
-# %% tiles [markdown] below="At any moment, the"
+# %% tiles [markdown] below="Besides its inputs and"
 # <details><summary>The answer</summary>
 #
-# If the cut comes after two to five scores, both pieces have the top 3, so both factors are 1,
-# and a mistake changes nothing.
-# At the other cuts the output is wrong, but no error is raised.
-#
-# In `add_piece` the new piece already uses the new top, so only the old sums get a factor,
-# and it is 1 unless the top *rises*.
-# There, a forgotten factor would show only at the first cut, the one after which the top rises,
-# and one with the wrong sign at every cut, as NaN.
-# So test such a loop on rows whose scores rise by hundreds,
-# and on rows whose scores fall by hundreds.
+# At three: after one score, after six and after seven.
+# At the others, both pieces have the top 3, so both factors are 1, and a mistake changes nothing.
 # </details>
 #
 # ## Tiles
@@ -269,7 +240,8 @@ PiecesExplorer(cut=1, factor="forgotten")
 # We can cut the queries as well, because a row does not need the other rows.
 # We take 256 queries and go through the keys in pieces of 256.
 # The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
-# At any moment, the loop holds only a few tensors as large as a tile, however large the table is.
+# Besides its inputs and the output, the loop holds only a few tensors as large as a tile,
+# however large the table is.
 
 
 # %% tiled
@@ -317,19 +289,16 @@ pd.DataFrame(memory, ["plain", "by_rows", "tiled"]).round(2)
 # and at most four times as much with the other two.
 #
 # Do we pay for this with time?
-# These are seconds of processor time on one core of our machine, each the shortest of several runs.
+# These are seconds of processor time on one core of our machine.
 # (NaN: the tables of `plain` were too large.)
 
 # %% seconds
 measured = pd.read_csv(data_path("cost_of_attention.csv"))
 measured.pivot(index="function", columns="tokens", values="seconds").round(2)
 
-# %% the-answer [markdown] above="On our machine, with" end="The weights of our"
-# On our machine, with 4,096 tokens, both loops took less time than `plain`.
-# The fused kernel, which is one compiled program, was faster than all three.
-# But 16,384 tokens took `tiled` and the fused kernel 16 to 17 times as long as 4,096.
-# (`by_rows` took 31 times as long: its scores for one block then fill 32 MiB,
-# and the system hands out new memory for each block.)
+# %% the-answer [markdown] above="With 4,096 tokens, both" end="The weights of our"
+# With 4,096 tokens, both loops took less time than `plain`, and the fused kernel took the least.
+# But with 16,384 tokens, both loops and the fused kernel took about 16 times as long, or longer.
 #
 # ## So how much memory is this, and is it necessary?
 #
@@ -339,8 +308,7 @@ measured.pivot(index="function", columns="tokens", values="seconds").round(2)
 # and its result is the same up to rounding.
 # What remains is the work: without a mask, every score is computed,
 # and their number grows with the square of the length.
-# A causal mask saves nearly half of it;
-# a window of fixed width keeps it from growing with the square (exercise 2).
+# Exercise 2 shows how much of this a mask can save.
 
 # %% further [markdown]
 # ## Further
@@ -377,27 +345,25 @@ pd.Series(quotients, name="attention / projections")
 
 # %% formula [markdown] answers="08/projections-or-scores"
 # For a sentence of 128 tokens, the projections take eight times as many FLOPs.
-# So “attention costs $n^2$” is only half the story.
 # With $d$ features, the matrix products of a layer take
 #
 # $$\underbrace{8\, n\, d^2}_{\text{projections}} + \underbrace{4\, n^2 d}_{\text{scores and averages}} \text{ FLOPs,}$$
 #
 # and the second part overtakes the first at $n = 2d$.
-# (In a transformer, a network with two matrices of size $d$ by $4d$ usually follows each layer of
-# attention.
-# It takes another $16\, n\, d^2$ FLOPs, so scores and averages overtake the rest only at $n = 6d$.)
+# (In many transformers, a network of another $16\, n\, d^2$ FLOPs follows,
+# and then scores and averages overtake the rest only at $n = 6d$.)
 
 # %% your-experiment-double-the-length [markdown]
 # #### Your experiment: double the length
 #
 # The explorer counts bytes and FLOPs for $d = 512$.
-# Keep pressing “Double n”.
+# Go back to 64 tokens, and keep pressing “Double n”.
 # The weights of $H$ heads take more memory than queries,
 # keys and values together if $H n^2 > 3 n d$.
 # At what length does this happen with eight heads, and with one?
 
 # %% explore-cost
-CostExplorer(n=64, ask=False)
+CostExplorer(n=16_384, ask=False)
 
 # %% explore-cost-answer [markdown]
 # <details><summary>The answer</summary>
@@ -425,7 +391,7 @@ def forward_and_backward(function, *inputs):
 
 short = [torch.randn(1, 1, 1024, 64) for _ in range(3)]
 leaves = [t.clone().requires_grad_() for t in short]
-functions = (plain, by_rows, tiled, tiled_attention)
+functions = (plain, tiled, tiled_attention)
 both = [[peak(f, *short), peak(forward_and_backward, f, *leaves)] for f in functions]
 names = [function.__name__ for function in functions]
 Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both))
@@ -434,23 +400,15 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # Here `tiled` takes four fifths of what `plain` takes:
 # autograd keeps the scores and exponentials of every tile, which are two whole tables again,
 # and the output so far of every piece.
-# (With 256 features a head, `tiled` takes more than `plain`.)
-# Here `by_rows` takes less than half of what `plain` takes:
-# autograd keeps the weights of all blocks, which are one table,
-# and the backward pass needs no other table.
 #
 # `tiled_attention` from attnlab works like `tiled`, but it has a backward pass of its own.
-# It keeps no table and computes the weights a second time, and fused kernels make the same trade.
-# Besides the output, it keeps two numbers for each row, top and total,
-# as the first FlashAttention did.
-# One is enough: the top plus the logarithm of the total, which is the `logsumexp` of the row.
-# With it, a tile of weights can be computed again from its scores alone.
+# It keeps no table and computes the weights a second time, and FlashAttention makes the same trade.
 #
 # If the weights are stored, the forward pass takes two matrix products and the backward pass four.
 # If they are computed again, the backward pass takes five.
 # So seven products replace six, and in return the memory no longer grows with $n^2$.
 
-# %% remember [markdown] end=["Without a mask, every", "In a forward pass,", "A fused kernel never"]
+# %% remember [markdown] end=["Without a mask, every", "In a forward pass,", "FlashAttention, a fused kernel,"]
 # ## What to remember
 #
 # - A layer has $H n^2$ attention weights for each text.
@@ -461,8 +419,8 @@ Table(names, ["forward (MiB)", "forward and backward (MiB)"], torch.tensor(both)
 # - In float32, tiles give the same numbers as the whole table, up to rounding.
 #   In a forward pass, the memory grows with $n$, and the work still grows with $n^2$.
 # - Moving numbers takes time.
-#   A fused kernel never stores the table.
-#   On a GPU it is fast because it moves far fewer bytes.
+#   FlashAttention, a fused kernel, never stores the table,
+#   and it is fast on a GPU because it moves far fewer bytes.
 # - Tiles that a mask blocks completely can be skipped (exercise 2).
 #   Under a causal mask, these are up to nearly half of all tiles.
 #   Under a causal window, only a band of tiles remains.
@@ -512,10 +470,9 @@ check_weight_memory(mib_of_weights_solution)
 #
 # A tile in which a mask blocks every cell can be skipped.
 # Figure 8.2 shows the tiles that are left at 1,024 tokens.
-# Under a causal mask, nearly half of all tiles are skipped.
 # Under a causal window, a query sees only itself and the `window - 1` keys before it.
-# With this [**sliding window**](glossary.ipynb#sliding-window), only a band of tiles remains.
-# (But it changes what the model can see, so it is a different computation.)
+# (This [**sliding window**](glossary.ipynb#sliding-window) changes what the model can see,
+# so it is a different computation.)
 #
 # `needed_causal` says whether a tile is needed under a causal mask.
 # Write `needed` for a causal window.
@@ -724,13 +681,13 @@ check_joined_pieces(joined_solution)
 # [9 · The attention clinic](09_clinic.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 47 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 44 minutes, and where a class stalls</summary>
 #
-# **47 minutes.**
+# **44 minutes.**
 # Count: 10.
 # Where the memory goes, and rows: 4.
-# Slow and fast memory: 7.
-# One row in pieces, with the explorer: 19.
+# Slow and fast memory: 5.
+# One row in pieces, with the explorer: 18.
 # Tiles: 2.
 # The long text: 5.
 # Set exercise 2, which is about masks, and “Further” as homework.
@@ -740,11 +697,8 @@ check_joined_pieces(joined_solution)
 # and ask how to join their sums.
 # *“Then it is linear”:* ask what is stored and what is computed,
 # and have the class double the length in the formula.
-# *“But more calls must take longer”:* this is true of small tiles,
-# but in our table `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens.
-# *“Why does `by_rows` take 31 times as long for 16,384 tokens as for 4,096?”:*
-# its scores for one block then take 32 MiB, and the system hands out new memory for each block.
-# With `size=32`, it took 10 seconds (in a fresh kernel).
+# *“But more calls must take longer”:* in our table,
+# `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens.
 # *“What about a million tokens?”:* have them compute the bytes of one table.
 # *“Why not one row at a time?”:* ask how often the keys and values would be read.
 # </details>

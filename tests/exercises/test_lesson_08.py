@@ -139,6 +139,7 @@ test_names_the_mistake = names({
         "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
         "makes a tensor of shape (1, 1021), with scores of all 1021 keys": whole_rows,
         ("scores near -4096", "the top begins too high"): in_pieces(first_top=-1000.0),
+        ("scores near -1,000,000", "The top begins too high"): in_pieces(first_top=-1e4),
         "takes 1.6 times the FLOPs of one pass": in_two_passes,
         "KiB at a time, more than all scores together take (255 KiB)": from_kept_scores,
     },
