@@ -8,8 +8,7 @@
 # Why does one more word not cost another reading of the whole text?
 #
 # **You need:** [lesson 12](12_two_layers_that_look_back.ipynb), whose model we use,
-# the masks of [lesson 3](03_masks_who_may_look_at_whom.ipynb),
-# and from [lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb) what slow memory is.
+# and the masks of [lesson 3](03_masks_who_may_look_at_whom.ipynb).
 #
 # **You will be able to:** write text with and without a cache, and count the work;
 # say what a cache keeps and why this is enough; test a cache; and compute its size.
@@ -344,7 +343,7 @@ show_figure(ax, "13.1")
 # The step of the large stack takes only 1.4 times as long as at 32.
 #
 # Each step reads the parameters and the cache.
-# In a large model, for a single text, fetching them from slow memory takes most of the time
+# In a large model, for a single text, fetching them from memory takes most of the time
 # (Pope et al., 2022).
 # The parameters stay the same, and the cache grows.
 # Each layer keeps a key and a value for each head of keys and values (*kv head*);
