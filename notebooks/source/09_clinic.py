@@ -193,8 +193,8 @@ pd.DataFrame.from_dict(table, orient="index", columns=["sum of weights", "diviso
 
 # %% read-sizes [markdown] above="So take numbers of"
 # At sizes 0.01 and 1 patient H passes both probes.
-# At size 100 its exponentials overflow, and so they do with the stored numbers.
-# But there the divisor of `attention` is NaN as well, because some of its weights are 0.
+# At size 100 its exponentials overflow.
+# But the divisor of `attention` cannot be read there either, because some weights are 0.
 # So take numbers of about size 1 to see the divisor, and large ones to see an overflow.
 
 # %% probe-3-the-influence-map-draws-the-mask [markdown]
@@ -754,6 +754,6 @@ check_disguise(disguised_solution)
 # `diagnose` finds nothing wrong.
 # What does this tell you?
 # **No property that it tried has failed.**
-# *It is correct at every size:* the clinic tries at most 8 keys.
+# *It is correct at every size:* the clinic tries only a few.
 # *It does what I want:* the clinic cannot know that.
 # </details>

@@ -303,8 +303,8 @@ x = readings[thief].vectors[2].repeat(2, 1, 1)  # before layer 2, twice: (2, L, 
 x[1, of_bank[thief]] = readings[loan].vectors[2, of_bank[loan]]
 lean(others(run_from_2(x), tokens, "bank"), known_others("bank"))  # before, and after
 
-# %% read-by-hand [markdown] above="This swap takes away" below=["Donors of the *other*", "We measure how the"]
-# This swap takes away half of the lean of the other words.
+# %% read-by-hand [markdown] above="This swap halves the" below=["Donors of the *other*", "We measure how the"]
+# This swap halves the lean of the other words, which was small.
 # But perhaps any foreign vector would do so.
 # So each of the 99 sentences gets 9 donors.
 # Donors of the *other* meaning are the test, and donors of the *same* meaning are the control.
