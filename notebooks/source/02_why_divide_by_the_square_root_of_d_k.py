@@ -118,8 +118,8 @@ table = [
 kinds = ["untrained", "not divided", "divided by √d_k"]
 Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 
-# %% larger [markdown] above="With more features" answers="02/larger-heads"
-# With more features, fewer answers are right: .80 at $d_k = 16$, and .57 at $d_k = 256$.
+# %% larger [markdown] above="At $d_k = 16$, .80" answers="02/larger-heads"
+# At $d_k = 16$, .80 of the answers are right, and at $d_k = 256$ only .57.
 # Dividing by the root cures it.
 #
 # The paper that introduced the formula divides for this reason.
@@ -239,7 +239,7 @@ show_figure(axes[0], "2.2")
 # ## Who asks for a change?
 #
 # The gradient of a query says how it should change, and its length says how loudly it asks.
-# We listen to the first names of 1,000 books before any training.
+# We listen to the first names of new books before any training.
 
 
 # %% gradients
@@ -343,8 +343,8 @@ pd.DataFrame(step_lengths, labels).T.map("{:.2g}".format)
 # The dot product of such a key with itself is about $d_k$.
 # So a step moves the scores in proportion to $d_k / c^2$, as long as no softmax is saturated.
 # That is the same at every size for $c = \sqrt{d_k}$, and falls as $1/d_k$ for $c = d_k$.
-# This fits Figure 2.1: to the right of the frame,
-# four times the features and twice the divisor learn alike.
+# This fits Figure 2.1: right of the frames, the rows from 16 on repeat each other,
+# each moved on by a column.
 
 # %% concert [markdown] below="How large are the"
 # ## After training
@@ -415,7 +415,7 @@ for d_k in (64, 256):
 # %% adam [markdown]
 # Many models are trained with Adam.
 # Its first step moves every parameter by about the learning rate, however long the gradient is.
-# So the change of a query does not depend on the divisor, and only the new score is divided by $c$.
+# So the change of a query hardly depends on the divisor, and only the new score is divided by $c$.
 # The scores move in proportion to $d_k / c$: about equally far at every size if $c = d_k$,
 # and about twice as far for four times the features if $c = \sqrt{d_k}$.
 # Here are the best of ten rates for ten steps of Adam.

@@ -7,7 +7,7 @@
 #
 # Neither version computes anything: no number is changed, added or dropped.
 # And yet a layer with the line answers every question of this lesson,
-# and a layer without any `transpose` fewer than one in five, with no error message.
+# and a layer with `view` alone fewer than one in five, with no error message.
 # **What can a line do that computes nothing?**
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb).
@@ -345,8 +345,8 @@ DealExplorer(ask=False)
 #
 # ### Where the 0.18 comes from
 #
-# Of the ten pairs of animals, the question has heard both animals of one pair,
-# one animal of six pairs, and none of three pairs.
+# In version B, the question hears both animals of one pair of the ten, one animal of six,
+# and none of three.
 # A number that it has not heard can only be guessed, and one guess in eight is right.
 # So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18, apart from luck.
 
@@ -765,7 +765,7 @@ cards.T.view(12)
 # What does that show?
 # **Neither that the heads are correct nor that the layer attends.**
 # *The heads are correct:* version B learns to answer *fox, bat?*.
-# *The layer attends:* copying needs no other token.
+# *The layer attends:* some tasks need no other token.
 #
 # **4.**
 # A layer is given 8 heads instead of 1, and its width stays the same.
