@@ -79,7 +79,7 @@ test_names_the_mistake = names({
     "check_sink_share": {
         "include padding or markers": lambda w, n: w[:, 1:n, 0].mean(dim=-1) * n,
         "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
-        "because padding gets no weight. Multiply": lambda w, n: share(w, n) / n * (n - 2),
+        "Take the mean over the n - 2 words": lambda w, n: w[:, 1 : n - 1, 0].sum(dim=-1) / n * n,
         "include padding or markers. Only": lambda w, n: w[:, : n - 1, 0].mean(dim=-1) * n,
         "n - 2 times too large": lambda w, n: w[:, 1 : n - 1, 0].sum(dim=-1) * n,
         "leave out the last word": lambda w, n: w[:, 1 : n - 2, 0].mean(dim=-1) * n,
