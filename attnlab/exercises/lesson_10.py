@@ -73,8 +73,8 @@ def of_words(weights: Tensor, rows: slice) -> Tensor:
 @Compared(
     right=lambda weights, n: n * of_words(weights, slice(1, n - 1)),
     slips={
-        "One uniform share is 1 / n, because padding gets no weight. Multiply each mean weight by "
-        "n.": Either(
+        "One uniform share is 1 / n, because padding gets no weight. Take the mean over the n - 2 "
+        "words, and multiply it by n.": Either(
             lambda weights, n: of_words(weights, slice(1, n - 1)),
             lambda weights, n: weights.shape[-1] * of_words(weights, slice(1, n - 1)),
             lambda weights, n: (n - 2) * of_words(weights, slice(1, n - 1)),

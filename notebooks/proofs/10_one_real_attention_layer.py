@@ -31,19 +31,10 @@ of_cls = portrait[0, [0, 1, 8, 10]]
 assert torch.allclose(of_cls, torch.tensor([0.58, 0.65, 0.75, 0.78]), atol=0.005)
 assert abs(portrait[0, [6, 7, 9, 11]].min() - 0.91) < 0.005
 sizes = torch.tensor([len(r.tokens) for r in readings]).float()
-one_place = ((sizes - 3) / sizes).sum() / 258  # [CLS], [SEP], the word and the one before
-place_after = ((sizes - 4) / sizes).sum() / 258  # the last word has no token after it
-assert 8.5 < 1 / one_place < 9.5 and 10.5 < 1 / place_after < 11.5
+of_cls_by_chance = ((sizes - 3) / sizes).sum() / 258  # the words but the first, 1 / size each
+assert 8.5 < 1 / of_cls_by_chance < 9.5
 
 # %% after: by-asker  numbers: 20
-tokens = torch.tensor([len(text.tokens) for text in readings]).float()
-assert abs(tokens.mean() - 9) < 0.5 and tokens.max() <= 13
-ours = torch.cat([text.weights[:, 1:-1, 0] for text in readings], dim=1).mean(dim=1)
-pool = " ".join(examples.sentence).split()
-for start in range(5):
-    longer_text = layer.read(" ".join(pool[50 * start : 50 * (start + 1)]))
-    of_long = longer_text.weights[:, 1:-1, 0].mean(dim=1)
-    assert (of_long < 0.3 * ours)[[0, 1, 6, 7, 8, 9, 10, 11]].all(), start
 
 # %% after: clue-shares
 assert own.argmax() == 3 and abs(own[3] / of_others[3] - 1) < 0.02
@@ -51,7 +42,10 @@ times = own / of_others
 assert set(times.topk(4).indices.tolist()) == {1, 4, 8, 10}
 assert times[[1, 4, 8, 10]].min() > 1.7 and times.max() < 2.2 and times.topk(5).values[4] < 1.3
 assert times.argmin() == 7 and times[7] < 0.7 and times.topk(11).values[10] > 0.85
-assert abs(own[8] - 0.5) < 0.03
+for start in range(3):  # clearly more in two thirds of the sentences, too
+    kept = [i for i in range(46) if i % 3 != start]
+    in_part = from_word[kept].mean(dim=(0, 2)) / from_others[kept].mean(dim=(0, 2))
+    assert in_part[[1, 4, 8, 10]].min() > 1.4, start
 # the 21 ambiguous words exchange their sentences at random: fewer shares every time
 number = torch.tensor(examples.word.factorize()[0])
 in_places = []
@@ -76,19 +70,12 @@ assert torch.allclose(own[five], torch.tensor([1.61, 1.46, 0.50, 1.50, 0.54]), a
 assert torch.allclose(of_others[five], torch.tensor([0.74, 0.77, 0.29, 0.81, 0.81]), atol=0.006)
 assert abs(own[3] - 2.1) < 0.05
 
-# %% after: two-reasons  numbers: 46, 552, 5,000, 8, 1.7, 2.2, 1.4, 1.6
-further = from_word[:, :, 0] - from_others.mean(dim=-1)  # (46, H)
-for head in (1, 4, 8, 10):
-    kept = further[:, head].argsort(descending=True)[5:]  # without the five best sentences
-    kept_times = from_word[kept, head].mean() / from_others[kept, head].mean()
-    assert 1.35 < kept_times < 1.65, head
-assert own[7] < of_others[7]
+# %% after: two-reasons  numbers: 46, 552, 5,000, 1.7, 2.2
 
 # %% after: luck
 listed = few_ahead(from_word)
 assert listed.sum() == 14 and listed.numel() == 552 and listed[0, 4]
 assert listed.sum(dim=0)[[1, 4, 8, 10]].sum() == 12
-assert (examples.word[listed.nonzero()[:, 0].tolist()] == "bank").sum() == 4
 by_luck = torch.stack([few_ahead(from_others[:, :, [k]]).sum() for k in range(20)]).float()
 assert by_luck.min() == 0 and by_luck.max() == 5 and 1 < by_luck.mean() < 2
 number = torch.tensor(examples.word.factorize()[0])
@@ -104,15 +91,7 @@ assert [common[i] for i in ahead_of_bank] == "south deep headed bodies salt boat
 for factor in (1 - 1e-6, 1 + 1e-6):  # no case hangs on rounding
     assert few_ahead(factor * from_word).equal(listed)
 
-# %% after: what-arrives  numbers: 552, 100, 44, 25
-
-
-def cases(shares_):
-    return (((from_common > shares_).sum(dim=-1) < 100) & (shares_[:, :, 0] >= 1)).sum().item()
-
-
-by_others = [cases(from_others[:, :, [k]]) for k in range(20)]
-assert cases(from_word) == 44 and (min(by_others), max(by_others)) == (7, 25)
+# %% after: what-arrives  numbers: 552
 
 # %% after: what-reaches-the-output  numbers: 32, 384, 0
 
@@ -131,7 +110,7 @@ parts = zip(blocks, layer.attention.v_proj.bias.view(12, 32), strict=True)
 bias = torch.stack([block @ part for block, part in parts])
 assert torch.allclose(projected_values(torch.zeros(1, 384))[:, 0], bias, atol=1e-6)
 
-# %% after: sink  numbers: 0.05, 0.44, 8, 12
+# %% after: sink  numbers: 8, 12
 
 # %% after: see-sink
 resting = [6, 7, 8, 9, 11]
@@ -140,7 +119,6 @@ assert abs(ratio[9] - 1.73) < 0.005
 assert (ratio / expected - 1)[resting].abs().max() < 0.08
 assert (ratio[[0, 1, 4, 5, 10]] < 0.93 * expected[[0, 1, 4, 5, 10]]).all()
 assert [head for head in resting if ratio[head] > 1.02 * expected[head]] == [11]
-assert to_cls[2].max() > 0.99  # the first words in head 2
 against = []
 for one in readings:
     u_of_one = projected_values(one.embedded)
@@ -148,28 +126,27 @@ for one in readings:
     against.append(torch.cosine_similarity(rest, u_of_one[:, :1], dim=-1))
 assert torch.cat(against, dim=1).mean(dim=1)[11] < -0.4
 assert 1.5 < ratio[resting].min() and ratio[resting].max() < 1.8
-assert ratio[resting].min() > ratio[[0, 1, 2, 3, 4, 5, 10]].max() and w[[2, 3]].max() < 0.1
+assert ratio[resting].min() > ratio[[0, 1, 2, 3, 4, 5, 10]].max()
 
-# %% after: the-arithmetic  numbers: 1, 1.73, 8
+# %% after: the-arithmetic  numbers: 1, 1.73, 10.4
 
 # %% after: what-it-looks-at  numbers: 0.71
 
 # %% after: see-swam
+assert sat.tokens[1:9:7] == ["she", "river"] and sat.tokens[5] == "bank"
 by_verb = {}
-for verb in "sat swam waited stood fished slept worked ran".split():
-    reading = layer.read(f"she {verb} on the bank of the river")
-    row = reading.weights[:, reading.tokens.index("bank")]
+for verb in "sat swam waited".split() + layer.common_words(5000)[::20]:  # whichever token
+    read = layer.embed([*sat.tokens[:2], verb, *sat.tokens[3:]])
+    row = layer.attention(read).weights[0, :, 5]
     by_verb[verb] = row[:, 8], row[:, 8] / row[:, 1]  # (H,): river, and river / she
-for _, ratio in by_verb.values():  # in every head
-    assert torch.allclose(ratio, by_verb["sat"][1], rtol=2e-3)
-    assert abs(ratio[4] - 230) < 1
+for _, ratio_of in by_verb.values():  # in every head
+    assert torch.allclose(ratio_of, by_verb["sat"][1], rtol=2e-3)
+    assert abs(ratio_of[4] - 230) < 1
 assert abs(by_verb["sat"][0][4] - 0.71) < 0.005 and abs(by_verb["swam"][0][4] - 0.65) < 0.005
 rows = [
     layer.read(f"she {verb} on the bank of the river").weights[4, 5] for verb in ("sat", "swam")
 ]
 assert rows[1][2] / rows[1][8] > rows[0][2] / rows[0][8]  # swam has the larger score
-quietly = layer.read("she stood quietly on the bank of the river").weights[4, 6]
-assert abs(quietly[9] / quietly[1] - 336) < 1
 for start, end in (("the animal didn't cross the street because it was too ", "tired wide the"),):
     rows_of_it = [layer.read(start + word).weights[:, 10] for word in end.split()]
     ratios = [row[:, 2] / row[:, 8] for row in rows_of_it]
@@ -226,6 +203,6 @@ assert (sat.tokens[5], sat.tokens[8]) == ("bank", "river")
 
 # %% after: sources  numbers: 2017, 2019, 2020, 2022, 2023
 
-# %% after: teacher-plan  numbers: 48, 16, 46, 4, 8, 9, 11, 15, 40
+# %% after: teacher-plan  numbers: 45, 15, 4, 8, 10, 40
 
 # %% after: teacher-questions  numbers: 1, 2, 3, 4, 5, 0.1, 60

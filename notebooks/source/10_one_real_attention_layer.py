@@ -5,9 +5,9 @@
 # The caption says that the model knows which bank is meant.
 # You can get the same picture from the layer of this lesson.
 # But each of its twelve heads has a row of weights for every token of every sentence,
-# and among so many pictures you will find one for almost any story.
+# and one row picked from so many proves little.
 #
-# So let us not pick a picture.
+# So let us not pick a row.
 # **What does a trained layer really look at**?
 # We measure all twelve heads on 46 sentences,
 # and for every result we ask what we would see if the head did nothing special.
@@ -20,7 +20,7 @@
 # test whether it matters which word asks, explain what an attention sink does,
 # and say what an arc can and cannot show.
 #
-# **Time:** 48 minutes in class, or 85 on your own with the exercises.
+# **Time:** 45 minutes in class, or 85 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -40,9 +40,8 @@ lesson_setup()
 # ## A trained layer
 #
 # all-MiniLM-L6-v2 is a small model with six layers.
-# Its first attention layer is built like the layer of lesson 7 and has 384 features and twelve
-# heads, which we number from 0.
-# In addition, a bias follows each of its four matrices.
+# Its first attention layer is built like the layer of lesson 7, with a bias after each matrix.
+# It has 384 features and twelve heads, numbered from 0.
 #
 # A sentence is first cut into [**word pieces**](glossary.ipynb#word-piece),
 # and `##` marks a piece that continues a word.
@@ -95,14 +94,14 @@ RealHeadsExplorer(ask=False)
 
 # %% examples
 examples = pd.read_csv(data_path("ambiguous_words.csv"))
+ambiguous = list(examples.word.unique())
 readings = [layer.read(sentence) for sentence in examples.sentence]
 examples.iloc[[0, 1, 6, 8, 9, 10]]
 
 # %% where-do-words-look [markdown] below="We leave out the"
 # For each word, we ask which token gets its largest weight: `[CLS]`, `[SEP]`, the word itself,
 # the token before or after it, or some other word.
-# If a word chose at random, each of the five named tokens would be chosen one time in nine to
-# eleven.
+# If a word chose at random, it would choose `[CLS]` about one time in nine.
 # We leave out the first word of each sentence, because the token before it is `[CLS]`.
 
 
@@ -125,15 +124,12 @@ ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
 show_figure(ax, "10.2")
 
 # %% by-asker [markdown] above="In eight heads, most" below="In lesson 5 there"
-# In eight heads, most words give their largest weight to `[CLS]`, which is not a word.
+# In eight heads, most words give their largest weight to `[CLS]`.
 # In head 2 every word looks most at the token before it, so we call this head the *neighbour*.
-#
-# Our sentences have about nine tokens.
-# In texts of fifty words, the eight heads give `[CLS]` far less weight.
 #
 # ## Does it matter which word asks?
 #
-# In lesson 5 there were four heads in which water and money words asked for different things.
+# In lesson 5, our water and money words differed clearly in four heads.
 # But all sentences were about “bank”.
 # Does this hold for other ambiguous words, and in which heads?
 # In each sentence, we measure how many [**uniform shares**](glossary.ipynb#uniform-share) the
@@ -142,7 +138,6 @@ show_figure(ax, "10.2")
 # A large share can have two reasons: it may matter that this particular word asks,
 # or the head may give such clues large shares whichever word asks.
 # To tell them apart, we let the other 20 ambiguous words ask in its place.
-# This control is strict: they, too, have several meanings, each with clues of its own.
 
 
 # %% clue-shares
@@ -154,10 +149,10 @@ def clue_shares(word, sentence, clues, askers):
     return rows[..., is_clue].mean(dim=-1) * len(tokens)
 
 
-ambiguous = list(examples.word.unique())
 from_word, from_others = [], []
 for word, sentence, clues in examples.values:
-    others = (ambiguous * 2)[ambiguous.index(word) + 1 :][:20]  # in a circle
+    place = ambiguous.index(word)
+    others = ambiguous[place + 1 :] + ambiguous[:place]  # in a circle
     from_word.append(clue_shares(word, sentence, clues, [word]))
     from_others.append(clue_shares(word, sentence, clues, others))
 from_word, from_others = torch.stack(from_word), torch.stack(from_others)
@@ -181,18 +176,13 @@ ax.set(xlabel="head", ylabel="uniform shares of the clues", yscale="log")
 ax.set(ylim=(0.2, 4), xticks=range(12), yticks=[0.25, 0.5, 1, 2, 4])
 ax.set(yticklabels=["0.25", "0.5", "1", "2", "4"])
 ax.minorticks_off()
-ax.set_title(
-    "In heads 1, 4, 8 and 10, the clues get about twice as much from their own word"
-)
+ax.set_title("In heads 1, 4, 8 and 10, the clues get much more from their own word")
 ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.3")
 
 # %% two-reasons [markdown] above="In heads 1, 4" below="How many askers are"
 # In heads 1, 4, 8 and 10, ambiguous words give their clues on average 1.7 to 2.2 times as much as
 # the others do.
-# In head 8 this is still only half a uniform share.
-# (Without the five best sentences of each head, it is 1.4 to 1.6 times as much.
-# In head 7, the others give more.)
 # These are the four heads of lesson 5, and we call them the *clue finders*.
 # The clues get most in head 3, about two uniform shares,
 # but they get as much from the other ambiguous words.
@@ -202,13 +192,13 @@ show_figure(ax, "10.3")
 #
 # Twelve heads and 46 sentences give 552 chances to find an arc such as the one from *bank* to
 # *river*.
-# As a second control, the first 5,000 words of the vocabulary with at least three letters,
+# Now the first 5,000 words of the vocabulary with at least three letters,
 # except the ambiguous ones, ask in the place of the ambiguous word.
 # We call them *askers*.
 # How many askers are ahead of the ambiguous word, that is, give the clues more than it does?
 # We list all cases in which fewer than ten are ahead and the clues get at least one uniform share.
 # As a control, we repeat the count twenty times,
-# and each time every ambiguous word gives its place to another of the 21.
+# each time with another of the 21 words in the place of the ambiguous word.
 
 # %% luck
 common = [word for word in layer.common_words(5000) if word not in ambiguous]
@@ -224,27 +214,24 @@ def few_ahead(shares):
 
 for i, head in few_ahead(from_word).nonzero().tolist():
     is_ahead = from_common[i, head] > from_word[i, head]  # (askers,)
-    names = [common[asker] for asker in is_ahead.nonzero()]
-    print(f"{examples.word[i]} to {examples.clues[i]} in head {head}:", *names)
+    ahead = [common[asker] for asker in is_ahead.nonzero()]
+    print(f"{examples.word[i]} to {examples.clues[i]} in head {head}:", *ahead)
 print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(20)])
 
 # %% what-arrives [markdown] above="With another ambiguous word"
 # These are 14 of the 552 cases, 12 of them in the clue finders.
 # With another ambiguous word there are 0 to 5, so luck may explain a few of the 14, but not all.
-# (They are not independent: four of them are about *bank*.
-# With a limit of 100 in place of ten, there are 44 cases against 7 to 25.)
 #
 # The arc from *bank* to *river* in head 4 is among them.
 # Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
-# You can see why *boats* asks for a river.
-# But *headed* and *south* are no meanings of *bank*, and yet their arcs are wider.
+# *Headed* has little to do with river banks, and yet its arc is wider.
 
 # %% what-reaches-the-output [markdown] below="`[CLS]` always stands at"
 # ## What reaches the output?
 #
 # So far we have looked at weights alone.
 # What a weight adds to the output depends on the token that gets it.
-# Head $h$ turns token $j$ into a value of 32 features, the bias of the values included,
+# Head $h$ turns token $j$ into a value of 32 features,
 # and 32 columns of the last matrix turn this value back into 384 features.
 # We call the result $u_{h,j}$.
 # It is what the head would add if it gave token $j$ all of its weight.
@@ -252,7 +239,7 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 #
 # `[CLS]` always stands at position 0, so in each head it always has the same $u$.
 # How much weight does it get from a word, on average?
-# And how many times as long as its $u$ is that of a word?
+# And how many times as long is the $u$ of a word?
 
 # %% contributions
 blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
@@ -276,14 +263,10 @@ measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
 Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
 
 # %% sink [markdown] above="In heads 6 to" below=["Let us take it", "Let us take it"]
-# In heads 6 to 9 and 11, a word’s $u$ is 8 to 12 times as long as that of `[CLS]`.
+# In heads 6 to 9 and 11, a word’s $u$ is on average 8 to 12 times as long as that of `[CLS]`.
 # They spend much weight on a token that adds little, so we call them the *resting heads*.
-#
-# A token that gets a lot of weight but adds little is called an
-# [**attention sink**](glossary.ipynb#attention-sink).
-# In head 9, a weight of 0.44 on `[CLS]` adds about as much as a weight of 0.44 / 8.81, or 0.05,
-# on a word.
-# What is such a token good for?
+# Such a token is called an [**attention sink**](glossary.ipynb#attention-sink).
+# What is it good for?
 # Let us take it away: no token may look at `[CLS]` any more.
 
 # %% ask-sink
@@ -293,9 +276,12 @@ predict("10/without-the-sink")
 # %% see-sink
 # %%answer 10/without-the-sink
 def ratio_of_lengths(reading):
-    u, weights = projected_values(reading.embedded), reading.weights[:, 1:-1]
-    others = weights[:, :, 1:] @ u[:, 1:] / (1 - weights[:, :, :1])
-    return others.norm(dim=-1) / (weights @ u).norm(dim=-1)  # (H, words)
+    """Compare what heads add to words without and with [CLS]: (H, words)."""
+    u = projected_values(reading.embedded)
+    may_attend = torch.arange(len(reading.tokens))[None] > 0  # not to [CLS]: (1, S)
+    weights = layer.attention(reading.embedded[None], attn_mask=may_attend).weights[0]
+    without, before = (weights @ u)[:, 1:-1], (reading.weights @ u)[:, 1:-1]
+    return without.norm(dim=-1) / before.norm(dim=-1)
 
 
 ratio = torch.cat([ratio_of_lengths(reading) for reading in readings], dim=1)
@@ -317,9 +303,7 @@ show_figure(ax, "10.4")
 # The reason is arithmetic.
 # If a token with weight $w$ adds nothing, the others share $1 - w$.
 # Take it away, and they share 1, so what they add is multiplied by exactly $1 / (1 - w)$.
-# In the five resting heads, the growth is within 8% of this.
-# (We take medians, because in head 2 the first word of a sentence gives `[CLS]` nearly all of its
-# weight, which would ruin a mean.)
+# The curve of Figure 10.4 shows this factor, and the five resting heads lie near it.
 #
 # **So a sink lets a head contribute less:** the weights of a row must sum to 1,
 # but much of this 1 can go to a token that adds little.
@@ -327,7 +311,6 @@ show_figure(ax, "10.4")
 # %% what-it-looks-at [markdown] below="In *she sat on"
 # ## Does the arc know which bank is meant?
 #
-# One question is left, that of the opening.
 # In *she sat on the bank of the river*, “bank” gives “river” a weight of 0.71 in head 4.
 # A swimmer is even more likely to be at a river than somebody who sits.
 
@@ -336,19 +319,16 @@ predict("10/she-swam")
 
 # %% see-swam
 # %%answer 10/she-swam
-for verb in ("sat", "swam", "waited", "stood quietly"):
-    reading = layer.read(f"she {verb} on the bank of the river")
-    row = reading.weights[4, reading.tokens.index("bank")]
-    river, she = row[reading.tokens.index("river")], row[1]
-    print(f"{verb:14} river {river:.2f}  she {she:.4f}  river / she {river / she:.0f}")
+for verb in ("sat", "swam", "waited"):
+    row = layer.read(f"she {verb} on the bank of the river").weights[4, 5]  # of "bank"
+    print(f"{verb:7} river {row[8]:.3f}  she {row[1]:.5f}")
 
 # %% the-answer [markdown] above="**Head 4 finds a" end="In eight of the" answers="10/she-swam"
 # With *swam*, the weight of *river* falls from 0.71 to 0.65,
 # and that of *she* falls by the same factor.
 # Neither score has changed, but *swam* has a larger score than *sat*,
 # so the softmax divides by a larger sum.
-# Whichever token stands there, the ratio stays 230.
-# Only *stood quietly* changes it, because it moves *bank* and *river* to other positions.
+# Whichever token stands there, “river” gets 230 times as much as “she”.
 #
 # So the arc from *bank* to *river* shows something real,
 # but not that the model knows which bank is meant.
@@ -358,9 +338,8 @@ for verb in ("sat", "swam", "waited", "stood quietly"):
 # In eight of the twelve heads, most words look most at `[CLS]`,
 # which in the five *resting heads* adds little.
 # The *neighbour* looks at the token before.
-# In the four *clue finders* the clues get about twice as much from their own word as from others,
+# In the four *clue finders* the clues get on average more from their own word than from others,
 # and in head 3 they get much from all.
-# (Head 8 belongs to two of these groups, and head 5 to none.)
 #
 # All this is one layer of one model.
 # A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
@@ -408,7 +387,6 @@ Table(["moves"], heads, torch.cat(moved, dim=1).mean(dim=1)[None])
 # In head 2 most of the attention moves, in head 5 about half, and in head 4 about a sixth.
 # In the other nine heads it is at most about an eighth.
 # **So heads 2 and 5, and to some extent 4, look at positions among the words.**
-# About `[CLS]`, which stayed in its place, this says nothing.
 #
 # ### Take a head away
 #
@@ -438,7 +416,6 @@ Table(["head removed", "other weights equal"], heads, ablated)
 # Removing head 4 moves the output most, by 0.46 of its length,
 # but equal weights move it by only 0.17.
 # Much of what head 4 adds, then, does not depend on where it looks.
-# Part of it is the same for every sentence, because the bias of the values is always added in full.
 # **A map shows what a head chooses, but a head can add a lot without choosing.**
 
 # %% remember [markdown] end=["An attention sink gets", "A weight says where", "To know what matters"]
@@ -447,11 +424,8 @@ Table(["head removed", "other weights equal"], heads, ablated)
 # - Before you describe a head, measure it on many sentences, show all heads,
 #   and compare the result with what you would see if nothing special were going on:
 #   for example with other words that ask.
-# - In our short sentences, most words give their largest weight to `[CLS]` in eight of the twelve
-#   heads of this layer.
 # - An attention sink gets a lot of weight and adds little.
 #   If it adds nothing, taking it away multiplies what the head adds by $1 / (1 - w)$.
-#   So with the sink, the head adds only $1 - w$ of what it would add without it.
 # - In a first layer, a score depends on two tokens and their positions.
 #   Replacing a third word can change the weight between two tokens, but not their score.
 # - A weight says where a head takes something from, not what it takes.
@@ -713,10 +687,6 @@ else:
 # - Jain and Wallace, [Attention is not Explanation](https://arxiv.org/abs/1902.10186), 2019,
 #   and the reply by Wiegreffe and Pinter,
 #   [Attention is not not Explanation](https://arxiv.org/abs/1908.04626), 2019.
-#   The reply objects to weights that are replaced for each example,
-#   independently of the rest of the model; it proposes uniform weights as a baseline,
-#   but with a model that is trained with them.
-#   Ours is not.
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895),
 #   2022: heads that look at the previous token, in models that predict the next word.
 
@@ -726,13 +696,13 @@ else:
 # [11 · Order: who tells attention where words stand?](11_order.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 48 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **48 minutes.**
-# The layer, the arc and the explorer: 16.
+# **45 minutes.**
+# The layer, the arc and the explorer: 15.
 # Where words look: 4.
-# The word that asks, and luck: 9.
-# What reaches the output, and the sink: 11.
+# The word that asks, and luck: 8.
+# What reaches the output, and the sink: 10.
 # The arc once more: 8.
 # The exercises take another 40 minutes; set them, and “Further”, as homework.
 #

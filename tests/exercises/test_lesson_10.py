@@ -70,6 +70,8 @@ test_names_the_mistake = names({
     "check_third_word": {"was not shared out": lambda: 0.08 * 0.91 / 0.88},
     "check_sink_share": {
         "because padding gets no weight": lambda w, n: share(w, n) / n * w.shape[-1],
+        "Take the mean over the n - 2 words": lambda w, n: w[:, 1 : n - 1, 0].sum(dim=-1) / n * n,
+        "include padding or markers. Only": lambda w, n: w[:, : n - 1, 0].mean(dim=-1) * n,
         "n - 2 times too large": lambda w, n: w[:, 1 : n - 1, 0].sum(dim=-1) * n,
         "changes": in_place,
     },
