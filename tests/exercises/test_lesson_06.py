@@ -75,7 +75,9 @@ test_names_the_mistake = names({
         ),
         "wrap the numbers in nn.Parameter": lambda m: setattr(linear_with(m), "weight", m.T),
         "inside `with torch.no_grad():`": lambda m: linear_with(m).weight.copy_(m.T),
-        "shares its memory": lambda m: with_weight(m.T, m),
+        "The layer shares": lambda m: with_weight(m.T, m),
+        "shares its memory": lambda m: with_weight(m.T.contiguous(), m),
+        "It must hold the transposed": lambda m: with_weight(m.clone().view(m.shape[::-1]), m),
     },
     "check_same_scores": {
         "The product is twice as large, and so is": lambda q, k, other_q, other_k: (
@@ -86,7 +88,7 @@ test_names_the_mistake = names({
             (
                 q @ k.T / q.shape[1] ** 0.5 - other_q @ other_k.T / other_q.shape[1] ** 0.5
             ).abs().max()
-            < 0.3
+            < 0.05
         ),
         "Compare the products, with a tolerance": lambda q, k, other_q, other_k: torch.equal(
             q @ k.T, other_q @ other_k.T
