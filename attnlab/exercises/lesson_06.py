@@ -106,17 +106,17 @@ def weight_of(layer: object) -> Tensor:
         ),
     },
     misshapen="nn.Linear stores one row for each output.",
-    otherwise="It does not hold the numbers of the matrix.",
+    otherwise="It must hold the transposed matrix.",
     axes=("output", "input"),
     keeps_inputs="The layer shares its memory with the matrix, so training it changes the matrix. "
-    "Copy the numbers.",
+    "Copy the numbers with clone().",
     verified="The layer returns x @ matrix, even for a square matrix. Its weight is a copy, so "
     "training the layer does not change the matrix.",
 )
 def check_linear_from() -> Iterator[tuple[str, tuple]]:
     """Check a function that makes an ``nn.Linear`` of a matrix (d_in, d_out).
 
-    Verified: type, sizes, no bias, the numbers for an oblong and for a square matrix, that it can
+    Verified: type, sizes, no bias, the numbers for oblong matrices and a square one, that it can
     be trained, and that training it leaves the given matrix alone.
 
     Parameters
@@ -128,7 +128,7 @@ def check_linear_from() -> Iterator[tuple[str, tuple]]:
     --------
     torch.nn.Linear : stores its weight as (d_out, d_in).
     """
-    for sizes in ((5, 3), (4, 4)):
+    for sizes in ((5, 3), (4, 4), (5, 1)):  # of one column, the transpose shares its memory
         yield f"a matrix {sizes}", randoms(sizes)
 
 
@@ -164,7 +164,7 @@ def check_same_scores() -> Iterator[Case]:
     inner[2, 1] += 1
     of_key[4, 2] += 1
     close = query.clone()
-    close[0, 0] += 0.1
+    close[0, 0] += 0.02
     pushed = [1.25**0.25 * matrix for matrix in (query, key)]  # d_k = 5 instead of 4
     shifted = F.pad(pushed[0], (0, 1), value=3.0), F.pad(pushed[1], (0, 1), value=1.0)
     wide_query, wide_key = (F.pad(matrix, (0, 12)) for matrix in (query, key))  # d_k = 16
@@ -228,7 +228,7 @@ def check_same_scores() -> Iterator[Case]:
             "The weights of single features are the same, but the scores are not.",
         ),
         (
-            "in which an entry of W_query is larger by 0.1",
+            "in which an entry of W_query is larger by 0.02",
             (close, key),
             False,
             "Scores differ by more than rounding. Compare the largest difference, with a small "

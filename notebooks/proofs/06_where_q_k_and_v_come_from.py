@@ -16,8 +16,6 @@ assert abs(2 * 360 / len(days) - 103) < 0.5
 tomorrow = torch.arange(1, 8) % 7
 assert torch.equal(output.argmax(dim=-1), answer)
 assert torch.equal(weights.argmax(dim=-1), tomorrow) and weights.amax(dim=-1).min() > 0.9
-around = torch.stack([torch.arange(7), tomorrow, tomorrow.roll(-1)], dim=-1)
-assert torch.equal(weights.topk(3).indices.sort().values, around.sort().values)
 
 # %% after: train-two
 assert accuracy(two).min() > 0.99
@@ -46,24 +44,14 @@ for seed, share in enumerate(tied):
     table = layers[f"one for both, start {seed}"](test_weeks)[1]
     before, after = (table[:, neighbours, (neighbours + step) % 7] for step in (-1, 1))
     assert (before >= after).any(dim=-1).all()  # in every week
-    assert after.mean(dim=0)[share.argmin()] < 0.02
-    rows = layers[f"one for both, start {seed}"].W_query.detach()
-    assert (rows[7:] - rows[7:].mean(dim=0)).norm(dim=-1).max() < 0.15 * rows[:7].norm(dim=-1).min()
+for d_k in (1, 2, 12, 64):  # whatever the one matrix is, also where scores depend on the numbers
+    one = SelfAttention(12, d_k, 5)
+    one.W_query = one.W_key = fixed(3 * torch.randn(12, d_k, dtype=torch.float64))
+    one.W_value = fixed(numbers.double())
+    table = one(test_weeks.double())[1]
+    before, after = (table[:, neighbours, (neighbours + step) % 7] for step in (-1, 1))
+    assert (before >= after).any(dim=-1).all()
 assert 0.3 < only_value.min() and only_value.max() < 0.38 < equal.min()
-assert abs(equal.mean() - 0.41) < 0.005
-commonest = test_weeks[:, :, 7:].sum(dim=1).argmax(dim=-1)[:, None]
-assert ((commonest == test_answers).float().mean() - 0.41).abs() < 0.01
-torch.manual_seed(3)  # longer training helps Sun, but not Mon
-one = SelfAttention(12, 2, 5)
-one.W_key = one.W_query
-share = accuracy(train(one, 1500))
-assert 0.18 < share[0] < 0.22 and share[1:].min() > 0.99
-torch.manual_seed(1)
-one = SelfAttention(12, 2, 5)
-one.W_key = one.W_query
-assert accuracy(train(one, 1500)).min() < 0.25
-
-# %% after: the-chain  numbers: 0.85, 0.20, 1.00, 1,500
 
 # %% after: explore-product
 M = trained_Q @ trained_K.T
@@ -86,12 +74,6 @@ for seed in range(1, 4):
     thin_layers.append(train(SelfAttention(12, 1, 5)))
 for thin in thin_layers:
     assert (accuracy(thin) > 0.99).sum() == 2
-    above = (each_day @ thin.W_key).flatten() > 0
-    assert above.sum() in (3, 4)
-    table = thin(test_weeks)[1].mean(dim=0)  # most weight lies on the side of the next day
-    assert all(table[i, above == above[(i + 1) % 7]].sum() > 0.5 for i in range(7))
-lost = accuracy(line) < 0.9
-assert accuracy(line)[lost].mean() > 0.02 + accuracy(layers["equal weights"]).mean()
 
 # %% after: exercise-1  numbers: 12, 7, 5, 9
 
@@ -105,17 +87,10 @@ for Q, K, equal in ((new_Q, new_K, True), (trained_K, trained_Q, False)):
     assert same_scores_solution(trained_Q, trained_K, Q, K) == equal
 
 # %% after: exchange
-from copy import copy
-
-
-def right_yesterday(layer):
-    other = copy(layer)
-    other._parameters = {**layer._parameters, "W_query": layer.W_key, "W_key": layer.W_query}
-    yesterday = test_answers.roll(2, dims=1)
-    return (other(test_weeks)[0].argmax(dim=-1) == yesterday).float().mean(dim=0)
-
-
-assert (right_yesterday(two) > 0.95).sum() == 6 and (right_yesterday(another) > 0.95).all()
+for layer, count in ((two, 6), (another, 7)):
+    swapped.W_query, swapped.W_key, swapped.W_value = layer.W_key, layer.W_query, layer.W_value
+    right = swapped(test_weeks)[0].argmax(dim=-1) == yesterday
+    assert (right.float().mean(dim=0) > 0.95).sum() == count
 assert torch.equal((key @ query.T).argmax(dim=-1), torch.arange(-1, 6) % 7)
 
 # %% after: linear
@@ -130,8 +105,8 @@ with torch.no_grad():
     square.weight.copy_(matrix)
 assert not torch.allclose(square(x), x @ matrix, atol=0.1)
 
-# %% after: sources  numbers: 2017, 2020, 2024, 2021
+# %% after: sources  numbers: 2017, 2024, 2021
 
-# %% after: teacher-plan  numbers: 46, 6, 7, 8, 2
+# %% after: teacher-plan  numbers: 44, 5, 7, 8, 2
 
 # %% after: teacher-questions  numbers: 5, 8, 4, 0, 3

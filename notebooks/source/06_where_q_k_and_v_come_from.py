@@ -1,10 +1,8 @@
 # %% opening [markdown] above="Why three matrices, and" end="Why three matrices, and"
 # # 6 · Where Q, K and V come from
 #
-# In lesson 1, one row of numbers played three roles for each word.
-# The same row served as the query with which the word asked, as the key by which it was found,
-# and as the value that it handed over.
-# A real layer makes three different rows from each token, and it uses three matrices to do so.
+# In lesson 1, one row of numbers served each word as its query, its key and its value.
+# A real layer makes three different rows from each token, with three matrices.
 # Why three matrices, and not simply the tokens themselves?
 #
 # For a small task, you will fill in three matrices by hand, let training find its own,
@@ -14,11 +12,11 @@
 # (loss, gradients, optimizer), and the inverse of a matrix.
 #
 # **You will be able to:** say what each of the three matrices is for,
-# and which of them a task can do without, read from the trained matrices what a token looks for,
+# read from the trained matrices what a token looks for,
 # and describe changes to the matrices that leave every score as it was.
 #
-# **Time:** 46 minutes in class, or 75 on your own with the exercises.
-# “Further” takes another 5.
+# **Time:** 44 minutes in class, or 73 on your own with the exercises.
+# “Further” takes another 2.
 
 # %% setup
 import pandas as pd
@@ -93,16 +91,15 @@ show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 #
 # If $x$ holds a whole week, with one token in each row, then $x\, W_Q$ holds all seven queries.
 # Queries and keys need the same number of features, $d_k$, because we take dot products of them.
-# Values are never compared with anything, so their number of features, $d_v$, may be different.
+# Values are never compared, so they may have another number, $d_v$.
 #
 # Since all three come from the same tokens, this is *self-attention*.
 #
 # With our tokens we can fill in the matrices by hand.
 # A token has a 1 in two places, so its query is the sum of two rows of $W_Q$:
 # the row of its day and the row of its number.
-# We choose $d_k = 2$ and place the seven days on a circle, like the hours on a clock.
-# The radius is 4, because longer vectors give larger scores,
-# and larger scores make the weights sharper.
+# We choose $d_k = 2$ and place the seven days on a circle.
+# The radius is 4, because larger scores make the weights sharper.
 
 # %% by-hand
 angle = 2 * torch.pi * torch.arange(7) / 7
@@ -165,12 +162,10 @@ show_figure(figure, "6.2")
 # `Tue` has a score of $-2.5$ for `Mon`: its arrow ends on the dot of `Wed`,
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
-# All seven answers are correct.
 
 # %% let-training-find-the-matrices [markdown] below="In a trained model"
 # ## Let training find the matrices
 #
-# We could fill in the matrices because we had named the features.
 # In a trained model, the matrices start as random numbers, and training changes them step by step.
 # They are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
 # tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
@@ -196,12 +191,8 @@ class SelfAttention(nn.Module):
 
 # %% the-loop [markdown] above="All tokens share the" below="Now we train the"
 # All tokens share the same three matrices, which have one row for each feature of a token.
-# The attention weights are not parameters: each pair of tokens has one,
-# and it is computed afresh for every week.
 #
-# Now we train the layer on random weeks, 32 at a time.
-# For each day, the loss (`cross_entropy`) is small if the entry for the correct answer is much
-# larger than the other four.
+# Now we train the layer on random weeks, 32 at a time, with cross-entropy as the loss.
 
 
 # %% train
@@ -242,8 +233,6 @@ print("after 300 steps:", accuracy(train(two)).mean())
 #
 # We take away one matrix after another.
 # Without $W_K$, the tokens themselves are the keys, so $d_k$ is 12.
-# Without $W_V$, the values are the five features that show the number.
-# Without both, only $W_Q$ is left.
 
 # %% ask-without
 predict("06/which-can-go")
@@ -301,22 +290,18 @@ Table(list(layers), days, torch.stack(shares))
 
 # %% the-chain [markdown] above="With one matrix for" answers="06/one-matrix-for-both"
 # With one matrix for both, at most six days find the answer.
-# In each of the four runs, one day does no better than guessing,
-# while a plain average is right in about 41% of the cases.
-# (The lost day gives the next day next to no weight.)
-# After 1,500 steps, the 0.85 of `Sun` is 1.00, and the 0.20 of `Mon` is still 0.20.
+# In each of the four runs, one day does no better than guessing.
 
 # %% a-chain-of-scores [markdown] answers="06/one-matrix-for-both"
 # The reason is symmetry.
-# To be right in every week, a day must give the next day its largest score:
-# in a week in which all other days share another number, that number would win otherwise.
-# But with one matrix, the score of `Mon` for `Tue` is also the score of `Tue` for `Mon`,
+# With one matrix, the score of `Mon` for `Tue` is also the score of `Tue` for `Mon`,
 # so each pair of neighbouring days has a single score.
 # `Tue` has to look at `Wed` and not at `Mon`, so Tue-Wed needs a larger score than Mon-Tue.
 # In the same way, Wed-Thu needs a larger score than Tue-Wed, and so on, all the way round the week.
 # In the end Mon-Tue would have to be larger than itself, which is impossible.
-# (We suppose that scores depend on the days alone, as they nearly do here.)
 # **In every week, at least one day gives the day before at least as much weight as the next.**
+# If all days but the next share another number,
+# this day gives that number more weight than the correct one.
 
 # %% what-the-numbers-of-a-matrix-mean [markdown] below=["Even if the table", "We can multiply $W_Q$"]
 # ## What the numbers of a matrix mean
@@ -391,25 +376,10 @@ live(
 # $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
 # The third matrix chooses what is handed over.
 # Our task could do without it, because we knew which features hold the number.
-# (Whether a language model can share one matrix for queries and keys is open;
-# see Reformer in “Sources”.)
 
 # %% further [markdown]
 # ## Further
 #
-# ### A bias that does nothing
-#
-# If the keys have a bias $b$, each score of query $q_i$ gains the same number,
-# $q_i \cdot b$ divided by $\sqrt{d_k}$.
-# The softmax ignores a number that is added to a whole row,
-# so the bias of the keys changes no weight, apart from rounding.
-
-# %% bias-of-keys
-b = torch.tensor([5.0, -3.0])
-with_bias = (query @ (key + b).T / 2**0.5).softmax(dim=-1)
-print("same weights:", torch.allclose(with_bias, weights, atol=1e-5))
-
-# %% one-number-text [markdown]
 # ### One number for each query and key
 #
 # How small may $d_k$ be?
@@ -425,8 +395,6 @@ Table(["d_k = 1"], days, accuracy(line)[None])
 # A raw score is now a product of two numbers.
 # A positive query has its largest score for the largest key, and a negative query for the smallest.
 # No other key can win.
-# For the other days, most of the weight lies on the keys on the side of their answer,
-# so on these days the layer is hardly better than an average of all seven.
 
 # %% remember [markdown] end=["$W_Q$, $W_K$ and", "With the same matrix", "Raw scores depend only"]
 # ## What to remember
@@ -436,11 +404,8 @@ Table(["d_k = 1"], days, accuracy(line)[None])
 #   All tokens share them, so their size does not depend on the length of the sequence.
 # - With the same matrix for query and key, the scores are symmetric.
 #   Then seven days in a circle cannot all prefer the next day to the day before.
-#   One matrix in the score is enough to avoid this; two thin ones need fewer numbers.
+#   One matrix in the score is enough to avoid this; our two thin ones need fewer numbers.
 # - Raw scores depend only on the product $W_Q W_K^\top$.
-#   Many pairs of matrices give the same ones:
-#   an [**orthogonal**](glossary.ipynb#orthogonal) matrix, for example,
-#   may turn all queries and keys together.
 #   So the individual numbers of a trained $W_Q$ need not mean anything.
 # - For a batch, transpose the keys with `key.mT`, because `key.T` reverses all axes.
 
@@ -582,11 +547,10 @@ check_same_scores(same_scores_solution)
 # The table of scores is then transposed: what `Mon` had for `Tue`, `Tue` now has for `Mon`.
 # In the layer made by hand, the next day has the largest score in each row,
 # and the day before has the largest score in each column, so all seven days are right.
-# Of the trained layers, all seven days of `another` are right, and six of `two`:
-# its Tue looks at Thu.
+# Of the trained layers, all seven days of `another` are right, and six of `two`.
 # The loss compared the scores of each *row*.
 # It never compared the scores of a column, which belong to seven different queries,
-# so nothing forces the day before to win there, although it usually does.
+# so nothing forces the day before to win there.
 # </details>
 
 # %% exchange tags=["solution"]
@@ -594,9 +558,13 @@ torch.manual_seed(1)
 another = train(SelfAttention(12, 2, 5))
 by_hand = week @ W_key @ (week @ W_query).T
 print([days[i] for i in by_hand.argmax(dim=-1)])
+yesterday = test_answers.roll(2, dims=1)
 for layer in (two, another):
-    swapped = week @ layer.W_key @ (week @ layer.W_query).T
-    print([days[i] for i in swapped.argmax(dim=-1)])
+    swapped = SelfAttention(12, 2, 5)
+    swapped.W_query, swapped.W_key = layer.W_key, layer.W_query
+    swapped.W_value = layer.W_value
+    right = swapped(test_weeks)[0].argmax(dim=-1) == yesterday
+    print("days always right:", right.all(dim=0).sum().item())
 
 # %% in-torch [markdown] below="A projection is usually"
 # ## In torch
@@ -635,10 +603,6 @@ one_head.output.shape, one_head.weights.shape  # (N, L, E) and (N, H, L, S)
 # - Raschka,
 #   [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024,
 #   chapter 3: the two classes, with `nn.Parameter` and with `nn.Linear`.
-# - Kitaev et al., [Reformer](https://arxiv.org/abs/2001.04451), 2020:
-#   a language model in which one matrix makes queries and keys (the keys are scaled to length 1),
-#   and which its authors found no worse; a reproduction could not confirm this.
-#   Our argument is about one layer and days in a circle.
 # - Elhage et al.,
 #   [A Mathematical Framework for Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html),
 #   2021: our $W_Q W_K^\top$ is their $W_Q^\top W_K$, because their vectors are columns.
@@ -651,14 +615,14 @@ one_head.output.shape, one_head.weights.shape  # (N, L, E) and (N, H, L, S)
 # lesson 7, [Multi-head attention](07_multi_head_reshaping_without_scrambling.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 44 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **44 minutes.**
 # The week and the map of the tokens as they are: 7.
 # The three matrices by hand, and the circle: 8.
-# The class and its training: 6.
+# The class and its training: 5.
 # Which matrices are needed: 7.
-# One matrix for both, and the chain: 8.
+# One matrix for both, and the chain: 7.
 # The product and the sliders: 8.
 # The answer: 2.
 #

@@ -358,12 +358,6 @@
 # Whenever a larger score appears, the sums so far are scaled down.
 # [Lesson 8](08_what_attention_costs_and_how_to_pay_less.ipynb)
 #
-# ### orthogonal
-#
-# A square matrix R is orthogonal if $R R^T = I$.
-# It rotates or reflects all rows in the same way, so all dot products stay the same.
-# [Lesson 6](06_where_q_k_and_v_come_from.ipynb)
-#
 # ### output
 #
 # What attention returns for a query: the average of the [values](#value),
