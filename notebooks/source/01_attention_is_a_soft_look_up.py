@@ -457,7 +457,7 @@ check_query_for_awesome(query_for_awesome_solution)
 #
 # `broken` returns a tensor of the correct shape, but it has two bugs.
 # Find both, and write `mended`, a version without them.
-# It must work for a batch as well.
+# It must work for a batch, and for large scores as well.
 #
 # <details><summary>Hint</summary>Print the sums of the rows.
 # Along which axis do the weights of one query lie?
