@@ -57,6 +57,7 @@ assert hard.nan_to_num(3).unique().tolist() == [2, 3, 4, 8] and hard.isnan().sum
 soft = curves["soft"]
 ends = torch.stack([soft[0], soft.min(), soft[-1]])
 assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)
+assert abs(soft[120] - 4.40) < 0.005 and abs(soft[120] - 4.4) < 0.05
 
 # %% after: after-turning  numbers: 0, 120
 assert (hard[46:135] == 2).all()
