@@ -85,6 +85,11 @@ ERRORS = {
     **voice.TRANSPOSED,
     "to be: [2, 11] but got: [2, 7]": "Swap the last two dimensions with key.transpose(-2, -1).",
     **dict.fromkeys(("Dimension out of range", "batch1 must be a 3D tensor"), voice.FROM_THE_END),
+    "length of the desired ordering": "Swap the last two dimensions with key.transpose(-2, -1).",
+    **dict.fromkeys(
+        ("same dtype", "expected scalar type"),
+        "Give the weights the dtype of the value before you multiply them.",
+    ),
     **voice.KEEPDIM,
 }
 

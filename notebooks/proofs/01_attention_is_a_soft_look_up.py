@@ -54,16 +54,13 @@ for temperature in SoftLookupExplorer.temperature.values:
 # %% after: turning  numbers: 0, 90, 180
 # the alternative text
 assert hard.nan_to_num(3).unique().tolist() == [2, 3, 4, 8] and hard.isnan().sum() == 2
-soft = curves["soft, temperature 1"]
+soft = curves["soft"]
 ends = torch.stack([soft[0], soft.min(), soft[-1]])
 assert torch.allclose(ends, torch.tensor([3.9, 3.5, 6.2]), atol=0.05)
+assert abs(soft[120] - 4.40) < 0.005 and abs(soft[120] - 4.4) < 0.05
 
-# %% after: after-turning  numbers: 0, 0.1, 60, 115, 120
-assert (hard[60:116] == 2).all()
-assert (curves["soft, temperature 0.1"][60:116] - 2).abs().max() < 0.06  # "nearly as flat"
-
-# %% after: two-slopes
-assert (hard[106:135] == 2).all() and hard[120] == 2  # wrong and flat
+# %% after: after-turning  numbers: 0, 120
+assert (hard[46:135] == 2).all()
 
 # %% after: hard-slope
 import pytest
@@ -71,7 +68,9 @@ import pytest
 with pytest.raises(RuntimeError, match="does not require grad"):
     legs[(keys @ start.clone().requires_grad_()).argmax()].backward()
 
-# %% after: after-two-slopes  numbers: 2, 4.11, 4.40
+# %% after: after-hard-slope  numbers: 2, 120
+assert (hard[110:131] == 2).all()  # "a small turn changes nothing"
+assert (curves["soft"][110:120] - 4).abs().max() < curves["soft"][120] - 4  # closer to four
 begin = start.clone().requires_grad_()
 for rate in (0.001, 0.01, 0.1):  # a step in the direction in which the loss falls
     (slope_of_loss,) = torch.autograd.grad((soft_lookup(begin, keys, legs) - 4) ** 2, begin)
@@ -83,7 +82,7 @@ before, after = before_and_after
 assert torch.allclose(before, torch.tensor([0.13, 0.51, 0.36]), atol=0.006)
 assert torch.allclose(after, torch.tensor([0.15, 0.57, 0.28]), atol=0.006)
 assert abs(after[1] / after[2] - 2) < 0.01 and after.argmax() == 1
-assert after[1] - before[1] > 3 * (after[0] - before[0]) > 0  # most went to bird
+assert after[2] < before[2]  # the feedback: it loses weight
 assert abs(soft_lookup(path[-1], keys, legs) - 4) < 1e-3
 
 # %% after: twelve
@@ -107,17 +106,10 @@ lowest, highest = torch.tensor([-1.9, -2.2]), torch.tensor([2.8, 1.9])
 for drawn in (from_legs, from_both):  # nothing leaves the picture
     assert (drawn > lowest).all() and (drawn < highest).all()
 
-# %% after: after-twelve  numbers: -35, 0.15, 0.78, 0.97
+# %% after: after-twelve  numbers: 0.15, 0.78, 0.97
 of_legs, of_both = cat_from_legs, cat_from_both
 assert abs(of_legs.min() - 0.15) < 0.005 and abs(of_legs.max() - 0.78) < 0.005
 assert (of_both - 0.97).abs().max() < 0.005
-more_steps = learn(from_both[-1], keys, legs_and_wings, torch.tensor([4.0, 0.0]))[-1]
-more_cat = (more_steps @ keys.T).softmax(dim=-1)[:, 0]
-assert (more_cat > of_both).all() and more_cat.max() < 1
-angles = torch.atan2(from_both[-1][:, 1], from_both[-1][:, 0]).rad2deg()
-assert ((angles + 35).abs() < 1).all()  # "at about -35 degrees"
-longer = from_both[-1].norm(dim=-1)
-assert 2.6 < longer.min() and longer.max() < 3 and (more_steps.norm(dim=-1) > longer).all()
 # no other average has four legs and no wings: the three values form a triangle
 assert torch.linalg.matrix_rank(legs_and_wings[1:] - legs_and_wings[0]) == 2
 
@@ -142,7 +134,6 @@ assert abs(one_and_ten[1] - 0.079) < 5e-4
 assert round(row[0].item(), 6) == 0 and row.max() == row[1]
 as_it_is, plus_10, times_8 = torch.stack([row, row + 10, row * 8]).softmax(dim=-1)
 assert times_8[1] > 0.9
-assert (row + 1000).bfloat16().unique().numel() == 1  # all six become the same number
 # adding 10 in float32: five seeds, three sizes (one of a real model)
 for seed in range(5):
     for size in (5, 64, 768):
@@ -161,25 +152,6 @@ assert F.cosine_similarity(small[0], small[1], dim=0) > 0.96
 # %% after: remember
 lowest, highest = V.amin(dim=0), V.amax(dim=0)  # "within the range of the values"
 assert ((output >= lowest - 1e-6) & (output <= highest + 1e-6)).all()
-
-
-def slope_of(query, keys, values, temperature=None):
-    query = query.clone().requires_grad_()
-    soft_lookup(query, keys, values, temperature=temperature or len(query) ** 0.5).backward()
-    return query.grad.norm()
-
-
-# "at a low temperature it can be nearly flat"
-assert slope_of(turning[75], keys, legs, 0.1) < 0.1 * slope_of(turning[120], keys, legs, 1.0)
-# "a soft answer usually has a slope": five seeds, three sizes (one of a real model), two dtypes
-for seed in range(5):
-    for size in (2, 64, 768):
-        for dtype in (torch.float32, torch.float64):
-            generator = torch.Generator().manual_seed(seed)
-            some = torch.randn(7, size, generator=generator, dtype=dtype)
-            numbers = torch.randn(7, generator=generator, dtype=dtype)
-            query = torch.randn(size, generator=generator, dtype=dtype)
-            assert slope_of(query, some, numbers) > 1e-2
 
 # %% after: exercise-1  numbers: 0.9, 4
 larger = (small[2] > small[0]) & (small[2] > small[1])
@@ -203,9 +175,7 @@ assert torch.allclose(unscaled, (Q @ K.T).softmax(dim=-1) @ x, atol=1e-6)
 
 # %% after: sources  numbers: 8, 1964, 2014, 2015, 2017, 2023, 2024
 
-# %% after: plan  numbers: 3.64, 4, 6, 8, 20, 46
+# %% after: plan  numbers: 3.64, 4, 6, 8, 18, 44
 assert abs(soft_lookup(learn(kitten, keys, legs, 4.0)[-1], keys, legs) - 4) < 1e-3
-longer_yet = learn(from_both[-1], keys, legs_and_wings, torch.tensor([4.0, 0.0]))[-1]
-assert (longer_yet.norm(dim=-1) > from_both[-1].norm(dim=-1)).all()
 
 # %% after: questions  numbers: -1, 0, 1, 3, 4, 5, 8, 9

@@ -17,7 +17,7 @@
 # **You will be able to:** say what a soft lookup returns and what its weights depend on,
 # explain how a query can learn from a soft answer, and read the formula of attention.
 #
-# **Time:** 46 minutes in class, or 85 on your own with the exercises.
+# **Time:** 44 minutes in class, or 82 on your own with the exercises.
 # “Further” takes another 15.
 # The terms are explained in the [glossary](glossary.ipynb).
 
@@ -133,8 +133,8 @@ show_figure(ax, "1.1")
 # %% after-circle [markdown] above="The weight of a key" answers="01/most-weight-for-cat"
 # It is not the arrow of *cat*, which gives *cat* a weight of 0.665.
 # It is the arrow at $-24$ degrees, on the side away from *bird*, with 0.700.
-# As the query turns away from *cat*, the raw score of *cat* falls slowly at first,
-# but that of *bird* falls fast, and *bird* is the rival with the larger weight.
+# As the query turns that way, the raw score of *cat* falls slowly at first,
+# but that of *bird* falls fast.
 # The weight of a key depends on its lead over each of the other keys.
 
 # %% drag-the-question [markdown] below="How do you bring"
@@ -170,11 +170,7 @@ angle = torch.arange(181.0)  # of the query
 turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
 hard[[45, 135]] = math.nan  # at these degrees, two keys are equally close
-curves = {
-    "hard": hard,
-    "soft, temperature 1": soft_lookup(turning, keys, legs),
-    "soft, temperature 0.1": soft_lookup(turning, keys, legs, temperature=0.1),
-}
+curves = {"hard": hard, "soft": soft_lookup(turning, keys, legs)}
 ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides", at=120)
 ax.set(xticks=[0, 45, 90, 120, 135, 180], xlabel="angle (degrees)", ylabel="legs")
 show_figure(ax, "1.2")
@@ -184,30 +180,22 @@ show_figure(ax, "1.2")
 # A model learns by following a slope: it changes each of its numbers by a little,
 # in the direction that brings the answer closer to the correct one.
 # On a flat stretch the slope is 0, and at a jump there is none.
-# Between 60 and 115 degrees, the curve at temperature 0.1 is nearly as flat.
 #
 # Suppose a model has to learn the arrow of *kitten*.
 # It starts at 120 degrees, say, nearer to *bird* than to *spider*
 # (the vertical line in Figure 1.2), and is told only the correct answer: four legs.
-# Which shows it how to change the arrow, the hard lookup or the soft one at temperature 1?
-
-# %% two-slopes
-start, turned = turning[120], turning[110]  # a turn of 10 degrees
-two_queries = torch.stack([start, turned])
-hard_answers = legs[(two_queries @ keys.T).argmax(dim=-1)]
-answers = torch.stack([hard_answers, soft_lookup(two_queries, keys, legs)])
-Table(["hard", "soft"], ["at the start", "after a small turn"], answers)
+# Which shows it how to change the arrow, the hard lookup or the soft one?
 
 # %% hard-slope tags=["raises-exception"]
+start = turning[120]
 query = start.clone().requires_grad_()
 legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
-# %% after-two-slopes [markdown] above="The hard lookup answers" below="The loss is the square"
-# The hard lookup answers 2, which is wrong, and the small turn changes nothing.
-# The function `argmax` returns a position, through which PyTorch computes no slope;
-# here it says so.
-# The soft lookup answers 4.40.
-# That is wrong too, but after the turn it answers 4.11, closer to four.
+# %% after-hard-slope [markdown] above="The hard lookup answers" below="The loss is the square"
+# The hard lookup answers 2, which is wrong, and a small turn changes nothing.
+# The function `argmax` returns a position, through which PyTorch computes no slope.
+# The soft lookup is wrong too, but in Figure 1.2 it has a slope at 120 degrees:
+# a small turn towards *bird* brings it closer to four.
 # Its slopes for the two numbers of the query together are its [gradient](glossary.ipynb#gradient).
 #
 # ## A query that learns
@@ -243,7 +231,6 @@ Table(["before learning", "after learning"], animals, before_and_after)
 
 # %% after-learned [markdown] above="The query has learned" below="Twelve queries, arrows of" answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
-# *Spider* has lost weight; about four fifths of it went to *bird*, and the rest to *cat*.
 #
 # How can the answer be correct with so much *bird*?
 # Two birds and a spider have twelve legs between them, four each on average.
@@ -251,11 +238,10 @@ Table(["before learning", "after learning"], animals, before_and_after)
 # The model was told how many legs to find but not on which animal,
 # and many mixtures of the three animals have four.
 #
-# One number cannot tell these mixtures apart, but two numbers can.
 # So let each value hold the legs and the wings.
 # Two birds and a spider also have wings, and a kitten has none.
-# Twelve queries, arrows of length 1 in twelve directions, learn twice from the same start:
-# once from the legs alone, and once from both numbers.
+# Twelve queries, arrows of length 1, learn twice: once from the legs alone,
+# and once from both numbers.
 
 # %% twelve
 # %%answer 01/who-has-most-weight
@@ -295,13 +281,6 @@ show_figure(axes[0].figure, "1.3")
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
-# From its answer alone, a query can learn only mixtures that the values tell apart.
-#
-# The queries do not stop at the arrow of *cat*, though.
-# They run past it.
-# After 1000 steps they stand at about $-35$ degrees, nearly three times as long as at the start,
-# and still move: a longer query sharpens the weights,
-# and pointing away from *bird* takes weight from it sooner, as in Figure 1.1.
 
 # %% a-sentence-looks-up-its-own-words [markdown] below=["Here is attention as", "In code, the transpose"]
 # ## A sentence looks up its own words
@@ -313,7 +292,7 @@ show_figure(axes[0].figure, "1.3")
 # We write L for the number of queries and S for the number of keys.
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
 # where $E$ is the number of features, here 5.
-# A raw score divided by $\sqrt{E}$ is the [score](glossary.ipynb#score) of lesson 0.
+# The result is the [score](glossary.ipynb#score) of lesson 0.
 #
 # Here is attention as one formula.
 #
@@ -343,10 +322,9 @@ Table(tokens, features, output)
 #
 # What if a dictionary could answer “almost”?
 # Asked for *kitten*, it answers “3.64 legs” instead of raising a `KeyError`.
-# It does not test whether a key equals the question; it measures how well each key matches.
-# It does not pick one value; it returns a weighted average of all the values.
-# And at temperature 1, a query could follow the slope of its answer: told about legs and wings,
-# it started at 120 degrees and reached 0.97 of its weight on *cat*.
+# It measures how well each key matches, and returns a weighted average of all the values.
+# And a query could follow the slope of that answer: told about legs and wings,
+# the query at 120 degrees learned to give *cat* 0.97 of its weight.
 
 # %% further [markdown]
 # ## Further
@@ -369,8 +347,7 @@ one_and_ten[0], one_and_ten[1:].sum()
 # The ten zeros together get 0.786 of the weight.
 # Each of them adds $e^0 = 1$ to the total, and the score of 1 adds $e$, about 2.7,
 # so the ten have 10 of the 12.7 parts.
-# In exact arithmetic, only a score of minus infinity gives a weight of exactly 0,
-# and lesson 3 uses it to hide words.
+# To hide a word, lesson 3 gives it a score of minus infinity.
 #
 # What counts is the *difference* between two scores.
 # Next to a 5, one zero is far behind; next to a $-5$, it is far ahead.
@@ -386,21 +363,17 @@ changes = ["as it is", "plus 10", "times 8"]
 Table(changes, tokens, torch.stack([row, row + 10, row * 8]).softmax(dim=-1))
 
 # %% after-differences [markdown] answers="01/ten-zeros"
-# Adding 10 changes neither the differences nor, up to rounding in float32, the weights.
-# In exact arithmetic, the factor $e^{10}$ appears in both the numerator and the denominator of
-# every weight, and cancels.
-# (In bfloat16, with its few digits, adding 1000 would make all six scores the same number.)
+# Adding 10 changes no difference between the scores, and so none of these weights:
+# the factor $e^{10}$ appears in the numerator and the denominator of each, and cancels.
 # Multiplying by 8 makes all differences eight times as large,
 # and `cat` takes almost all of the weight.
-# You have met this knob before: multiplying by 8 lowers the temperature to an eighth of what it
-# was.
+# This is the temperature again, lowered to an eighth of what it was.
 
 # %% three-words-on-paper [markdown]
 # ### Three words on paper
 #
 # This example is small enough for paper and pencil: three tokens with four made-up features each.
-# The explorer goes through the seven steps that compute one row,
-# and the last step has a line for each feature.
+# The explorer goes through the seven steps that compute one row.
 # Five steps are done.
 # Work out the next one, then press “Next” and compare.
 # The step called “mask” changes nothing unless you choose a mask;
@@ -417,16 +390,15 @@ RowExplorer(step=5)
 # The reason is that “is” points in nearly the same direction and is the longest of the three
 # vectors.
 
-# %% remember [markdown] end=["Attention is a lookup", "A soft answer usually", "The weight of a key"]
+# %% remember [markdown] end=["Attention is a lookup", "Our soft answers had", "The weight of a key"]
 # ## What to remember
 #
 # - Attention is a lookup that answers with a weighted average of all values.
 #   In each feature, the answer lies within the range of the values.
-# - A soft answer usually has a slope, but at a low temperature it can be nearly flat.
-#   At temperature 1, our twelve queries followed it.
+# - Our soft answers had a slope, and twelve queries followed it.
 #   A hard answer has no slope for the query to follow.
-# - Here training was told about the answer, and not about the weights.
-#   Different weights can give the same answer, unless the values can tell the mixtures apart.
+# - Here the loss saw the answer and not the weights,
+#   and different weights can give the same answer.
 # - The weight of a key depends on its lead over each of the other keys.
 # - The raw score is a dot product: it depends on the angle *and* on both lengths
 #   (“Further” has an example).
@@ -485,7 +457,7 @@ check_query_for_awesome(query_for_awesome_solution)
 #
 # `broken` returns a tensor of the correct shape, but it has two bugs.
 # Find both, and write `mended`, a version without them.
-# It must work for a batch as well.
+# It must work for a batch, and for large scores as well.
 #
 # <details><summary>Hint</summary>Print the sums of the rows.
 # Along which axis do the weights of one query lie?
@@ -614,13 +586,13 @@ check_attention_from_exp(attention_from_exp_solution)
 # [2 · Why divide by the square root of d_k](02_why_divide_by_the_square_root_of_d_k.ipynb)
 
 # %% plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class gets stuck</summary>
+# <details><summary>For teachers: a plan for 44 minutes, and where a class gets stuck</summary>
 #
-# **46 minutes.**
+# **44 minutes.**
 # From the dictionary to the average: 8.
 # The arrow that gives *cat* the most weight: 6.
 # Dragging, on the projector: 8.
-# Why soft, and the query that learns: 20.
+# Why soft, and the query that learns: 18.
 # The sentence, the formula and the answer: 4.
 # The exercises and “Further” are homework.
 #
@@ -631,9 +603,6 @@ check_attention_from_exp(attention_from_exp_solution)
 # Nobody asked it to: the loss sees legs and not animals.
 # At temperature 1, all queries that answer four legs lie on a straight line,
 # the dashed one in Figure 1.3, because there $e^{\text{up}}$ is twice $e^{-\text{right}}$.
-# *Will more steps make the weight 1?*
-# It comes as close as you like, but never there:
-# with legs and wings the query grows longer and longer.
 # *Does the order of the keys matter?*
 # No, as long as the values are shuffled along with them, as in a dictionary.
 # *Why a dot product?*

@@ -105,8 +105,8 @@ def in_single_precision(watch: Observer, recipes: list[Recipe]) -> Iterator[Fact
     if plain and output is not None and not output.isfinite().all():
         yield wrong(
             "nan",
-            f"With scores of about {HIGH:.0f} or -{HIGH:.0f} the output is NaN or infinite in "
-            "float32, which knows no exponential of them.",
+            f"With scores of about {HIGH:.0f} or -{HIGH:.0f} the output is NaN or infinite: "
+            "float32 cannot hold their exponentials.",
             advice="subtract the largest score of each row before exp, or use softmax.",
         )
 
