@@ -141,8 +141,13 @@ def last_token_only(attend: Callable, x: Tensor) -> str:
     slips={
         "It returns “leaks” for every function. Perhaps it counts the diagonal: an output may "
         "depend on its own token.": lambda attend, x: "leaks",
-        "It gives the same answer for every function.": Either(
-            lambda attend, x: "too tight", lambda attend, x: "correct"
+        "It returns “correct” for every function.": lambda attend, x: "correct",
+        "It never returns “correct”. Look for zeros on and below the diagonal only: above it, "
+        "causal attention has zeros, and so has tril().": Either(
+            lambda attend, x: "too tight",
+            lambda attend, x: (
+                "leaks" if judged(influence_map(attend, x) != 0) == "leaks" else "too tight"
+            ),
         ),
         "A leak may sit in any column, and your function looks at the last one only.": (
             last_token_only
@@ -285,8 +290,8 @@ def see_gradients(answer: Answer, body: Callable) -> None:
             why = "Is a part of the calculation, such as the sum, detached?"
             if gradient.isnan().any():
                 why = (
-                    "It is NaN, because the NaN of the empty row was replaced only after the "
-                    "softmax. Give such a row finite scores before the softmax."
+                    "It is NaN, because in an empty row a NaN or infinity enters the softmax. Give "
+                    "such a row finite scores before the softmax."
                 )
             raise Wrong(
                 f"With {case}, the weights are correct, but the gradient is not. {why}",
@@ -445,9 +450,10 @@ def of_keys(attention_mask: Tensor) -> Tensor:
     },
     errors={
         "two sentences, 3 heads, query (2, 3, 5, 4)": (
-            "The mask lacks an axis, so its axis of sentences was lined up with that of the heads. "
-            "Add an axis of size 1 for the heads."
+            "The mask needs the shape (N, 1, 1, S). An axis is missing, so the sentences were "
+            "lined up with the heads or with the queries."
         ),
+        "Dimension out of range": "The mask needs the shape (N, 1, 1, S).",
         "attn_mask dtype": "Compare the mask with 1, which makes it Boolean.",
         "Explicit attn_mask": "Only <pad> must be blocked, so leave is_causal out.",
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",

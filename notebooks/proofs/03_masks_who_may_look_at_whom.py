@@ -138,10 +138,8 @@ assert torch.allclose(first[1, 3:], attend_masked(short, may_attend[:3, :3]), at
 assert first[1, :3].isnan().all() and torch.allclose(first[0], attend_masked(x, may_attend))
 
 # %% after: second-layer
-assert (
-    attend_masked(first, both)[1].isnan().all() and not attend_masked(first, both)[0].isnan().any()
-)
-assert loss.isfinite() and W.grad.isnan().all()
+second = attend_masked(first, both)
+assert second[1].isnan().all() and not second[0].isnan().any()
 
 # %% after: explore-masks
 rules = ("-inf", "-1e9", "0", "0 after", "divide again", "-inf and 0")
@@ -196,8 +194,6 @@ for width in (5, 64, 768):
         output, gradients = train_once(width, seed, weight=0.0)
         assert output.isfinite().all() and all(g.isfinite().all() for g in gradients)
         assert torch.allclose(output[3:], spoilt[3:])
-for length in range(1, 7):  # padding on the right
-    assert (may_attend & (torch.arange(6) < length)).any(dim=-1).all()
 
 # %% after: three-calls
 for seed in range(10):  # the layer is drawn at random
@@ -210,22 +206,6 @@ assert torch.equal(upper.triu(1), torch.ones(6, 6).triu(1).bool()) and not upper
 assert (influence_map(calls["function, 1.0 and 0.0"], x) != 0).all()
 
 # %% after: draw-the-map  numbers: 0, 1
-from attnlab import influence_map as of_attnlab
-
-for width in (5, 64, 256):  # before attention, a convolution that mixes places
-    for seed in range(5):
-        torch.manual_seed(seed)
-        convolution, z = torch.nn.Conv1d(width, width, 3), torch.randn(6, width)
-        for left, ahead in ((2, False), (1, True)):
-
-            def mixed(z, left=left, convolution=convolution):
-                mixed = convolution(F.pad(z.mT[None], (left, 2 - left)))[0].mT
-                return attend_masked(mixed, may_attend[: len(z), : len(z)])
-
-            later = of_attnlab(mixed, z).triu(1)
-            assert later[later > 0].numel() == (5 if ahead else 0)
-            apart = max((mixed(z[:t])[-1] - mixed(z)[t - 1]).abs().max() for t in range(1, 6))
-            assert apart > 0.01 if ahead else apart < 1e-5
 
 # %% after: blind-table
 for right_mask in (True, False):
@@ -243,9 +223,7 @@ assert not derivative(lambda z: attend_masked(z, may_attend) + z.detach().mean(d
 own = (draws * draws).sum(dim=-1) / 4096**0.5
 assert abs(own.mean() - 64) < 1
 
-# %% after: blind-read  numbers: 1e-17, 0, 746, 104, 1,024, 32, 16
-from functools import partial
-
+# %% after: blind-read  numbers: 0, 1,024, 32, 16
 for dtype, gap in ((torch.float64, 746), (torch.float32, 104)):
     for far, zero in ((gap, True), (gap - 2, False)):
         weight = torch.tensor([0.0, far], dtype=dtype).softmax(dim=0)[0]
@@ -263,31 +241,11 @@ for width in (64, 256, 768, 1024):
         draws = torch.randn(10, 6, width)
         assert all(replace_last(no_mask, 0.3 * z, 1e-5) for z in draws)
         assert not any(replace_last(causal, 0.3 * z, 1e-5) for z in draws)
-        for heads in (1, 8):
-            new_layer = torch.nn.MultiheadAttention(width, heads).requires_grad_(False)
-            unmasked = partial(lambda z, layer: layer(z, z, z)[0], layer=new_layer)
-            assert all(replace_last(unmasked, z, 1e-5) for z in draws)
 for width in (64, 256, 768, 1024, 4096):  # small tokens hide nothing from the derivative
     for seed in range(5):
         z = torch.randn(6, width, generator=torch.Generator().manual_seed(seed)).double()
         for size in (0.3, 0.01):
             assert derivative(no_mask, size * z) and not derivative(causal, size * z)
-
-
-def divided_again(x):
-    kept = (x @ x.mT / x.shape[-1] ** 0.5).softmax(dim=-1).tril()
-    return kept / kept.sum(dim=-1, keepdim=True) @ x
-
-
-future = []
-for width in (8, 64):
-    for seed in range(5):
-        z = torch.randn(6, width, generator=torch.Generator().manual_seed(seed)).double() / 2
-        future.append(influence_map(divided_again, z).triu(1).max().item())
-        assert influence_map(causal, z).triu(1).max() == 0
-assert 1e-18 < max(future) < 1e-15
-tall = torch.tensor([0.0, 60.0]).softmax(dim=0)[0]  # a weight whose square is 0 in float32
-assert tall > 0 and tall.square() == 0
 
 # %% after: half  numbers: 65504, -1e9, 16
 assert torch.finfo(torch.float16).max == 65504
@@ -296,15 +254,6 @@ assert torch.finfo(torch.float16).max == 65504
 broad = torch.zeros(6, 6, dtype=torch.bfloat16).masked_fill(~both[1], -1e9)
 assert broad.isfinite().all()
 assert torch.allclose(broad.softmax(dim=-1)[0], torch.full((6,), 1 / 6, dtype=torch.bfloat16))
-
-for dtype in (torch.float16, torch.bfloat16, torch.float32):
-    least, zeros = torch.finfo(dtype).min, torch.zeros(6, 6, dtype=dtype)
-    summed = zeros.masked_fill(~may_attend, least) + zeros.masked_fill(~real[1], least)
-    for row in range(3):  # those of <pad>; three cells before the words, and those not seen yet
-        open_once = may_attend[row] | real[1]
-        average = summed.softmax(dim=-1)[row]
-        assert (average[~open_once] == 0).all() and (average[3:] > 0).all()
-        assert torch.allclose(average[open_once].float(), 1 / open_once.sum(), atol=1e-3)
 
 # %% after: half-reading  numbers: -1e9
 
@@ -364,8 +313,6 @@ with pytest.raises(RuntimeError, match="is_causal"):
 z = x[None, None]
 at_once = F.scaled_dot_product_attention(z, z, z, attn_mask=wide, is_causal=True)
 assert torch.allclose(at_once[0, 0], attend_masked(x, wide & may_attend), atol=1e-6)
-two_queries = F.scaled_dot_product_attention(x[4:], x, x, is_causal=True)  # upper left
-assert torch.allclose(two_queries[0], x[0])
 # PyTorch's own function returns 0 for an empty row, on the CPU
 for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     for shape in ((4, 5), (6, 5), (2, 3, 64, 8), (1, 1, 512, 16)):
@@ -409,6 +356,6 @@ for positions, is_right in ((torch.arange(5), False), (counted, True)):
 
 # %% after: sources  numbers: 2017, 1061, 103749
 
-# %% after: teacher-plan  numbers: 50, 10, 11, 7, 5, 3, 4, 1, 2, 0
+# %% after: teacher-plan  numbers: 46, 10, 9, 6, 5, 3, 4, 1, 2, 0
 
 # %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, -1e9

@@ -1,20 +1,19 @@
 # %% opening [markdown] above="The coin is fair"
 # # 3 · Masks: who may look at whom
 #
-# A small attention model looks at tosses of a coin and guesses the tosses that come next.
+# A small attention model looks at tosses of a coin and guesses the next ones.
 # The coin is fair, so nobody can expect to be right more than half of the time.
 # Yet this model is right 92% of the time.
 # Find out how.
 # The trail leads to the [**mask**](glossary.ipynb#mask), a table that says who may look at whom.
 #
-# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb),
-# and the ideas of a training loss and a gradient.
+# **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), a training loss and a gradient.
 #
 # **You will be able to:** hide the future and the padding from attention;
 # see which output depends on which token; say what a row without an open cell does;
 # and tell apart the two meanings of `True`.
 #
-# **Time:** 50 minutes in class, or 80 on your own with the exercises.
+# **Time:** 46 minutes in class, or 75 on your own with the exercises.
 # “Further” takes another ten.
 
 # %% setup
@@ -89,21 +88,18 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 
 # %% it-reads [markdown] above="The first five guesses" answers="03/where-are-the-mistakes"
 # The first five guesses are always right, and the last one is right half of the time.
-# The model cannot predict a fair coin, so it must be reading: tosses 2 to 6 are in its input,
-# and only toss 7 is not.
+# The model must be reading: tosses 2 to 6 are in its input, and toss 7 is not.
 
-# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) holds" end="**How can a model"
+# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) tells" end="**How can a model"
 # ## Which output looks where?
 #
-# A sentence is such a row: *The cat sat on the mat* holds five guesses, *cat* after *The*,
-# *sat* after *The cat*, and so on.
+# *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
 # A language model makes them in one pass, with the answers in its input.
 # **How can a model be trained on every next word at once without being shown the answers?**
 #
-# To see what a model looks at, change a token a little and watch how each output moves.
-# An [**influence map**](glossary.ipynb#influence-map) holds the length of the derivative of each
-# output $i$ by each token $j$.
-# It is 0 if output $i$ does not depend on token $j$.
+# An [**influence map**](glossary.ipynb#influence-map) tells how far each output moves when a token
+# is changed a little (the length of the derivative).
+# It is 0 if the output does not depend on the token.
 
 
 # %% influence
@@ -127,11 +123,10 @@ show_figure(ax, "3.1")
 # Six pupils sit in a row, with a toss on each desk,
 # and each has to write down the toss on the *next* desk.
 # A row of weights says how a pupil divides an hour of looking.
-# Put up screens, so that nobody may look to the right:
-# the hour then goes to the left and to the own desk.
+# Behind a screen on the right, the hour goes to the left and to the own desk.
 #
 # That is a [**causal mask**](glossary.ipynb#causal-mask), in which `True` means “may attend”.
-# A blocked score becomes $-\infty$ before the softmax, so its weight is $e^{-\infty}$, exactly 0.
+# A blocked score becomes $-\infty$ before the softmax, so its weight is exactly 0.
 
 # %% two-rows
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")  # x: (6, 5)
@@ -142,16 +137,14 @@ rows = [scores[1], scores.softmax(dim=-1)[1], masked[1], masked.softmax(dim=-1)[
 names = ["“cat”: scores", "weights", "masked scores", "their weights"]
 Table(names, tokens, torch.stack(rows))
 
-# %% same-factor [markdown] above="Without the mask, *cat*" below=["Now train with screens", "`in_use` guesses each"]
-# Without the mask, *cat* gives more than half of its weight to later words.
-# With it, *The* and *cat* share the whole hour.
-# (*cat* may look at itself: it is the row of *The* that has to guess *cat*.)
+# %% same-factor [markdown] above="With the mask, *The*" below="Now train with screens"
+# With the mask, *The* and *cat* share the whole hour.
+# (*cat* may look at itself: the row of *The* has to guess *cat*.)
 #
 # ## A higher loss is good news
 #
 # Now train with screens, and also with a sticky coin,
 # which repeats its last side eight times out of ten.
-# `in_use` guesses each toss from the earlier ones alone.
 
 
 # %% sticky
@@ -188,14 +181,12 @@ for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True
 pd.DataFrame(table).T  # loss (right)
 
 # %% worse-is-better [markdown] above="**The model with the"
-# Always saying “fifty-fifty” has a loss of $\ln 2$, which is 0.69.
-# With a fair coin nothing better is possible, and the masked model gets there.
-# With the sticky coin it finds the rule and reaches the lowest possible loss, 0.50.
+# The masked model reaches the lowest possible loss: $\ln 2 = 0.69$ for the fair coin,
+# and 0.50 for the sticky one, whose rule it has found.
 #
 # Without a mask the loss is far lower while the row is in sight,
-# and far above 0.69 from the earlier tosses alone, where there is nothing to copy.
+# and far higher from the earlier tosses alone, where there is nothing to copy.
 # **The model with the lower loss is the worse one in use.**
-# (By the loss it was so with either coin, in all 24 starts of `data/peeking_at_coins.csv`.)
 
 # %% stripe jupyter={"source_hidden": true}
 from matplotlib.patches import Rectangle
@@ -236,13 +227,17 @@ show_figure(axes[0], "3.2")
 #
 # ## Short and long in one tensor
 #
-# Let a model continue *The cat sat* and *The cat sat on the mat* at the same time.
-# Both are to end at the right edge of a tensor, where the next word comes.
-# So the short one gets three rows of zeros in front: [**padding**](glossary.ipynb#padding),
-# written `<pad>`.
+# Let a model continue *The cat sat* and *The cat sat on the mat* in one tensor.
+# Both end at its right edge, where the next word comes.
+# So the short one gets three `<pad>` in front, rows of zeros:
+# [**padding**](glossary.ipynb#padding).
+
+# %% ask-zeros
+predict("03/padding-of-zeros")
 
 
-# %% padded-batch
+# %% see-zeros
+# %%answer 03/padding-of-zeros
 def attend_masked(x, mask):
     scores = x @ x.mT / x.shape[-1] ** 0.5
     return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1) @ x
@@ -250,25 +245,18 @@ def attend_masked(x, mask):
 
 short = x[:3]  # The cat sat
 batch = torch.stack([x, torch.cat([torch.zeros(3, 5), short])])  # (N, L, E)
-
-# %% ask-zeros
-predict("03/padding-of-zeros")
-
-# %% see-zeros
-# %%answer 03/padding-of-zeros
 alone = attend_masked(short, may_attend[:3, :3])[2]
 behind_pad = attend_masked(batch, may_attend)[1, 5]
 Table(["“sat” alone", "“sat” behind <pad>"], features, torch.stack([alone, behind_pad]))
 
 # %% zeros-take-weight [markdown] above="A score of 0" answers="03/padding-of-zeros"
 # All five numbers have shrunk by the same factor, 0.72.
-# A score of 0 is a score like any other, since $e^0$ is 1.
-# So the three `<pad>` take 28% of the weight of *sat* and give nothing for it.
+# A score of 0 takes weight, since $e^0$ is 1:
+# the three `<pad>` take 28% of that of *sat* and give nothing for it.
 
 # %% hide-padding [markdown] below="Masks combine with *and*"
 # ## Two masks at once
 #
-# `real` hides `<pad>` from every query.
 # Masks combine with *and*, written `&`: a cell is open only if both leave it open.
 
 # %% both-masks
@@ -279,9 +267,7 @@ first[1]
 
 # %% nan [markdown] above="The rows of `<pad>`"
 # *sat* has the output that it has alone.
-# The rows of `<pad>` are NaN, “not a number”.
-# They have no open cell: all their scores are $-\infty$, and the softmax divides 0 by 0.
-#
+# The rows of `<pad>` have no open cell: the softmax divides 0 by 0, which is NaN.
 # Now a second layer reads these six rows, under the same mask.
 
 # %% ask-nan
@@ -289,27 +275,19 @@ predict("03/second-layer")
 
 # %% second-layer
 # %%answer 03/second-layer
-print("rows of NaN:", attend_masked(first, both)[1].isnan().all(dim=-1).tolist())
-W = torch.eye(5, requires_grad=True)  # a parameter, before the first layer
-loss = attend_masked(batch @ W, both)[real].square().mean()  # over the words only
-loss.backward()
-print(f"loss {loss:.2f}, NaN in the gradient of W: {W.grad.isnan().sum()} of 25")
+attend_masked(first, both)[1]
 
 # %% nan-spreads [markdown] above="A weight of 0" answers="03/second-layer"
 # All six rows are NaN.
 # A weight of 0 does not take a value out of the sum: 0 times NaN is NaN.
-# Even a single such layer cannot be trained: the loss over the words is an ordinary number,
-# but every entry of the gradient of `W` is NaN.
 
 # %% six-rules [markdown] below="Which rule never shows"
 # ## Your experiment: six ways to block a cell
 #
-# You see the mask, the weights and the influence map of our sentence, behind up to five `<pad>`.
-# Click cells of the mask, and choose what a blocked cell gets.
+# Choose what a blocked cell gets, slide the padding, and click cells of the mask.
 # Orange marks a blocked cell whose token still has influence.
 #
-# 1. Slide the padding to 0 and back.
-#    When is there NaN, and why?
+# 1. When is there NaN, and why?
 # 2. Find a rule with blocked weights of 0 and orange cells.
 # 3. Which rule never shows NaN or orange, as long as you click nothing?
 
@@ -337,16 +315,13 @@ MaskExplorer(ask=False)
 # | score $-\infty$, then weight 0 | right | 0 |
 #
 # </details>
-#
-# The rule of answer 3 mends our layer, gradients included.
-# Padding on the right leaves no row empty: each sees the first word.
 
 # %% two-meanings [markdown] below="`F.scaled_dot_product_attention` reads `True`"
 # ## Two meanings of True
 #
 # One guard at a door has a list of those who may come in, another of those who may not.
-# `F.scaled_dot_product_attention` reads `True` as “may attend”, and `nn.MultiheadAttention`,
-# PyTorch's complete layer, reads it as “blocked”.
+# `F.scaled_dot_product_attention` reads `True` as “may attend”,
+# the layer `nn.MultiheadAttention` as “blocked”.
 # A mask of floats is *added* to the scores.
 
 # %% three-calls
@@ -364,11 +339,10 @@ for ax, (title, call) in zip(axes, calls.items(), strict=True):
 axes[0].set_ylabel("output")
 show_figure(axes[0], "3.3")
 
-# %% draw-the-map [markdown] above="No error, three different" end="You run it once"
-# No error, three different maps, and only the middle one is right.
-# On the left each word sees what comes after it, and the last sees nothing and gets 0.
-# (Words 0 to 3 still move their own output: each word is its own query.)
-# On the right nothing is blocked: adding 1 or 0 forbids nothing.
+# %% draw-the-map [markdown] above="No error, but only" end="You run it once"
+# No error, but only the middle map is right.
+# On the left each word sees what comes after it.
+# On the right adding 1 or 0 blocks nothing.
 # So when a mask comes from somewhere else, draw its map:
 # it is the [**leak test**](glossary.ipynb#leak-test) of this series.
 #
@@ -376,11 +350,9 @@ show_figure(axes[0], "3.3")
 #
 # You run it once on the whole sentence,
 # and in every layer the scores of later words become $-\infty$ before the softmax.
-# Then each guess is the one that the model would make from the earlier words alone: in the table,
-# both columns of a masked model are the same.
-# The word *on* is in the input, but what the row of *sat* guesses does not depend on it.
-# So one pass makes all five guesses.
-# (The other parts of the model must not look ahead either.)
+# Then each guess comes from the earlier words alone: in the table,
+# both columns of our masked models are the same.
+# *on* is in the input, but the guess of the row of *sat* does not depend on it.
 
 # %% further [markdown]
 # ## Further
@@ -432,21 +404,10 @@ pd.DataFrame(counts).T.rename_axis("features")  # leaks found, of 50
 # A token of 1,024 such features has a score of about $1024/\sqrt{1024} = 32$ with itself and scores
 # near 0 with the others, so the others get weights of about $e^{-32}$.
 # What comes from them is smaller than a usual tolerance.
-# With tokens 0.3 times as large, or in a new `nn.MultiheadAttention`,
-# the first test finds every leak at 64 to 1,024 features.
-# Where the mask fills scores with $-\infty$, the derivative needs no tolerance: it is exactly 0,
-# because every path from a blocked token passes through a factor of 0.
-# Dividing again instead leaves rounding of about 1e-17 in float64,
-# which this test reports as a leak.
-# (A row without an open cell is another matter: its NaN may reach the whole map.)
-#
-# It has limits of its own.
-# It sees nothing behind `detach`, `argmax` or rounding.
-# And the derivative of an open cell is 0 too where its weight rounds to 0,
-# in float64 if its score is 746 below the largest one, in float32 if it is 104 below,
-# and earlier in our map, which squares the derivatives.
-# So test in float64 and with small tokens, and also replace a token, as lesson 9 does.
-# (Dropout and the like must use the same random numbers in every run, or be switched off.)
+# The derivative needs none: where a mask fills scores with $-\infty$, it is exactly 0.
+# But it is 0 as well where the weight of an open cell rounds to 0, or behind `detach`.
+# So test with small tokens, and also replace a token, as lesson 9 does:
+# with tokens 0.3 times as large, the first test finds every leak at 64 to 1,024 features.
 #
 # ### A large negative number in 16 bits
 #
@@ -458,24 +419,19 @@ half = torch.zeros(6, 6, dtype=torch.float16)  # scores
 half.masked_fill(~both[1], -1e9)  # this line is meant to fail
 
 # %% half-reading [markdown]
-# Other ways raise no error.
-# We try three of them on the row of a `<pad>`, which has no open cell: *adding* -1e9,
-# filling with the lowest number of the type, and adding two masks that hold this number.
+# Two other ways raise no error: *adding* -1e9, and filling with the lowest number of the type.
+# We try them on the row of a `<pad>`, which has no open cell.
 
 # %% half-silent
 lowest = torch.finfo(torch.float16).min
 added = half + (~both[1]).half() * -1e9
 filled = half.masked_fill(~both[1], lowest)
-twice = half.masked_fill(~may_attend, lowest) + half.masked_fill(~real[1], lowest)
 print("-1e9, added:  ", added.softmax(dim=-1)[0])
 print("lowest number:", filled.softmax(dim=-1)[0])
-print("two masks:    ", twice.softmax(dim=-1)[0])
 
 # %% half-why [markdown]
 # Float16 cannot hold -1e9, so the number became $-\infty$, and the row is NaN.
 # With the lowest number of the type, the row becomes an average over all tokens.
-# Where two such masks block the same cell, their sum becomes $-\infty$ after all,
-# and the row is an average over the other cells, later words among them.
 # The other 16-bit type, bfloat16, can hold -1e9, and the row becomes an average too.
 
 # %% remember [markdown] end=["A training loss that", "Fill with $-", "`True` means \u201cmay attend\u201d"]
@@ -492,7 +448,7 @@ print("two masks:    ", twice.softmax(dim=-1)[0])
 #   Fill with $-\infty$ before the softmax and give empty rows a weight of 0 after it.
 # - `True` means “may attend” here and in `F.scaled_dot_product_attention`,
 #   and “blocked” in `nn.MultiheadAttention`.
-#   The influence map shows what reaches each output.
+#   Draw the influence map of a mask that comes from somewhere else.
 
 # %% exercises [markdown]
 # ## Exercises
@@ -511,7 +467,6 @@ print("two masks:    ", twice.softmax(dim=-1)[0])
 # - otherwise `"correct"`.
 #
 # An output that is NaN depends on everything.
-# (The masks that are tried block exactly, as filling with $-\infty$ does, or not at all.)
 #
 # <details><summary>Hint</summary>
 #
@@ -644,10 +599,8 @@ check_padded_batch(mended_solution)
 # if the row has an open cell and no blocked score towers above the open ones:
 # the sum by which the softmax divides cancels, and with it all blocked scores.
 # In a row without an open cell both give 0/0, which is NaN.
-# And if some blocked score is much larger than every open one,
-# the open weights lose their digits before the division.
-# By 104 or more in float32 they have rounded to 0, which gives NaN as well.
-# Filling with minus infinity still works there.
+# And if a blocked score is larger than every open one by 104 or more,
+# the open weights have rounded to 0 in float32, and your friend gets NaN there as well.
 # </details>
 
 # %% in-torch [markdown] below="attnlab has these masks"
@@ -678,14 +631,11 @@ torch.equal(words, same), torch.equal(combined[:, 0], both), padded_right.sum(di
 #
 # Do not pass `attn_mask` to the function together with `is_causal=True`:
 # sometimes it raises an error, and sometimes it combines the two.
-# With fewer queries than keys, `is_causal=True` counts from the upper left corner;
-# lesson 13 needs another corner.
 #
 # With padding on the right, the causal mask alone protects the words.
 # With padding on the left, no mask corrects the positions.
 # If the model adds a vector for each position (lesson 11), count from the first word,
 # for example with `(real.cumsum(dim=-1) - 1).clamp(min=0)`.
-# And leave `<pad>` out of the loss, for example with the `ignore_index` of `F.cross_entropy`.
 
 # %% sources [markdown]
 # ## Sources
@@ -712,14 +662,14 @@ torch.equal(words, same), torch.equal(combined[:, 0], both), padded_right.sum(di
 # [4 · Reading heatmaps honestly](04_reading_heatmaps_honestly.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
-# The coin and the first prediction: 11.
+# **46 minutes.**
+# The coin and the first prediction: 10.
 # The influence map, the screens and the table: 10.
-# Padding: 7.
-# NaN: 7.
-# The explorer: 10.
+# Padding: 6.
+# NaN: 6.
+# The explorer: 9.
 # True and the answer: 5.
 # Set the exercises and “Further” as homework.
 #
@@ -732,8 +682,8 @@ torch.equal(words, same), torch.equal(combined[:, 0], both), padded_right.sum(di
 # Keep one sentence on the board: True = may attend.
 # *The NaN of the second layer:* write 0 · NaN = NaN on the board.
 # *Six rules at once:* half of the room takes questions 1 and 2, the other half 2 and 3.
-# *“There is no future when a model writes”:* true.
-# The mask is there to do all places at once, in training and when a whole prompt is read.
+# *The diagonal on the left of Figure 3.3:* a word is its own query,
+# so it moves its own output as soon as two different words share its weights.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]

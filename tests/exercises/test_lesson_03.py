@@ -183,6 +183,10 @@ test_names_the_mistake = names({
         "Perhaps it counts the diagonal": lambda attend, x: judged(
             table_of(attend, x) | torch.eye(len(x)).bool().roll(1, 1)
         ),
+        "It never returns “correct”. Look for zeros": lambda attend, x: (
+            "leaks" if (found := table_of(attend, x)).triu(1).any()
+            else "too tight" if (found.tril() == 0).any() else "correct"
+        ),
         "A leak may sit in any column": lambda attend, x: (
             "leaks" if table_of(attend, x)[:-1, -1].any()
             else "correct" if table_of(attend, x)[-1].all() else "too tight"
@@ -213,6 +217,9 @@ test_names_the_mistake = names({
         "the weights do not depend on the scores": lambda s, m: safe(
             s.detach().requires_grad_(), m
         ),
+        ("is not. It is NaN", "a NaN or infinity enters the softmax"): lambda s, m: (
+            filled_with(-torch.inf)(s, m | ~m.any(dim=-1, keepdim=True)).masked_fill(~m, 0.0)
+        ),
         "the gradient is not": lambda s, m: safe(s, m, detached=True),
         ("NaN and infinity among the blocked", "Give such a row finite scores"): (
             lambda s, m: safe(s, m, keep_empty=True)
@@ -230,7 +237,9 @@ test_names_the_mistake = names({
         ),
         "which makes it Boolean": attend(lambda m: m[:, None, None].half()),
         "Compare the mask with 1": attend(lambda m: m[:, None, None]),
-        "The mask lacks an axis": attend(lambda m: m[:, None] == 1),
+        "lined up with the heads": attend(lambda m: m[:, None] == 1),
+        "or with the queries": attend(lambda m: m == 1),
+        "shape (N, 1, 1, S).": attend(lambda m: m[0] == 1),
         "There are 4 queries and 5 keys": attend(
             lambda m: (m == 1)[:, None, None].expand(-1, 3, 5, -1)
         ),
