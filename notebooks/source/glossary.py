@@ -167,7 +167,7 @@
 # Setting entries to zero at random during training,
 # and dividing the others by the probability of being kept,
 # so that their expected sum stays the same.
-# [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
+# [Lesson 7](07_multi_head_reshaping_without_scrambling.ipynb)
 
 # %% [markdown]
 # ### effective keys
