@@ -138,8 +138,8 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "out of bounds": "The query need not be a row of x. Take it from `query`.",
     },
     misshapen="Return a single vector, with one number for each feature.",
-    nan="The result contains NaN. Hide the word by a score of -inf, not of inf, and leave its row "
-    "of x as it is.",
+    nan="The result contains NaN. Set the score of the hidden word, and nothing else, to -inf (not "
+    "inf).",
     otherwise=weight_left,
     verified="The new vector is right for sentences of different lengths, and whichever word is "
     "hidden.",

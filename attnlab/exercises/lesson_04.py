@@ -94,7 +94,7 @@ def positive(value: object) -> float:
         "That is too little, because two other tokens share the row with b, not one.": (
             math.sqrt(math.log(99))
         ),
-        "That is too much, because two other tokens share the row with b, not three.": (
+        "That is about what three a’s need. With two, a smaller number reaches 0.99.": (
             math.sqrt(math.log(297))
         ),
     },
@@ -192,8 +192,8 @@ def check_contributions() -> Iterator[tuple[str, tuple]]:
             1 / shades.shape[-1],
             1,
         ),
-        "The darkest weight cannot be 0, because the largest weight of a row is at least the "
-        "uniform share.": lambda shades: (0, 1 / shades[0].sum()),
+        "The darkest weight cannot be 0, because the largest weight of a row is at least 1 "
+        "divided by the number of its keys.": lambda shades: (0, 1 / shades[0].sum()),
         "You divided by the number of rows. A row shares its weight among the keys, so divide by "
         "the number of columns.": lambda shades: (1 / len(shades), 1 / shades[0].sum()),
     },

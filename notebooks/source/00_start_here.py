@@ -184,7 +184,7 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 #
 # Leave `causal` off at first.
 # Which vector does `cat` get at scale 0, and which one does it come close to at scale 8?
-# And why does its `place` fall to 0 if you switch `causal` on?
+# And why is its `place` 0 at every scale once `causal` is on?
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys

@@ -257,7 +257,7 @@ pd.DataFrame({"correct": correct, **written}).drop_duplicates().set_index("corre
 # The trained layer writes no words: we have only its output.
 # The output of a head is a sum with one term for each key, its weight times its value.
 # Is the term of a dark cell a long one?
-# We picked head 6, in which every query prefers `[CLS]`.
+# We picked head 6, in which most queries prefer `[CLS]`.
 
 
 # %% head-six
@@ -408,8 +408,7 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 #   Rows sum to 1; columns need not.
 #   Name a cell by its query and its key.
 # - A colour stands for a number only if you know the scale.
-#   Compare the number with the [uniform share](glossary.ipynb#uniform-share) of its row,
-#   one divided by the number of its keys.
+#   With $n$ keys, the darkest cell of a row holds $1/n$ or more.
 # - Before you explain a pattern, draw random tables and look for it there.
 #   In more than nine out of ten random four-by-four tables,
 #   two or more queries prefer the same key.
@@ -585,8 +584,6 @@ check_darkest_range(darkest_range_solution)
 # Was the head chosen before or after all the heads had been examined?
 # Does the same pattern appear in other sentences, and does it appear in an untrained model?
 # If the full stop is hidden, does the output move further than if another word is hidden?
-# And in which layer is this?
-# After the first one, the position of the full stop also holds something of the other words.
 # </details>
 
 # %% in-torch [markdown] below="`nn.MultiheadAttention` computes several"

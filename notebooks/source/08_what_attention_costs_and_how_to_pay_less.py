@@ -714,7 +714,7 @@ check_joined_pieces(joined_solution)
 # *27 times as much* would be true if there were also three times as many heads.
 #
 # **2.**
-# A fused kernel takes queries in blocks of 64 and not of 128.
+# FlashAttention-2 takes queries in blocks of 64 and not of 128.
 # What does it move more often?
 # **Keys and values, twice as often.**
 # *The output* is written once.

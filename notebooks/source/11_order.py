@@ -7,8 +7,7 @@
 # Does attention see the order of the words at all?
 # And if it does not, how can we tell it what the order is?
 #
-# **You need:** [lesson 4](04_reading_heatmaps_honestly.ipynb) for baselines,
-# and [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb) for heads.
+# **You need:** [lesson 7](07_multi_head_reshaping_without_scrambling.ipynb) for heads.
 # You should know what the sine and cosine of an angle are.
 #
 # **You will be able to:** say what attention knows about the order with and without a causal mask,

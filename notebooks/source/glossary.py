@@ -568,7 +568,7 @@
 #
 # The weight that [uniform attention](#uniform-attention) gives to a key.
 # A weight of three uniform shares is three times as large.
-# [Lesson 4](04_reading_heatmaps_honestly.ipynb)
+# [Lesson 10](10_one_real_attention_layer.ipynb)
 
 # %% [markdown]
 # ### value

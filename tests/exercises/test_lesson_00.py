@@ -104,8 +104,8 @@ test_names_the_mistake = names({
         "You added the query to the average": lambda query, x, hidden: (
             by_mask(query, x, hidden) + query
         ),
-        ("contains NaN", "a score of -inf, not of inf"): filled(torch.inf),
-        ("leave its row of x as it is",): lambda query, x, hidden: by_mask(
+        ("contains NaN", "to -inf (not inf)"): filled(torch.inf),
+        "and nothing else, to -inf": lambda query, x, hidden: by_mask(
             query, x.index_fill(0, torch.tensor(hidden), -torch.inf), hidden
         ),
         "without the exponential": without_exp,

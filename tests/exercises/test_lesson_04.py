@@ -38,7 +38,7 @@ test_names_the_mistake = names({
         "0.98979. That is too little": 2.295,
         "0.98997. That is too little": 2.299,
         "a smaller factor reaches": 2.304,
-        "too much, because two other tokens share the row with b, not three": 2.39,
+        "about what three a’s need": 2.39,
     },
     "check_contributions": {
         "axis of size 1 for the queries": lambda weights, value: weights * value.norm(dim=-1),
