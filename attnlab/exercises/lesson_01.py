@@ -88,7 +88,7 @@ ERRORS = {
     "length of the desired ordering": "Swap the last two dimensions with key.transpose(-2, -1).",
     **dict.fromkeys(
         ("same dtype", "expected scalar type"),
-        "Give the weights the dtype of the value before you multiply them.",
+        "Give both factors of a product the same dtype.",
     ),
     **voice.KEEPDIM,
 }

@@ -292,7 +292,7 @@ show_figure(axes[0].figure, "1.3")
 # We write L for the number of queries and S for the number of keys.
 # Scaled dot-product attention uses $\sqrt{E}$ as its temperature,
 # where $E$ is the number of features, here 5.
-# The result is the [score](glossary.ipynb#score) of lesson 0.
+# Its [scores](glossary.ipynb#score) are those of lesson 0.
 #
 # Here is attention as one formula.
 #

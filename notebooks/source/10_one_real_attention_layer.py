@@ -123,7 +123,7 @@ ax = sns.heatmap(portrait, yticklabels=names, annot=True, fmt=".2f", cmap="Blues
 ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
 show_figure(ax, "10.2")
 
-# %% by-asker [markdown] above="In eight heads, most" below="In lesson 5 there"
+# %% by-asker [markdown] above="In eight heads, most" below="In lesson 5, our"
 # In eight heads, most words give their largest weight to `[CLS]`.
 # In head 2 every word looks most at the token before it, so we call this head the *neighbour*.
 #
@@ -176,7 +176,7 @@ ax.set(xlabel="head", ylabel="uniform shares of the clues", yscale="log")
 ax.set(ylim=(0.2, 4), xticks=range(12), yticks=[0.25, 0.5, 1, 2, 4])
 ax.set(yticklabels=["0.25", "0.5", "1", "2", "4"])
 ax.minorticks_off()
-ax.set_title("In heads 1, 4, 8 and 10, the clues get much more from their own word")
+ax.set_title("On average, heads 1, 4, 8 and 10 favour the clues’ own word most")
 ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.3")
 
@@ -239,7 +239,7 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 #
 # `[CLS]` always stands at position 0, so in each head it always has the same $u$.
 # How much weight does it get from a word, on average?
-# And how many times as long is the $u$ of a word?
+# And how much longer is the $u$ of a word?
 
 # %% contributions
 blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
@@ -299,7 +299,7 @@ ax.set(xlabel="w of [CLS]", ylabel="growth", title="Most growth in the resting h
 show_figure(ax, "10.4")
 
 # %% the-arithmetic [markdown] above="It grows: in head" answers="10/without-the-sink"
-# It grows: in head 9, what the head adds becomes 1.73 times as long.
+# It grows: in head 9, what the head adds becomes 1.73 times as long (the median).
 # The reason is arithmetic.
 # If a token with weight $w$ adds nothing, the others share $1 - w$.
 # Take it away, and they share 1, so what they add is multiplied by exactly $1 / (1 - w)$.
@@ -320,8 +320,8 @@ predict("10/she-swam")
 # %% see-swam
 # %%answer 10/she-swam
 for verb in ("sat", "swam", "waited"):
-    row = layer.read(f"she {verb} on the bank of the river").weights[4, 5]  # of "bank"
-    print(f"{verb:7} river {row[8]:.3f}  she {row[1]:.5f}")
+    row = layer.read(f"she {verb} on the bank of the river").weights[4, -5]  # of "bank"
+    print(f"{verb:7} river {row[-2]:.3f}  she {row[1]:.5f}")
 
 # %% the-answer [markdown] above="**Head 4 finds a" end="In eight of the" answers="10/she-swam"
 # With *swam*, the weight of *river* falls from 0.71 to 0.65,
@@ -338,7 +338,7 @@ for verb in ("sat", "swam", "waited"):
 # In eight of the twelve heads, most words look most at `[CLS]`,
 # which in the five *resting heads* adds little.
 # The *neighbour* looks at the token before.
-# In the four *clue finders* the clues get on average more from their own word than from others,
+# In the four *clue finders* the clues get on average far more from their own word than from others,
 # and in head 3 they get much from all.
 #
 # All this is one layer of one model.

@@ -84,7 +84,7 @@ test_names_the_mistake = names({
         ("query (5, 11)", "Swap the last two dimensions with key.transpose(-2, -1)"): (
             lambda q, k, v: (q @ k.permute(0, 2, 1) / q.shape[-1] ** 0.5).softmax(-1) @ v
         ),
-        "Give the weights the dtype of the value": (
+        "Give both factors of a product the same dtype": (
             lambda q, k, v: (q @ k.mT / q.shape[-1] ** 0.5).double().softmax(-1) @ v
         ),
         "value (7, 13), your function runs, but it returns None": (
