@@ -287,7 +287,7 @@ attend_masked(first, both)[1]
 # Choose what a blocked cell gets, slide the padding, and click cells of the mask.
 # Orange marks a blocked cell whose token still has influence.
 #
-# 1. When is there NaN, and why?
+# 1. When does score $-\infty$ give NaN, and why?
 # 2. Find a rule with blocked weights of 0 and orange cells.
 # 3. Which rule never shows NaN or orange, as long as you click nothing?
 
@@ -297,7 +297,7 @@ MaskExplorer(ask=False)
 # %% rules [markdown]
 # <details><summary>The answers</summary>
 #
-# 1. There is NaN as soon as there is padding.
+# 1. As soon as there is padding.
 #    Then the first row has no open cell under both masks.
 #    Without padding every word may at least look at itself.
 # 2. “weight 0”.
@@ -404,10 +404,10 @@ pd.DataFrame(counts).T.rename_axis("features")  # leaks found, of 50
 # A token of 1,024 such features has a score of about $1024/\sqrt{1024} = 32$ with itself and scores
 # near 0 with the others, so the others get weights of about $e^{-32}$.
 # What comes from them is smaller than a usual tolerance.
-# The derivative needs none: where a mask fills scores with $-\infty$, it is exactly 0.
+# The derivative needs none: behind a causal mask of $-\infty$, it is exactly 0.
 # But it is 0 as well where the weight of an open cell rounds to 0, or behind `detach`.
-# So test with small tokens, and also replace a token, as lesson 9 does:
-# with tokens 0.3 times as large, the first test finds every leak at 64 to 1,024 features.
+# So test with small tokens, and also replace a token: with tokens 0.3 times as large,
+# the first test finds all 50 leaks at 64 to 1,024 features.
 #
 # ### A large negative number in 16 bits
 #
@@ -600,7 +600,7 @@ check_padded_batch(mended_solution)
 # the sum by which the softmax divides cancels, and with it all blocked scores.
 # In a row without an open cell both give 0/0, which is NaN.
 # And if a blocked score is larger than every open one by 104 or more,
-# the open weights have rounded to 0 in float32, and your friend gets NaN there as well.
+# the open weights have rounded to 0 in float32, and only your friend gets NaN.
 # </details>
 
 # %% in-torch [markdown] below="attnlab has these masks"
