@@ -26,7 +26,10 @@ GOOD = "every row with an open cell adds up to 1, and no blocked cell has any we
     [
         (mine, f"Drawn by mine: {GOOD}"),
         (lambda scores, mask: scores.softmax(-1), "“The” (row 0) gives weight to blocked cells"),
-        (lambda scores, mask: scores * math.nan, "(row 0) is NaN; “cat” (row 1) is NaN; the grad"),
+        (
+            lambda scores, mask: scores * math.nan,
+            "(row 0) is NaN; “cat” (row 1) is NaN; the influence",
+        ),
         (lambda scores, mask: 0.6 * mine(scores, mask), "“The” (row 0) adds up to 0.60; “cat”"),
         (erased, "“The” (row 0) adds up to 0.21; “cat” (row 1) adds up to 0.45; 15 blocked cells"),
         (lambda scores, mask: scores[0], "must return weights (6, 6), got (6,)"),
