@@ -188,8 +188,9 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown] above="Neither 22 heads nor" below="What is missing is"
 # Neither 22 heads nor 1,000 steps bring a single layer near the model with two.
-# With 22 heads it gets 0.28, mostly by a shortcut: until the first jump,
-# the letter to guess is the one not played for the longest time.
+# With 22 heads it gets 0.28, partly by a shortcut:
+# about half of its guesses are the letter not played for the longest time,
+# which is right until the first jump.
 #
 # ## Why one look is not enough
 #
