@@ -68,8 +68,10 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
     right=lambda weights, tokens: score(weights, copies(tokens), askers(copies(tokens))),
     what="score",
     slips={
-        "It averages over all tokens. Where a letter is new, there is no copy to look at. Leave "
-        "these tokens out.": lambda weights, tokens: score(weights, copies(tokens), tokens.numel()),
+        "It also averages over tokens that have no earlier copy. Leave them out.": Either(
+            lambda weights, tokens: score(weights, copies(tokens), tokens.numel()),
+            lambda weights, tokens: score(weights, copies(tokens), (tokens != BAR).sum()),
+        ),
         "Your function divides by the number of earlier copies. Divide by the number of tokens "
         "that have an earlier copy.": (
             lambda weights, tokens: score(weights, copies(tokens), copies(tokens).sum())
@@ -77,8 +79,9 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
         "It also counts the bars. Leave out the token 26.": lambda weights, tokens: score(
             weights, copies(tokens, bars=True), askers(copies(tokens, bars=True))
         ),
-        "It also adds the weight that a token gives itself. Mark earlier copies only.": (
-            lambda weights, tokens: score(weights, copies(tokens, 0), tokens.numel())
+        "It also adds the weight that a token gives itself. Mark earlier copies only.": Either(
+            lambda weights, tokens: score(weights, copies(tokens, 0), askers(copies(tokens, 0))),
+            lambda weights, tokens: score(weights, copies(tokens, 0), askers(copies(tokens))),
         ),
         "It also counts tokens whose only copies come later.": lambda weights, tokens: score(
             weights, copies(tokens), askers(copies(tokens) | copies(tokens).mT)

@@ -41,15 +41,13 @@ assert early["correct"].min() > 0.95
 singles = jumping[jumping["num_layers"] == 1]
 assert (singles["embed_dim"] == 88).all() and singles["rate"].nunique() == 2
 
-# %% after: why-two  numbers: 10, 0.5
+# %% after: why-two  numbers: 10
 looks = pd.read_csv(data_path("one_look.csv"))
 wide = looks[looks["num_heads"] == 22]
 assert len(wide) == 8 and len(looks) == 24
 assert abs(wide["correct"].mean() - 0.28) < 0.01
-assert wide["before_jump"].between(0.6, 0.801).all()
-assert wide["after_jump"].between(0.18, 0.21).all()
+assert (wide["before_jump"] > 0.6).all() and (wide["after_jump"] < 0.21).all()
 assert wide["oldest"].between(0.45, 0.6).all() and looks["rule_before_jump"].eq(1).all()
-assert looks.loc[looks["num_heads"] == 1, "oldest"].max() < 0.2
 
 
 def oldest(text):
@@ -82,9 +80,6 @@ two_runs = runs[(runs["num_layers"] == 2) & (runs["step"] == 300)]
 assert len(two_runs) == 6
 assert two_runs["previous"].between(0.46, 0.53).all() and (two_runs["follower"] > 0.96).all()
 
-# %% after: half
-assert scores[0, 0] > 5 * scores[1, 0]
-
 # %% after: ask-half  numbers: 0.5, 15
 
 # %% after: see-half  numbers: 0, 1, 15, 18, 100, 150, 500, 1,000
@@ -104,24 +99,14 @@ diagonal = (
 )
 assert diagonal[:14].min() > 0.8 and diagonal[16:].mean() < 0.15
 
-# six models: from left to right
-of_runs = pd.read_csv(data_path("notes_spread.csv"))
-groups = pd.cut(of_runs["position"], [0, 3, 7, 11, 15])
-by_group = of_runs.groupby(["seed", groups, "step"], observed=True)[["note", "search"]].mean()
-for seed in range(6):
-    firsts = [
-        [of.index[of[name] > 0.5][0] for name in ("note", "search")]
-        for of in (by_group.loc[seed, group] for group in groups.cat.categories)
-    ]
-    notes_, searches_ = zip(*firsts, strict=True)
-    assert list(notes_) == sorted(set(notes_)) and list(searches_) == sorted(searches_)
-    assert all(abs(one - other) <= 10 for one, other in firsts[1:])
-    start = of_runs[(of_runs["seed"] == seed) & (of_runs["step"] == 0)].set_index("position")
-    assert 0.3 < start["note"][:3].mean() < 0.4
-    end = of_runs[(of_runs["seed"] == seed) & (of_runs["step"] == 300)].set_index("position")
-    assert (end["note"][18] < 0.2) == (seed > 0)
+# from left to right
+of_run = pd.read_csv(data_path("notes_spread.csv")).query("seed == 0")
+groups = pd.cut(of_run["position"], [0, 3, 7, 11, 15])
+by_group = of_run.groupby([groups, "step"], observed=True)["note"].mean()
+firsts = [by_group[group].gt(0.5).idxmax() for group in groups.cat.categories]
+assert firsts == sorted(set(firsts))
 
-# %% after: average-hides  numbers: 0, 1, 3, 15, 18
+# %% after: average-hides  numbers: 0, 15, 18
 
 # %% after: forge  numbers: 3, 5
 
@@ -135,26 +120,15 @@ assert torch.equal(untouched, model(texts.tokens[:, :-1])[0].argmax(dim=-1))
 
 
 # %% after: see-many-notes
-def shares_after_exchange(texts, one, other):
-    """Return how often the guess follows the note, and how often it stays with the letter."""
-    tokens = texts.tokens[:, :-1]
-    marked = followers(tokens)
-    asks = texts.known & marked[:, :, one] & (marked.sum(dim=-1) == 1)
-    guesses = guess_with_exchanged(tokens, one, other)
-    return [(guesses == tokens[:, at, None])[asks].float().mean() for at in (other, one)]
-
-
 for seed in range(5):
     torch.manual_seed(seed)
     some = make_texts(500)
-    for one in range(2, 8):
-        for other in set(range(2, 8)) - {one}:
-            follows, stays = shares_after_exchange(some, one, other)
-            assert follows > 0.94 and stays < 0.03
-    follows = [shares_after_exchange(some, 1, other)[0] for other in range(2, 8)]
-    assert 0.7 < min(follows) < 0.9
-
-# %% after: notes-decide  numbers: 1, 2, 7, 80, 94
+    now = some.tokens[:, :-1]
+    marks = followers(now)
+    ask = some.known & marks[:, :, 3] & (marks.sum(dim=-1) == 1)
+    for other in (2, 4, 5, 6, 7):
+        guesses = guess_with_exchanged(now, 3, other)
+        assert (guesses == now[:, other, None])[ask].float().mean() > 0.94
 
 # %% after: explorer
 assert LookingBackExplorer().result.guess == "B"
@@ -213,24 +187,6 @@ assert [round(score, 2) for score in given] == [0.03, 0.00]
 even = same_letter_score_solution(average.expand(1000, 1, 32, 32), texts.tokens[:, :-1])
 assert even.round(decimals=2) == 0.07
 
-
-first, second = model.layers
-
-
-def share_without_notes(*blind):
-    """Return the share correct if these parts of layer 1 do not see what layer 0 wrote."""
-    plain = model.symbol(texts.tokens[:, :-1]) + model.position.weight
-    full = plain + first(model.norms[0](plain), is_causal=True)[0]
-    read = [model.norms[1](plain if part in blind else full) for part in ("query", "key", "value")]
-    projected = second.q_proj(read[0]), second.k_proj(read[1]), second.v_proj(read[2])
-    added = second.out_proj(F.scaled_dot_product_attention(*projected, is_causal=True))
-    guesses = model.guess(model.last_norm(full + added)).argmax(dim=-1)
-    return (guesses == texts.tokens[:, 1:])[texts.known].float().mean()
-
-
-assert abs(share_without_notes() - share_correct(model, texts)) < 0.001
-assert share_without_notes("query") > 0.99 and share_without_notes("key") < 0.11
-
 # %% after: score-reading  numbers: 0.03, 0.00, 0.07
 
 # %% after: key-solution
@@ -248,6 +204,6 @@ for tested in (model, two_layers):
 
 # %% after: sources  numbers: 2021, 2022, 2024
 
-# %% after: teacher-plan  numbers: 50, 15, 0, 49, 10, 5, 6, 12, 14, 2
+# %% after: teacher-plan  numbers: 46, 0, 1, 10, 4, 5, 11, 14, 2
 
 # %% after: teacher-questions  numbers: 0, 1, 2, 3, 4, 5, 12, 11

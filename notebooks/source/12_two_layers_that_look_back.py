@@ -7,7 +7,6 @@
 # It never met this name in training, so it has to look it up in the text:
 # where did I see “Mr” before, and what came after it?
 #
-# This sounds like a task made for attention.
 # What can two layers of attention do that one cannot?
 #
 # **You need:** the causal mask from [lesson 3](03_masks_who_may_look_at_whom.ipynb),
@@ -19,7 +18,7 @@
 # and explain what a second layer adds to the first; find a head by a score,
 # and forge what it has written; and tell a lookup from a shortcut.
 #
-# **Time:** 50 minutes in class, or 84 on your own with the exercises.
+# **Time:** 46 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
 
 # %% setup
@@ -42,7 +41,7 @@ lesson_setup()
 # %% the-task [markdown] below="A record with a"
 # ## A record with a scratch
 #
-# To train in seconds, we use texts in which many tokens can be guessed in this way.
+# We train on texts in which many tokens can be guessed in this way.
 # A record with a scratch plays a loop of 8 to 15 different letters over and over.
 # From the second round on, the needle jumps at random, about once in four letters.
 # We write each jump as a bar, `|`, after which the loop goes on from a random letter.
@@ -71,11 +70,9 @@ for tokens, known in zip(examples.tokens, examples.known, strict=True):
 # one for each letter and one for the bar.
 #
 # What is new is how the layers are connected.
-# A layer does not replace the vectors.
-# It reads them, and its output is *added* to them.
+# A layer does not replace the vectors: its output is *added* to them.
 # So each token has one vector that runs from the embedding to the guess and collects what the
-# layers find.
-# It is called the [**residual stream**](glossary.ipynb#residual-stream).
+# layers find, the [**residual stream**](glossary.ipynb#residual-stream).
 
 # %% drawing jupyter={"source_hidden": true}
 from attnlab.display import diagram
@@ -84,8 +81,7 @@ show_figure(diagram("residual_stream"), "12.1")
 
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it.
-# `LayerNorm` centres each vector and scales it to a common length before a layer reads it;
-# a learned factor and shift for each feature follow.
+# `LayerNorm` centres each vector and scales it to a common length before a layer reads it.
 
 
 # %% looking-back
@@ -135,8 +131,8 @@ def train(num_layers, embed_dim, num_heads, **kind_of_text):
 # We train one layer and then two.
 # To make the comparison fair, the single layer gets 88 features,
 # so that it has about as many parameters as two layers with 64.
-# It also gets four heads instead of one.
-# On 1,000 new texts, `share_correct` returns the share of the counted guesses that are correct.
+# It also gets four heads.
+# `share_correct` returns the share of the counted guesses that are correct.
 
 # %% see-one-layer
 torch.manual_seed(0)
@@ -150,9 +146,8 @@ for name, trained in (("one layer: ", one_layer), ("two layers:", two_layers)):
     share = share_correct(trained, new_texts)
     print(f"{name}  {size:,} parameters, {share:.2f} correct")
 
-# %% baseline [markdown] above="Two layers get nearly"
-# Two layers get nearly every guess right, and a single layer misses most.
-# Does it need more heads, or more time?
+# %% baseline [markdown] above="Does the single layer"
+# Does the single layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
 runs = pd.read_csv(data_path("looking_back.csv"))
@@ -191,17 +186,11 @@ ax.axhline(random_pick[known].mean(), color="0.55", linewidth=1, label="random p
 ax.legend(title="", loc="center right", bbox_to_anchor=(1, 0.62))
 show_figure(ax, "12.2")
 
-# %% why-two [markdown] above="No single layer comes" below="What is missing is"
-# No single layer comes near the model with two.
-# But 22 heads reach about 0.28, far more than a random pick.
-# Do they look up a little?
-#
-# Mostly, they have found a shortcut.
-# In `ABCDEFGHAB`, the next letter is C, the one that has not been played for the longest time.
-# From the second round on, this is so in every loop, until the needle jumps.
-# Before the first jump, our eight models with 22 heads get between 0.6 and 0.8 of the guesses
-# right, and after it only 0.2.
-# About half of all their guesses are the letter that has not been played for the longest time.
+# %% why-two [markdown] above="Neither 22 heads nor" below="What is missing is"
+# Neither 22 heads nor 1,000 steps bring a single layer near the model with two.
+# With 22 heads it gets 0.28, partly by a shortcut:
+# about half of its guesses are the letter not played for the longest time,
+# which is right until the first jump.
 #
 # ## Why one look is not enough
 #
@@ -211,11 +200,8 @@ show_figure(ax, "12.2")
 #
 # - It can find the earlier Z: its query asks for the letter Z. The value of that token says “I am
 #   Z, at position 2”.
-#   Neither Z nor 2 is the answer.
 #   The layer would now have to look at position 3, but it has already looked:
 #   its queries were made before it knew about position 2.
-#   (A second layer could go on from position 2 to 3.
-#   Exercise 2 tests whether ours does so.)
 # - The token that it needs is B. But the key of B is made from B and its position alone.
 #   That key does not say that Z comes before B, so the query of Z cannot recognise it.
 #
@@ -230,9 +216,8 @@ from attnlab.display import diagram
 show_figure(diagram("two_looks"), "12.3")
 
 # %% find-heads [markdown] below=["The *previous-token score* is", "Does the trained model"]
-# These are two steps, and the second needs the result of the first.
-# A head that searches by letter cannot take both steps in one look,
-# and other heads of its layer cannot pass it the result, because they all work at the same time.
+# The second look needs the result of the first.
+# Two heads of one layer cannot take turns, because they work at the same time.
 #
 # ## Find the heads with a score
 #
@@ -243,8 +228,7 @@ show_figure(diagram("two_looks"), "12.3")
 #
 # - The *previous-token score* is the weight on the token directly before.
 # - The *follower score* (also called *prefix-matching score*) is the weight on letters that came
-#   directly after an earlier copy of the current letter.
-#   It is averaged over the tokens whose next letter can be known.
+#   directly after an earlier copy of the current letter, averaged over the counted guesses.
 #   `followers` marks these letters.
 
 
@@ -269,8 +253,7 @@ def follower_score(weights, texts):  # (N, H, L, L) -> (H,)
 
 
 # %% stored-model [markdown]
-# From here on we use a stored model, trained in the same way for 300 steps,
-# so that you see the same numbers on any computer.
+# From here on we use a stored model, trained in the same way for 300 steps.
 
 # %% score-table
 model = load_looking_back()
@@ -289,10 +272,9 @@ average = torch.ones(32, 32).tril() / torch.arange(1, 33)[:, None]  # equal weig
 scores = torch.cat([scores_of(weights), scores_of(average.expand(1, 1000, 1, 32, 32))])
 Table(["layer 0", "layer 1", "plain average"], ["previous", "follower"], scores)
 
-# %% half [markdown] above="Where the next letter"
-# Where the next letter can be known,
-# layer 1 looks almost only at letters that followed the current one before.
-# Layer 0 has by far the largest previous-token score, but it is only about one half.
+# %% half [markdown] above="Layer 1 looks almost"
+# Layer 1 looks almost only at letters that followed the current one before.
+# But the previous-token score of layer 0 is only about one half.
 # Why?
 
 # %% ask-half
@@ -313,17 +295,10 @@ below.set_title("It learns to do so from left to right")
 show_figure(top, "12.4")
 
 # %% average-hides [markdown] above="Layer 0 looks at" answers="12/half-a-score"
-# Layer 0 looks at the token before up to position 15, and hardly ever later.
-# (Position 18 is an exception in this model, but not in five others.)
-# Exercise 3 shows that the position vectors alone lead it to the token before.
+# Layer 0 looks at the token before up to position 15; later, only position 18 does so in part.
+# The average over all positions hid this.
 #
-# The score did not lie, but an average over all positions hid what mattered.
-#
-# The lower panel shows how the same model learned it: from left to right.
-# At positions 1 to 3, even an untrained layer gives the token before a large share,
-# because it has few tokens to look at.
-# So the first notes come for free, and layer 1 can probably learn from them what to search for.
-# In all six models that we trained, notes and search spread from left to right.
+# The lower panel shows how the model learned it: from left to right.
 
 # %% forge [markdown] below="In `KQZBMTAR|QZ`, B at"
 # ## Forge a note
@@ -359,8 +334,8 @@ forged = guess_with_exchanged(to_tokens("KQZBMTAR|QZ")[None], 3, 5)
 print("after the last Z:", to_text(forged[0, -1:]))
 
 # %% many-notes [markdown] above="The model guesses T" answers="12/forged-note"
-# The model guesses T, which now carries the note about Z, and not B, which came next last time.
-# We do the same in 1,000 texts, and look at the guesses whose answer stands only at position 3.
+# The model guesses T, which now carries the note about Z. We do the same in 1,000 texts,
+# and look at the guesses whose answer stands only at position 3.
 
 # %% see-many-notes
 # %%answer 12/forged-note
@@ -376,8 +351,6 @@ for name, position in (("carries the note", 5), ("followed", 3)):
 # The guesses go by the notes.
 # Neither a token nor a parameter has changed, so layer 1 searches for what layer 0 wrote,
 # and the model repeats the letter that carries it.
-# For other pairs of positions from 2 to 7, at least 94% of the guesses follow the note;
-# if the note of position 1 is exchanged, sometimes only 80% do.
 #
 # In the explorer, exchange the note of B with that of another letter, and choose who guesses.
 # Where the answer can be known, only those guesses change that need one of the two notes.
@@ -396,9 +369,7 @@ LookingBackExplorer()
 #
 # Olsson et al. (2022) found induction heads in language models with two or more attention layers,
 # and none in models with a single one.
-# For large models the authors call their evidence correlational.
-# Our model shows that the mechanism is possible, that gradient descent can find it,
-# and how to test for it.
+# Our model shows that gradient descent can find this mechanism, and how to test for it.
 # It does not show that a large model repeats “Tolliver” for this reason.
 
 # %% take-one-out [markdown]
@@ -435,7 +406,6 @@ Table(names, columns, torch.tensor(rows))
 # Yet not one parameter of layer 1 has changed: it searches for notes that nobody has written.
 # Without layer 1, the score of layer 0 stays as it was,
 # because layer 0 has finished before layer 1 begins.
-# A correct guess needs both layers.
 #
 # ### The record without a scratch
 #
@@ -487,9 +457,8 @@ Table(lengths, names, torch.tensor(shares))
 # - Layers read from the residual stream and add to it.
 #   What one layer adds, every later layer can use in its queries, keys and values.
 # - Looking up what followed takes two steps.
-#   Layer 0 copies the previous letter to each token as a note,
-#   and layer 1 searches for the note about the current letter and repeats the token that carries
-#   it.
+#   Layer 0 writes a note on a letter about the one before it;
+#   layer 1 searches for the note about the current letter and repeats the letter that carries it.
 #   The head of the second step is called an induction head.
 # - A score says where a head looks.
 #   To find out what it goes by, change that and nothing else, and see whether the guess follows.
@@ -586,9 +555,6 @@ check_same_letter_score(same_letter_score_solution)
 # Layer 0 gives 0.03 of its weight to earlier copies, and layer 1 gives them 0.00.
 # A plain average would give them 0.07.
 # So our model does not go this way.
-# An ablation agrees: if only the queries of layer 1 are made without what layer 0 wrote,
-# nearly every guess stays correct.
-# If only its keys are made without it, the model does no better than a random pick.
 # </details>
 
 # %% exercise-3 [markdown]
@@ -632,7 +598,7 @@ check_best_key(best_key_solution)
 #
 # At positions 1 to 15, the key that fits best is that of the position before.
 # So layer 0 finds the token before by its position and needs no letter for it.
-# From position 16 on, other keys fit better, except at position 18, the exception of Figure 12.4.
+# From position 16 on, other keys fit better, except at position 18.
 # </details>
 
 # %% exercise-4 [markdown]
@@ -706,6 +672,7 @@ check_mended_stream(mended_solution)
 #
 # `nn.TransformerEncoderLayer(d_model, nhead, norm_first=True, batch_first=True)` is attention and
 # an MLP, each with a norm before it and each added to the residual stream.
+# It is causal only with a mask.
 
 # %% sources [markdown]
 # ## Sources
@@ -731,14 +698,14 @@ check_mended_stream(mended_solution)
 # Lesson 13, [Word by word: the cache](13_word_by_word_the_cache.ipynb)
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 50 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
-# **50 minutes.**
+# **46 minutes.**
 # The record and the model: 10.
-# One layer and two: 5.
-# Why one look is not enough: 6.
-# The scores, and where layer 0 looks: 12.
-# Forged notes and the explorer: 15.
+# One layer and two: 4.
+# Why one look is not enough: 5.
+# The scores, and where layer 0 looks: 11.
+# Forged notes and the explorer: 14.
 # The answer: 2.
 # Set “Further” as homework.
 #
@@ -768,8 +735,7 @@ check_mended_stream(mended_solution)
 # **2.**
 # Why does a single layer with a few heads not solve the task?
 # **All its heads work at the same time, from the same vectors.**
-# *It has too few parameters:* the wide layer had about as many as the two together
-# (though a much larger one could solve it).
+# *It has too few parameters:* the wide layer had about as many as the two together.
 # *It was trained too briefly:* a thousand steps did not close the gap.
 #
 # **3.**

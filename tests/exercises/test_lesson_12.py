@@ -21,6 +21,16 @@ def text_by_text(weights, tokens):
     ).mean(dim=0)
 
 
+def with_itself(weights, tokens):
+    marked = (tokens[:, :, None] == tokens[:, None]) & (tokens != 26)[:, :, None]
+    return (weights * marked[:, None]).sum(dim=(0, 2, 3)) / marked.any(dim=-1).sum()
+
+
+def over_all_letters(weights, tokens):
+    marked = (tokens[:, :, None] == tokens[:, None]).tril(-1) & (tokens != 26)[:, :, None]
+    return (weights * marked[:, None]).sum(dim=(0, 2, 3)) / (tokens != 26).sum()
+
+
 def norm(x):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
 
@@ -51,6 +61,8 @@ test_names_the_mistake = names({
     },
     "check_same_letter_score": {
         "take the mean over the letters that have one": text_by_text,
+        "weight that a token gives itself": with_itself,
+        "tokens that have no earlier copy": over_all_letters,
         "also counts the bars": lambda weights, tokens: by_loops(weights, tokens.clamp(max=25)),
         "one number for each head": lambda weights, tokens: by_loops(weights, tokens).mean(),
     },
