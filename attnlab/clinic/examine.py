@@ -182,7 +182,8 @@ def _told_apart(
 ) -> Iterator[Fact]:
     """Yield whether sequences stay apart, and what plays query, key and value in a layer."""
     if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in recipes):
-        yield from behaviour.mixed(watch.call)
+        advice = next(filter(None, map(layers.exchanged, cores)), "")
+        yield from behaviour.mixed(watch.call, advice)
     yield from sides.unused_sides(watch.call, cores)
     several = len(set(watch.call.signature.sides.values())) > 1
     if several and not watch.call.signature.large and not seen.findings:

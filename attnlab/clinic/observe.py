@@ -223,8 +223,14 @@ def _core(
         query, key = key, query  # keys times queries
     if weights.shape != (*query.shape[:-1], key.shape[-2]) or len(query) % N:
         return None
-    parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
+    seen = query, key, value, output, weights
+    parts = [part.unflatten(0, (N, -1)) for part in seen]
     factors, cut = zip(*(factor_of(part, projected) for part in parts[:3]), strict=True)
+    if not all(cut):  # the heads may stand in front of the sequences
+        turned = [part.unflatten(0, (-1, N)).transpose(0, 1) for part in seen]
+        again = list(zip(*(factor_of(part, projected) for part in turned[:3]), strict=True))
+        if all(again[1]):
+            parts, (factors, cut) = turned, again
     known, before = None not in factors[:2], (factors[0] or 1.0) * (factors[1] or 1.0)
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
     if allowed is not None:
