@@ -39,14 +39,16 @@ def empty_if_square(q, k, v):
 
 @pytest.mark.parametrize("name", ["attention", "causal_attention"])
 @pytest.mark.parametrize(
-    ("offset", "cause"), [(0, "causal-off-by-one"), (1, None), (2, "causal-off-by-one")]
+    ("offset", "cause"),
+    [(-1, "causal-off-by-one"), (0, "causal-off-by-one"), (1, None), (2, "causal-off-by-one")],
 )
 def test_as_many_keys_as_queries_show_an_order(name, offset, cause):
     attention = of_a_square(offset)
     attention.__name__ = name
     report = diagnose(attention)
     assert first(report) == cause
-    assert "square" in [note.key for note in report.notes]
+    assert ["keys 5 to 6 stay visible" in n for n in report.notes if n.key == "square"] == [True]
+    assert offset > 0 or "uery 0 sees no" in report.summary
 
 
 def test_what_is_wrong_only_where_keys_equal_queries_is_seen():
@@ -57,15 +59,48 @@ def test_what_is_wrong_only_where_keys_equal_queries_is_seen():
 # --- sequences ------------------------------------------------------------------------------------
 
 
-def turned_around(self, x):
-    """Read (N * H, L, d) as (H, N, L, d)."""
-    N = len(x)
-    out = right(*(part.flatten(0, 1) for part in self.parts(x)))
-    return self.o(out.view(H, N, *out.shape[1:]).permute(0, 2, 1, 3).reshape(x.shape))
+def heads_as_sequences(number, in_front, read, order):
+    """Return a layer whose heads are sequences, (N * H, L, d) or (H * N, L, d), and read again."""
+
+    def forward(self, x):
+        parts = (part.transpose(0, 1) if in_front else part for part in self.parts(x))
+        out = right(*(part.flatten(0, 1) for part in parts))
+        out = out.unflatten(0, (number, -1) if read == "HN" else (-1, number))
+        return self.o(out.permute(order).reshape(x.shape))
+
+    made = layer(forward=forward, cut=lambda self, x: x.unflatten(-1, (number, -1)).transpose(1, 2))
+    made.num_heads = number
+    return made
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("in_front", "read", "order"),
+    [(False, "HN", (0, 2, 1, 3)), (False, "HN", (1, 2, 0, 3)), (True, "NH", (0, 2, 1, 3))],
+)
+def test_heads_and_sequences_that_are_exchanged_are_named(number, in_front, read, order):
+    report = diagnose(heads_as_sequences(number, in_front, read, order))
+    assert [found.name for found in report.findings] == ["batch-mixing"]
+    right_reading, wrong_one = ("H, N", "N, H")[:: 1 if in_front else -1]
+    assert report.findings[0].fix == f"view({right_reading}, L, d), not view({wrong_one}, L, d)."
+    seen_with_three = "shows with 3 sequences, and not with 2" in report.summary
+    assert seen_with_three == (number == 4 and order[0] == 0 and not in_front)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_heads_as_sequences_are_right_in_either_order(number):
+    assert diagnose(heads_as_sequences(number, False, "NH", (0, 2, 1, 3))).ok is True
+    assert diagnose(heads_as_sequences(number, True, "HN", (1, 2, 0, 3))).ok is True
+
+
+def exchanged_in_a_function(q, k, v):
+    """Take q (N, H, L, d)."""
+    out = right(*(part.flatten(0, 1) for part in (q, k, v)))
+    return out.unflatten(0, (q.shape[1], -1)).transpose(0, 1)
 
 
 def test_three_sequences_show_what_two_hide():
-    assert first(diagnose(layer(forward=turned_around))) == "batch-mixing"
+    assert "not view(H, N, L, d)" in diagnose(exchanged_in_a_function).findings[0].fix
     for count in (3, 5):
         only = diagnose(
             lambda q, k, v, N=count: right(q, k, v) + (v.mean() if len(q) == N else 0.0)

@@ -45,6 +45,11 @@ def pattern_told(recipe: Recipe, sample: Sample, *, meant: bool) -> Iterator[Fac
         yield wrong(name, sentence, evidence)
     elif way is not None:
         yield wrong(way.cause, way.words, evidence)
+    elif not seen.any(dim=1).all():
+        first = int((~seen.any(dim=1)).nonzero()[0])
+        name = "nan" if ahead.any() else "causal-off-by-one"
+        sentence = f"Query {first} sees no key at all, so nothing is left to average."
+        yield wrong(name, sentence, evidence, advice="leave every query a key: at least its own.")
     elif not ahead.any():
         yield held("causal", "no query sees a later key (causal)")
         if not torch.equal(seen, torch.ones_like(seen).tril()):
