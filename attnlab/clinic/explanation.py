@@ -82,16 +82,16 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
 
 
 def _seen_beyond(sample: Sample) -> str:
-    """Return that every query sees all keys behind the last query, where there are some."""
-    L, S = sample.sizes.L, sample.sizes.S
-    if L >= S or not seen_keys(measured_weights(sample))[:, L:].all():
+    """Return that all keys behind the last query are seen, though query 0 misses one before."""
+    (L, S), seen = sample.products.shape[-2:], seen_keys(measured_weights(sample))
+    if L >= S or seen[0, L - 1] or not seen[:, L:].all():
         return ""
     return f" With {L} queries and {S} keys, keys {L} to {S - 1} stay visible for every query."
 
 
 def _otherwise_square(plain: Explained) -> Explained | None:
     """Return what explains it with as many keys as queries, if that is something else."""
-    watch = plain.watch.at(demand={**plain.watch.call.plan.demand, "L": "S"})
+    watch = plain.watch.square()
     cores = watch()
     samples = [core.sample for core in cores]
     if not cores or all(map(plain.recipe.gives, samples)):

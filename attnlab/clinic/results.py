@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from attnlab.clinic.causes import EXPLAINS, UNDOES
+from attnlab.clinic.causes import EXPLAINS, UNDONE_BY
 from attnlab.clinic.evidence import Evidence
 from attnlab.clinic.report import Finding, Gap, Said
 
@@ -109,9 +109,10 @@ class Results:
 
     def standing(self) -> tuple[Said, ...]:
         """Return the properties that no finding and no question contradicts."""
-        found = [*self.findings, *([self.gap] if self.gap else [])]
-        undone = {key for said in found for key in UNDOES.get(said.name, ())}
-        return tuple(said for said in self.properties if said.key not in undone)
+        found = {said.name for said in (*self.findings, self.gap) if said}
+        return tuple(
+            said for said in self.properties if found.isdisjoint(UNDONE_BY.get(said.key, ()))
+        )
 
     def arranged(self) -> tuple[Finding, ...]:
         """Return the findings, each with the later ones folded under it that it explains."""

@@ -84,7 +84,7 @@ def attempted(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> 
                 break
         if made or squared or call.signature.alone or call.plan.demand.get("L"):
             break
-        watch = watch.at(**vars(call.plan.square()))
+        watch = watch.square()
     if not made:
         trouble = max(_troubles(watch, mask, sizes[0]), key=lambda said: not OF_SHAPES.search(said))
     return Attempts(mask, watch.at(form=own_form), tuple(made), trouble)

@@ -95,11 +95,9 @@ def in_single_precision(watch: Observer, recipes: list[Recipe]) -> Iterator[Fact
     if not close(narrow, wide, 1e-2):
         yield _rounded_away(single)
         return
-    alike = {side: part[..., :1, :].expand_as(part) for side, part in watch.call.inputs().items()}
-    pairs = zip(watch(parts=alike), recipes, strict=False)
+    pairs = zip(watch(parts=watch.call.inputs(equal=True)), recipes, strict=False)
     scores = [float(recipe.scores(core.sample).abs().max()) for core, recipe in pairs]
-    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5)
-    large = {side: part[..., :1, :].expand_as(part) for side, part in large.items()}
+    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5, equal=True)
     output = single.call(large).output
     plain = all(recipe.softmax is SOFTMAXES[0] for recipe in recipes)
     if plain and output is not None and not output.isfinite().all():
