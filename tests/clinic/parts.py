@@ -8,6 +8,16 @@ from torch import nn
 E, H = 12, 3
 
 
+def names(report):
+    """Return what the findings of a report are called."""
+    return [finding.name for finding in report.findings]
+
+
+def answer(report):
+    """Return the name of the first finding, or of the question that is asked; None if neither."""
+    return (*names(report), report.gap and report.gap.name)[0]
+
+
 def scored(query, key):
     return query @ key.mT / query.shape[-1] ** 0.5
 
@@ -69,6 +79,11 @@ def kind(base=Layer, **methods):
 def layer(base=Layer, **methods):
     """Return a layer with some methods replaced."""
     return kind(base, **methods)()
+
+
+class Causal(Layer):
+    def attend(self, query, key, value):
+        return causal_attention(query, key, value)
 
 
 class Cross(Layer):
