@@ -174,12 +174,8 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
             return known  # what padded tokens get as queries is of no use
     if (repeated := replace(recipe, masking=REPEATED)).gives(sample):
         return repeated
-    scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
-    allowed = sample.allowed.expand_as(weights)
-    if order is not None and order.dtype != torch.bool:
-        order, scores = order.isfinite(), scores + order
-    if order is not None:
-        allowed, scores = allowed & order, scores.masked_fill(~order, -torch.inf)
-        if not allowed.any(dim=-1).all():
-            return recipe  # rows without a key may hold anything: nothing can be measured
+    scores = recipe.ordered(sample)
+    allowed = sample.allowed.expand_as(weights) & scores.isfinite()
+    if not allowed.any(dim=-1).all():
+        return recipe  # rows without a key may hold anything: nothing can be measured
     return replace(recipe, masking=measured_masking(scores, weights, allowed))
