@@ -227,7 +227,7 @@ def _core(
     seen = query, key, value, output, weights
     parts = [part.unflatten(0, (N, -1)) for part in seen]
     factors, cut = zip(*(factor_of(part, projected) for part in parts[:3]), strict=True)
-    if not all(cut):  # the heads may stand in front of the sequences
+    if not all(cut) and len(query) > N > 1:  # the heads may stand in front of the sequences
         turned = [part.unflatten(0, (-1, N)).transpose(0, 1) for part in seen]
         again = list(zip(*(factor_of(part, projected) for part in turned[:3]), strict=True))
         if all(again[1]):
