@@ -60,9 +60,9 @@ class Call:
         """Return the same call of a fresh copy of a layer, with changes of the plan."""
         return Call.of(self.signature, replace(self.plan, **changes), self.origin)
 
-    def at(self, plan: Plan) -> Call:
-        """Return the call by another plan."""
-        return replace(self, plan=plan)
+    def at(self, **changes: object) -> Call:
+        """Return the same call with changes of its plan."""
+        return replace(self, plan=replace(self.plan, **changes))
 
     def inputs(self, sizes: Sizes = SIZES[0], **how: object) -> dict[str, Tensor]:
         """Return tokens, or query, key and value, by sides; see ``inputs`` of ``plan``."""
@@ -219,7 +219,7 @@ def find_call(signature: Signature) -> Search:
             for plan in plans(signature):
                 plan = replace(plan, dtype=dtype, loose=loose)
                 start = start or Call.of(signature, plan, origin)
-                call = start.at(plan)
+                call = replace(start, plan=plan)
                 reply = call(call.inputs())
                 first, likely = first or reply.outcome, likely or call
                 if reply.output is not None:
@@ -227,7 +227,7 @@ def find_call(signature: Signature) -> Search:
                         return Search(_with_origin(call), True, first)
                     kept = kept or call
                 if call.caller.out_of_time:
-                    return Search(call.at(likely.plan), False, first)
+                    return Search(replace(call, plan=likely.plan), False, first)
             if kept:
                 return Search(_with_origin(kept), True, first)
     return Search(likely, False, first)

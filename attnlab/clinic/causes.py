@@ -24,13 +24,5 @@ CAUSES = {
 }
 # What each cause explains, if it was found as well; "*" for everything.
 EXPLAINS = {name: tuple(others.split()) for name, others in _TABLES["explains"].items()}
-# The keys of the properties that do not hold where it was found.
-UNDOES = {
-    name: {
-        key
-        for names, keys in _TABLES["undoes"].items()
-        if name in names.split()
-        for key in keys.split()
-    }
-    for name in CAUSES
-}
+# Where one of these was found, the property of this key does not hold.
+UNDONE_BY = {key: names.split() for key, names in _TABLES["undone_by"].items()}

@@ -137,10 +137,9 @@ def diagnose(
     results, words = Results(meant), "target"
     wake_torch()
     target = _unwrapped(target)
-    facts = unusable(target)
-    for fact in facts:
+    if fact := unusable(target):
         results.add(fact)
-    if not facts:
+    else:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             words, probe = KINDS[kind or kind_of(target)]

@@ -35,17 +35,7 @@ from attnlab.clinic.probes import (
     weights,
 )
 from attnlab.clinic.probes.attempts import attempted
-from attnlab.clinic.results import (
-    SHAPES,
-    UNTRIED,
-    Fact,
-    Results,
-    ask,
-    held,
-    note,
-    tried,
-    unexamined,
-)
+from attnlab.clinic.results import Fact, Results, ask, called, held, note, tried, unexamined
 from attnlab.clinic.search import Recipe
 from attnlab.clinic.signature import Options, read
 from attnlab.clinic.words import right_told, slips_told
@@ -65,8 +55,7 @@ def examine(target: Callable, options: Options, seen: Results) -> Iterator[Fact]
         watch, rough = yield from _attention(watch, seen)
     if not seen.has("random"):
         yield from _behaviour(watch.call, seen, rough=rough)
-    yield Fact(SHAPES, _how_called(watch.call, seen))
-    yield Fact(UNTRIED, _untried(watch.call, seen))
+    yield called(_how_called(watch.call, seen), _untried(watch.call, seen))
     if "Ev" in watch.call.plan.demand and not seen.findings:
         yield ask("square-only", "It works only where value is as wide as query.")
     if options.causal and not seen.findings and not seen.holds("causal"):
@@ -182,7 +171,8 @@ def _told_apart(
 ) -> Iterator[Fact]:
     """Yield whether sequences stay apart, and what plays query, key and value in a layer."""
     if not any(recipe and recipe.softmax.cause == "softmax-axis" for recipe in recipes):
-        yield from behaviour.mixed(watch.call)
+        advice = next(filter(None, map(layers.exchanged, cores)), "")
+        yield from behaviour.mixed(watch.call, advice)
     yield from sides.unused_sides(watch.call, cores)
     several = len(set(watch.call.signature.sides.values())) > 1
     if several and not watch.call.signature.large and not seen.findings:

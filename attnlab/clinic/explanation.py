@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attnlab.clinic import hints
 from attnlab.clinic.call import Call
 from attnlab.clinic.family import CAUSAL, DENSE, ENDS, ORDERS, STEPS
-from attnlab.clinic.measure import measured_recipe, measured_weights
+from attnlab.clinic.measure import measured_recipe, measured_weights, seen_keys
 from attnlab.clinic.names import CAUSAL_NAME, PERHAPS_CAUSAL, numbers_of
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.plan import DEMANDS
@@ -65,21 +65,33 @@ def explained(watch: Observer, cores: list[Core]) -> Explained:
                 )
             return swapped._replace(facts=(fact,))
     only_scaled = recipe is not None and recipe.slips == (recipe.scale,)
+    beyond = _seen_beyond(cores[0].sample)
     for demand in DEMANDS[2:4] if plan.demand in DEMANDS[:2] and not only_scaled else ():
         keep = _any if recipe is None else _right_or_ordered
         square = _anew(watch, keep, demand=demand)
+        if square is None and beyond and recipe is not None and recipe.order not in ORDERS:
+            turned = watch.at(demand=demand)
+            square = _recipe(turned, turned())
         if square:
             sentence = "It computes attention only where there are as many keys as queries."
             fact = wrong("square-only", sentence)
             if square.recipe.slips or square.recipe.order is not DENSE:
-                fact = note("square", sentence)
+                fact = note("square", f"{sentence}{beyond}")
             return square._replace(facts=(fact,))
     return plain
 
 
+def _seen_beyond(sample: Sample) -> str:
+    """Return that all keys behind the last query are seen, though query 0 misses one before."""
+    (L, S), seen = sample.products.shape[-2:], seen_keys(measured_weights(sample))
+    if L >= S or seen[0, L - 1] or not seen[:, L:].all():
+        return ""
+    return f" With {L} queries and {S} keys, keys {L} to {S - 1} stay visible for every query."
+
+
 def _otherwise_square(plain: Explained) -> Explained | None:
     """Return what explains it with as many keys as queries, if that is something else."""
-    watch = plain.watch.at(demand={**plain.watch.call.plan.demand, "L": "S"})
+    watch = plain.watch.square()
     cores = watch()
     samples = [core.sample for core in cores]
     if not cores or all(map(plain.recipe.gives, samples)):

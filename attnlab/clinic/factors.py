@@ -15,14 +15,15 @@ def factor_of(part: Tensor, projected: tuple[Tensor, ...]) -> tuple[float | None
     view, None that it cannot be told.
     """
     part = _unrepeated(part).double()
-    moved, elsewhere = part.transpose(1, 2).flatten(2), None
+    moved, viewed = part.transpose(1, 2).flatten(2).norm(dim=-1), part.norm(dim=-1)
+    length, size, elsewhere = part.norm(), part.abs().sum(), None
     for rows in _pieces(projected, part):
-        for cut, own, right in ((moved, rows, True), (part, rows.reshape(part.shape), False)):
-            ratio = cut.norm(dim=-1) / own.norm(dim=-1)
+        for norms, own, right in ((moved, rows, True), (viewed, rows.reshape(part.shape), False)):
+            ratio = norms / own.norm(dim=-1)
             if ((ratio / ratio.mean() - 1).abs() < 1e-5).all():
                 return float(ratio.mean()), right
-        total = part.norm() / rows.norm()
-        if abs(part.abs().sum() / rows.abs().sum() / total - 1) < 1e-7:
+        total = length / rows.norm()
+        if abs(size / rows.abs().sum() / total - 1) < 1e-7:
             elsewhere = float(total)  # the same numbers at other places
     return elsewhere, None
 

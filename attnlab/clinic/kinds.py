@@ -38,7 +38,7 @@ SIZE_NAMES = re.compile(r"^(n|l|s|t|size|length|lengths|lens|seq_len|max_len|win
 HEAD_COUNTS = re.compile(r"^(num_heads|n_heads?|nhead|heads?|h)$", re.IGNORECASE)
 
 
-def unusable(target: object) -> list[Fact]:
+def unusable(target: object) -> Fact | None:
     """Return why a target cannot be examined, if it cannot."""
     pair = isinstance(target, tuple | list)
     if inspect.isclass(target) and issubclass(target, nn.Module):
@@ -48,8 +48,8 @@ def unusable(target: object) -> list[Fact]:
     elif not pair and not callable(target):
         sentence = f"{type(target).__name__} cannot be called."
     else:
-        return []
-    return [unexamined(sentence, remedy="Pass a function, a module or a pair (split, merge).")]
+        return None
+    return unexamined(sentence, remedy="Pass a function, a module or a pair (split, merge).")
 
 
 def kind_of(target: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
@@ -94,9 +93,7 @@ def measured_sink(samples: Iterable[Sample], base: Recipe) -> Way | None:
     """
     constants = []
     for sample in samples:
-        scores, order = base.scores(sample), base.order.compute(*sample.products.shape[-2:])
-        if order is not None:
-            scores = scores.masked_fill(~order, -math.inf)
+        scores = base.ordered(sample)
         total, sums = scores.exp().sum(-1), measured_weights(sample).sum(-1)
         constant = total / sums - total
         spread = (constant - constant[:1, :, :1]).abs().max()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from attnlab.clinic.call import Call, Search
 from attnlab.clinic.plan import widths_of
@@ -69,11 +68,10 @@ def _late(search: Search, made: str) -> Fact:
 def _works_where_equal(call: Call) -> bool:
     """Return whether it works only where L = N, which hides a mix-up of the two."""
     if not call.signature.followed:
-        call = call.at(replace(call.plan, demand={"L": "N", "S": "N"}, ndim=3))
+        call = call.at(demand={"L": "N", "S": "N"}, ndim=3)
         return call(call.inputs()).output is not None
     for embed in widths_of(call.signature)[:3]:
-        sizes = {"embed": embed, "length": 3, "memory": 3, "batch": 3, "ndim": 3}
-        call = call.at(replace(call.plan, form=None, **sizes))
+        call = call.at(form=None, embed=embed, length=3, memory=3, batch=3, ndim=3)
         reply = call(call.inputs())
         if reply.output is not None and call.alive(reply):
             return True

@@ -81,7 +81,12 @@ class Observer:
 
     def at(self, **changes: object) -> Observer:
         """Return an observer of the same call with changes of its plan."""
-        return Observer(self.call.at(replace(self.call.plan, **changes)), self.moving)
+        return Observer(self.call.at(**changes), self.moving)
+
+    def square(self) -> Observer:
+        """Return an observer of the same call with as many keys as queries."""
+        plan = self.call.plan
+        return self.at(demand={"L": "S", **plan.demand}, memory=plan.length)
 
     @property
     def inside(self) -> bool:
@@ -101,10 +106,8 @@ class Observer:
 
         ``masks`` are given by name; ``allowed`` says what they mean, (N, H, L, S).
         """
-        given = {"masks": masks, "causal": causal}
-        if self.inside:
-            return self._followed(seed, allowed, parts, given)
-        return list(self._called(seed, allowed, parts, given))
+        observe = self._followed if self.inside else self._called
+        return list(observe(seed, allowed, parts, {"masks": masks, "causal": causal}))
 
     def _called(
         self, seed: int, allowed: Tensor | None, own: dict | None, given: dict
@@ -127,22 +130,21 @@ class Observer:
 
     def _followed(
         self, seed: int, allowed: Tensor | None, parts: dict | None, given: dict
-    ) -> list[Core]:
-        """Return a core for each pair of products that belongs to one attention."""
+    ) -> Iterator[Core]:
+        """Yield a core for each pair of products that belongs to one attention."""
         call, N = self.call, None if allowed is None else len(allowed)
         parts = parts or call.inputs(seed=seed, N=N)
         reply, products = recorded(call, parts, **given)
         if reply.output is None:
-            return []
+            return
         moving = self.moving.get(len(products))
         if moving is None:
             redrawn = recorded(call, call.inputs(seed=seed + 7, N=N), **given)[1]
             if len(products) != len(redrawn):
-                return []
+                return
             moving = [_moved(*pair) for pair in zip(products, redrawn, strict=True)]
             self.moving[len(products)] = moving
         batch = len(parts["query"]) if parts["query"].ndim > 2 else 1
-        cores = []
         for start, end in _pairs(products, moving):
             projected = [products[place][2] for place in range(start) if sum(moving[place]) == 1]
             projected = (*projected, *parts.values())
@@ -153,8 +155,7 @@ class Observer:
                 continue
             sizes = replace(core.sample.sizes, width=call.plan.embed)
             sample = core.sample._replace(sizes=sizes)
-            cores.append(core._replace(sample=sample, merged=merged, reply=reply))
-        return cores
+            yield core._replace(sample=sample, merged=merged, reply=reply)
 
 
 # --- following ------------------------------------------------------------------------------------
@@ -223,8 +224,14 @@ def _core(
         query, key = key, query  # keys times queries
     if weights.shape != (*query.shape[:-1], key.shape[-2]) or len(query) % N:
         return None
-    parts = [p.unflatten(0, (N, -1)) for p in (query, key, value, output, weights)]
+    seen = query, key, value, output, weights
+    parts = [part.unflatten(0, (N, -1)) for part in seen]
     factors, cut = zip(*(factor_of(part, projected) for part in parts[:3]), strict=True)
+    if not all(cut) and len(query) > N > 1:  # the heads may stand in front of the sequences
+        turned = [part.unflatten(0, (-1, N)).transpose(0, 1) for part in seen]
+        again = list(zip(*(factor_of(part, projected) for part in turned[:3]), strict=True))
+        if all(again[1]):
+            parts, (factors, cut) = turned, again
     known, before = None not in factors[:2], (factors[0] or 1.0) * (factors[1] or 1.0)
     (H, L, E), S = parts[0].shape[1:], parts[1].shape[2]
     if allowed is not None:

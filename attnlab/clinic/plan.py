@@ -63,10 +63,6 @@ class Plan:
         changed = {name: getattr(sizes, equal) for name, equal in self.demand.items()}
         return replace(sizes, **changed)
 
-    def square(self) -> Plan:
-        """Return the same plan with as many keys as queries."""
-        return replace(self, demand={"L": "S", **self.demand}, memory=self.length)
-
 
 def plans(signature: Signature) -> Iterator[Plan]:
     """Yield the plans of a call, the likeliest first."""
@@ -171,10 +167,12 @@ def inputs(
     seed: int = 0,
     N: int | None = None,
     factor: float = 1.0,
+    equal: bool = False,
 ) -> dict[str, Tensor]:
     """Return tokens, or query, key and value, by sides.
 
     ``factor`` multiplies them, but not the value of a function: scores grow by its square.
+    ``equal`` puts the first token at every place.
     """
     draw = torch.Generator().manual_seed(seed)
     if signature.followed:
@@ -198,6 +196,8 @@ def inputs(
         parts = dict.fromkeys(PARTS, parts["query"])
     elif set(signature.sides.values()) == {"query", "key"}:
         parts["value"] = parts["key"]
+    if equal:
+        parts = {side: part[..., :1, :].expand_as(part).clone() for side, part in parts.items()}
     kept = () if signature.followed else ("value",)
     return {
         side: (part if side in kept or factor == 1 else factor * part.to(plan.dtype)).to(plan.dtype)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from attnlab.clinic.causes import EXPLAINS, UNDOES
+from attnlab.clinic.causes import EXPLAINS, UNDONE_BY
 from attnlab.clinic.evidence import Evidence
 from attnlab.clinic.report import Finding, Gap, Said
 
 FINDING, NOTE, PROPERTY, QUESTION, GAP = "finding", "note", "property", "question", "gap"
-TRIED, UNTRIED, SHAPES, LOST = "tried", "untried", "shapes", "lost"
+TRIED, CALLED, LOST = "tried", "called", "lost"
 
 
 class Fact(NamedTuple):
     """One thing that a probe saw."""
 
     kind: str  # one of the constants above
-    said: Finding | Said | Gap | str  # of ``TRIED`` the name of an argument, of ``LOST`` a key
+    said: Finding | Said | Gap | str | tuple  # of ``TRIED`` an argument, of ``LOST`` a key
 
 
 def wrong(name: str, sentence: str, evidence: Evidence | None = None, *, advice: str = "") -> Fact:
@@ -49,6 +49,11 @@ def ask(name: str, why: str, remedy: str = "", *, call: str = "") -> Fact:
 def lost(key: str) -> Fact:
     """Return that a property does not hold in every case, though it was seen to hold in one."""
     return Fact(LOST, key)
+
+
+def called(sizes: str, untried: tuple[str, ...]) -> Fact:
+    """Return with which sizes it was called, and the arguments that no call was given."""
+    return Fact(CALLED, (sizes, untried))
 
 
 def tried(name: str) -> Fact:
@@ -94,10 +99,8 @@ class Results:
             self.properties = [held for held in self.properties if held.key != said]
         elif kind == TRIED:
             self.tried.add(said)
-        elif kind == SHAPES:
-            self.sizes = said
-        elif kind == UNTRIED:
-            self.untried = said
+        elif kind == CALLED:
+            self.sizes, self.untried = said
 
     def has(self, *names: str) -> bool:
         """Return whether one of these findings was reported."""
@@ -109,9 +112,10 @@ class Results:
 
     def standing(self) -> tuple[Said, ...]:
         """Return the properties that no finding and no question contradicts."""
-        found = [*self.findings, *([self.gap] if self.gap else [])]
-        undone = {key for said in found for key in UNDOES.get(said.name, ())}
-        return tuple(said for said in self.properties if said.key not in undone)
+        found = {said.name for said in (*self.findings, self.gap) if said}
+        return tuple(
+            said for said in self.properties if found.isdisjoint(UNDONE_BY.get(said.key, ()))
+        )
 
     def arranged(self) -> tuple[Finding, ...]:
         """Return the findings, each with the later ones folded under it that it explains."""

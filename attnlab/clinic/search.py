@@ -54,6 +54,16 @@ class Recipe:
             return None
         return self.product.compute(query, key) * self.scale.compute(sample.sizes)
 
+    def ordered(self, sample: Sample) -> Tensor | None:
+        """Return the scores with what the order adds, minus infinity where it blocks."""
+        scores = self.scores(sample)
+        order = None if scores is None else self.order.compute(*scores.shape[-2:])
+        if order is None:
+            return scores
+        return (
+            scores.masked_fill(~order, -torch.inf) if order.dtype == torch.bool else scores + order
+        )
+
     def _given(self, sample: Sample) -> tuple[Tensor, Tensor, Tensor]:
         return self.sides.compute(*(part.double() for part in sample[:3]))
 

@@ -8,6 +8,16 @@ from torch import nn
 E, H = 12, 3
 
 
+def names(report):
+    """Return what the findings of a report are called."""
+    return [finding.name for finding in report.findings]
+
+
+def answer(report):
+    """Return the name of the first finding, or of the question that is asked; None if neither."""
+    return (*names(report), report.gap and report.gap.name)[0]
+
+
 def scored(query, key):
     return query @ key.mT / query.shape[-1] ** 0.5
 
@@ -49,8 +59,8 @@ class Layer(nn.Module):
     def join(self, x):
         return x.transpose(1, 2).flatten(2)
 
-    def attend(self, query, key, value):
-        return scored(query, key).softmax(-1) @ value
+    def attend(self, query, key, value, mask=None):
+        return masked(query, key, value, mask)
 
     def parts(self, x, y=None, z=None):
         y = x if y is None else y
@@ -61,9 +71,19 @@ class Layer(nn.Module):
         return self.o(self.join(self.attend(*self.parts(x))))
 
 
+def kind(base=Layer, **methods):
+    """Return a class of layers with some methods replaced."""
+    return type("Layer", (base,), methods)
+
+
 def layer(base=Layer, **methods):
     """Return a layer with some methods replaced."""
-    return type("Layer", (base,), methods)()
+    return kind(base, **methods)()
+
+
+class Causal(Layer):
+    def attend(self, query, key, value):
+        return causal_attention(query, key, value)
 
 
 class Cross(Layer):
@@ -73,11 +93,7 @@ class Cross(Layer):
 
 class Masked(Layer):
     def forward(self, x, mask=None):
-        query, key, value = self.parts(x)
-        scores = scored(query, key)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        return self.o(self.join(scores.softmax(-1) @ value))
+        return self.o(self.join(self.attend(*self.parts(x), mask)))
 
 
 def turned(x, by=1.0):

@@ -26,6 +26,7 @@ from tests.clinic.parts import (
     hidden,
     layer,
     masked,
+    names,
     right,
     rotary,
     scored,
@@ -395,5 +396,5 @@ class CausalMean(nn.Module):
 def test_a_layer_whose_attention_is_not_found_is_as_causal_as_its_name_says(is_causal):
     report = diagnose(CausalMean(is_causal))
     assert report.gap
-    assert [found.name for found in report.findings] == ["causal-leak"] * (not is_causal)
+    assert names(report) == ["causal-leak"] * (not is_causal)
     assert ("causal" in [said.key for said in report.properties]) == is_causal

@@ -5,11 +5,7 @@ import torch
 from torch import nn
 
 from attnlab.clinic import diagnose
-from tests.clinic.parts import Cross, E, Layer, Masked, layer, right, rotary, scored, turned
-
-
-def answered(report):
-    return (*(finding.name for finding in report.findings), report.gap and report.gap.name)[0]
+from tests.clinic.parts import Cross, E, Layer, Masked, answer, layer, right, rotary, scored, turned
 
 
 def ways(q, k, v):
@@ -52,13 +48,13 @@ def test_a_projection_that_is_never_used_is_named(names):
     for made in ways(*names):
         report = diagnose(made)
         dead = sorted(set("qkv") - set(names))
-        assert answered(report) in ("no-effect", "wrong-source"), repr(report)
+        assert answer(report) in ("no-effect", "wrong-source"), repr(report)
         assert f"{dead[0]}.weight" in repr(report)
 
 
 def test_an_output_projection_that_is_never_used_is_named():
     report = diagnose(layer(forward=without_output))
-    assert answered(report) == "no-effect"
+    assert answer(report) == "no-effect"
     assert "o.weight" in report.summary
 
 
@@ -82,7 +78,7 @@ def test_a_factor_without_effect_is_named(name):
     exec(f"def idle(q, k, v, {name}=None): return right(q, k, v)", space)
     exec(f"def used(q, k, v, {name}=None): return (scored(q, k) * ({name} or 1)).softmax(-1) @ v",
          space)  # fmt: skip
-    assert answered(diagnose(space["idle"])) == "no-effect"
+    assert answer(diagnose(space["idle"])) == "no-effect"
     assert diagnose(space["used"]).ok is True
 
 
@@ -90,7 +86,7 @@ def test_a_factor_without_effect_is_named(name):
     "shape", [lambda mask: 0 * mask[:, None, None], lambda mask: mask[:, None, :, None]]
 )
 def test_a_padding_mask_that_blocks_no_key_is_named(shape):
-    assert answered(diagnose(blind(shape))) in ("mask-ignored", "mask-queries")
+    assert answer(diagnose(blind(shape))) in ("mask-ignored", "mask-queries")
 
 
 class RotaryAttention(Layer):
@@ -110,7 +106,7 @@ class RotaryByHead(RotaryAttention):
 
 def test_rotary_turns_that_cancel_are_named():
     report = diagnose(RotaryByHead())
-    assert answered(report) == "positions"
+    assert answer(report) == "positions"
     assert "cancel" in report.summary
     assert diagnose(RotaryAttention()).ok is True
     assert diagnose(rotary(1, 1, 0)).ok is True
@@ -130,7 +126,7 @@ def test_a_name_alone_accuses_nobody_of_missing_positions():
 def test_a_gradient_that_is_no_slope_is_named():
     for made in (layer(forward=lambda self, x: Layer.forward(self, x) + x - x.detach()),
                  lambda query: right(query, query.detach(), query)):  # fmt: skip
-        assert answered(diagnose(made)) == "detached"
+        assert answer(diagnose(made)) == "detached"
 
 
 class Beginning(Layer):

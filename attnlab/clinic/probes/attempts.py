@@ -84,7 +84,7 @@ def attempted(watch: Observer, mask: Argument, recipes: list[Recipe | None]) -> 
                 break
         if made or squared or call.signature.alone or call.plan.demand.get("L"):
             break
-        watch = watch.at(**vars(call.plan.square()))
+        watch = watch.square()
     if not made:
         trouble = max(_troubles(watch, mask, sizes[0]), key=lambda said: not OF_SHAPES.search(said))
     return Attempts(mask, watch.at(form=own_form), tuple(made), trouble)
@@ -174,12 +174,8 @@ def judged(recipe: Recipe, core: Core) -> Recipe:
             return known  # what padded tokens get as queries is of no use
     if (repeated := replace(recipe, masking=REPEATED)).gives(sample):
         return repeated
-    scores, order = recipe.scores(sample), recipe.order.compute(*weights.shape[-2:])
-    allowed = sample.allowed.expand_as(weights)
-    if order is not None and order.dtype != torch.bool:
-        order, scores = order.isfinite(), scores + order
-    if order is not None:
-        allowed, scores = allowed & order, scores.masked_fill(~order, -torch.inf)
-        if not allowed.any(dim=-1).all():
-            return recipe  # rows without a key may hold anything: nothing can be measured
+    scores = recipe.ordered(sample)
+    allowed = sample.allowed.expand_as(weights) & scores.isfinite()
+    if not allowed.any(dim=-1).all():
+        return recipe  # rows without a key may hold anything: nothing can be measured
     return replace(recipe, masking=measured_masking(scores, weights, allowed))

@@ -74,15 +74,19 @@ def _changed_in_place(call: Call) -> Fact:
 # --- sequences and heads stay apart ---------------------------------------------------------------
 
 
-def mixed(call: Call) -> list[Fact]:
-    """Return a fact if one sequence or head changes the result of another."""
+def mixed(call: Call, advice: str = "") -> list[Fact]:
+    """Return a fact if one sequence or head changes the result of another.
+
+    ``advice`` is how to mend it, where more is known.
+    """
     names = (("batch-mixing", "sequence of the batch"), ("head-mixing", "head"))
     followed, options = call.signature.followed, call.signature.options
     ndim = min(call.plan.ndim, 3) if followed else call.plan.ndim
     for dim, (name, what) in enumerate(names[: ndim - 2]):
         counts = (None, 3, 5) if dim == 0 and not call.signature.large else (None,)
-        moved = max(_moved_by_others(call, dim, N=N) for N in counts)
-        if moved < SURE:
+        moved = {N: _moved_by_others(call, dim, N=N) for N in counts}
+        shown = [N for N in counts if moved[N] > SURE]
+        if not shown:
             continue
         if followed and not call.plan.swap:
             if _moved_by_others(call.fresh(swap=(0, 1)), 0, unknown=math.inf) < SURE:
@@ -99,13 +103,14 @@ def mixed(call: Call) -> list[Fact]:
                         "batch_first=True it is a finding.",
                     )
                 ]
-        return [
-            wrong(
-                name,
-                f"Another {what} changes this one's result, by {moved:.2f} of its size: every "
-                f"{what} must be treated alone.",
-            )
-        ]
+        sentence = (
+            f"Another {what} changes this one's result, by {max(moved.values()):.2f} of its size: "
+            f"every {what} must be treated alone."
+        )
+        if shown[0] is not None:
+            usual = len(call.inputs()["query"])
+            sentence += f" It shows with {shown[0]} sequences, and not with {usual}."
+        return [wrong(name, sentence, advice=advice)]
     return []
 
 

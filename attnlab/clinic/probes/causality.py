@@ -21,7 +21,7 @@ from attnlab.clinic.words import slips_told, weights_table
 def switched(watch: Observer, recipe: Recipe) -> Iterator[Fact]:
     """Switch its causal argument on."""
     name = watch.call.signature.switches[0].name
-    cores = watch.at(**vars(watch.call.plan.square()))(causal=True)[:1]
+    cores = watch.square()(causal=True)[:1]
     for core in cores:
         yield tried(name)
         explained = explain([core.sample], recipe, ("order", "hiding"))

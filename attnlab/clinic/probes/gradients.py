@@ -132,8 +132,7 @@ def _slopes(call: Call, everything: dict, grads: dict, leaves: dict, weights: Te
     for sign in (1, -1):
         for name, part in everything.items():
             part.copy_(kept[name] + sign * steps[name])
-        plain = {side: leaf.detach() for side, leaf in leaves.items()}
-        output = call(_with_leaves(call.inputs() | plain, plain, call)).output
+        output = _output_now(call, leaves)
         ends.append(torch.nan if output is None else float((output * weights).sum().real))
     for name, part in everything.items():
         part.copy_(kept[name])
@@ -155,12 +154,17 @@ def _with_leaves(parts: dict, leaves: dict, call: Call) -> dict:
     return parts | leaves | same
 
 
+def _output_now(call: Call, leaves: dict) -> Tensor | None:
+    """Return the output where the leaves are now."""
+    plain = {side: leaf.detach() for side, leaf in leaves.items()}
+    return call(_with_leaves(call.inputs(), plain, call)).output
+
+
 @torch.no_grad()
 def _moves(call: Call, part: Tensor, leaves: dict, output: Tensor) -> bool:
     """Return whether the output moves with an input or a parameter, though no gradient says so."""
     kept = part.detach().clone()
     part.add_(_drawn(part.shape, 5).to(part))
-    plain = {side: leaf.detach() for side, leaf in leaves.items()}
-    moved = call(_with_leaves(call.inputs() | plain, plain, call)).output
+    moved = _output_now(call, leaves)
     part.copy_(kept)
     return moved is not None and not close(moved, output, 1e-6)

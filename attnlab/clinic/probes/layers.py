@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -83,11 +84,9 @@ def _joined(core: Core, call: Call) -> Generator[Fact, None, bool]:
 
     Return whether every head is there, whole.
     """
-    output, merged = core.sample.output.double(), core.merged
+    output, merged = core.sample.output.double(), _behind(core)
     N, H, L, d = output.shape
-    if merged is None and core.reply is not None:
-        merged = core.reply.output.detach()
-    if merged is None or merged.numel() % (N * L):
+    if merged.numel() % (N * L):
         return False
     if L not in (call.plan.length, call.plan.memory) or (merged.shape[0] not in (N, L, N * L)):
         return False
@@ -107,6 +106,10 @@ def _joined(core: Core, call: Call) -> Generator[Fact, None, bool]:
         )
         yield wrong("position-mixing", f"{sentence}of query i.")
         return False
+    if advice := exchanged(core):
+        sentence = "Where heads are joined, they and the sequences are taken for each other."
+        yield wrong("batch-mixing", sentence, advice=advice)
+        return False
     view = alike(merged.flatten(), output.flatten())
     how = "by a bare view, without a transpose" if view else "in a wrong order of dimensions"
     yield wrong(
@@ -120,6 +123,29 @@ def _joined(core: Core, call: Call) -> Generator[Fact, None, bool]:
         ),
     )
     return False
+
+
+def _behind(core: Core) -> Tensor:
+    """Return what stands behind the heads: what the next projection gets, or else the output."""
+    return core.reply.output.detach() if core.merged is None else core.merged
+
+
+def exchanged(core: Core) -> str:
+    """Return how to mend it where the numbers of heads and of sequences are exchanged.
+
+    Empty where the heads give what stands behind them in any order of dimensions, or not at all.
+    """
+    output, behind = core.sample.output, _behind(core).flatten()
+    N, H = output.shape[:2]
+    readings = {
+        "": output,
+        "view(N, H, L, d), not view(H, N, L, d).": output.reshape(H, N, *output.shape[2:]),
+        "view(H, N, L, d), not view(N, H, L, d).": output.transpose(0, 1).reshape(output.shape),
+    }
+    for advice, read in readings.items():
+        if any(alike(behind, read.permute(order).flatten()) for order in permutations(range(4))):
+            return advice
+    return ""
 
 
 def _heads_lost(core: Core, placed: list[Tensor]) -> Iterator[Fact]:

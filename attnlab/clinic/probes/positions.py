@@ -24,10 +24,7 @@ def rotations(watch: Observer) -> Iterator[Fact]:
     tokens = call.signature.alone or call.plan.inside
     if call.plan.ndim < 3 or not tokens or call.signature.large:
         return
-    x, y = (
-        {side: part[..., :1, :].expand_as(part).clone() for side, part in parts.items()}
-        for parts in (call.inputs(), call.inputs(seed=6))
-    )
+    x, y = call.inputs(equal=True), call.inputs(seed=6, equal=True)
     seen = [watch(parts=part) for part in (x, y, {s: 2 * y[s] - x[s] for s in x})]
     for cores in zip(*seen, strict=False):
         first, second, third = (core.sample for core in cores)

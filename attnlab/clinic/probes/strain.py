@@ -12,7 +12,7 @@ from attnlab.clinic.explanation import OPEN
 from attnlab.clinic.family import SOFTMAXES
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.results import Fact, ask, note, tried, wrong
-from attnlab.clinic.sample import SURE, Sample, close
+from attnlab.clinic.sample import SURE, close
 from attnlab.clinic.search import Recipe, explain
 
 LOW = (-1e3, -1e5)  # scores below it are above no fill of some hundreds, or of -1e4
@@ -32,23 +32,14 @@ def strained(
             scores = base.scores(cores[0].sample) if cores else None
             if scores is None:
                 return
-            allowed = _allowed(base, cores[0].sample).expand_as(scores)
+            awake = cores[0].sample.awake
+            allowed = base.ordered(cores[0].sample).isfinite() & (True if awake is None else awake)
             best = scores.masked_fill(~allowed, -torch.inf).amax(dim=-1)
             lowest = float(best[allowed.any(dim=-1)].min())
             factor = (2 * low / min(lowest, -0.2 * float(scores.abs().max()))) ** 0.5
         if lowest < low and (notes := list(_taken(cores[0].weights, allowed, lowest, blocked))):
             yield from notes
             return
-
-
-def _allowed(recipe: Recipe, sample: Sample) -> Tensor:
-    """Return which keys a query may see by its mask and by the order of its recipe."""
-    size = sample.products.shape[-2:]
-    own, order = sample.awake, recipe.order.compute(*size)
-    allowed = torch.ones(size, dtype=torch.bool) if own is None else own
-    if order is None:
-        return allowed
-    return allowed & (order if order.dtype == torch.bool else order.isfinite())
 
 
 def _taken(weights: Tensor, allowed: Tensor, lowest: float, blocked: str) -> Iterator[Fact]:
@@ -95,11 +86,9 @@ def in_single_precision(watch: Observer, recipes: list[Recipe]) -> Iterator[Fact
     if not close(narrow, wide, 1e-2):
         yield _rounded_away(single)
         return
-    alike = {side: part[..., :1, :].expand_as(part) for side, part in watch.call.inputs().items()}
-    pairs = zip(watch(parts=alike), recipes, strict=False)
+    pairs = zip(watch(parts=watch.call.inputs(equal=True)), recipes, strict=False)
     scores = [float(recipe.scores(core.sample).abs().max()) for core, recipe in pairs]
-    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5)
-    large = {side: part[..., :1, :].expand_as(part) for side, part in large.items()}
+    large = single.call.inputs(factor=(HIGH / max([1e-3, *scores])) ** 0.5, equal=True)
     output = single.call(large).output
     plain = all(recipe.softmax is SOFTMAXES[0] for recipe in recipes)
     if plain and output is not None and not output.isfinite().all():

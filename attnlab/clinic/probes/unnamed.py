@@ -11,6 +11,7 @@ from attnlab.clinic.family import CAUSAL, ONE_AHEAD, ORDERS
 from attnlab.clinic.measure import CLEAR, fit_scores, measured_masking, measured_weights, seen_keys
 from attnlab.clinic.observe import Core, Observer
 from attnlab.clinic.probes.behaviour import mixed
+from attnlab.clinic.probes.layers import exchanged
 from attnlab.clinic.results import Fact, ask, held, note, unexamined, wrong
 from attnlab.clinic.sample import SURE, Sample, Way
 from attnlab.clinic.search import Recipe
@@ -44,6 +45,11 @@ def pattern_told(recipe: Recipe, sample: Sample, *, meant: bool) -> Iterator[Fac
         yield wrong(name, sentence, evidence)
     elif way is not None:
         yield wrong(way.cause, way.words, evidence)
+    elif not seen.any(dim=1).all():
+        first = int((~seen.any(dim=1)).nonzero()[0])
+        name = "nan" if ahead.any() else "causal-off-by-one"
+        sentence = f"Query {first} sees no key at all, so nothing is left to average."
+        yield wrong(name, sentence, evidence, advice="leave every query a key: at least its own.")
     elif not ahead.any():
         yield held("causal", "no query sees a later key (causal)")
         if not torch.equal(seen, torch.ones_like(seen).tril()):
@@ -93,8 +99,9 @@ def unexplained(watch: Observer, core: Core, *, meant: bool) -> Iterator[Fact]:
         )
     elif not followed and (share := _share(sample.output, sample.value)) > SURE:
         sentence = "The output is no weighted average of the rows of value: a share of "
+        right = core._replace(sample=sample._replace(output=Recipe().output(sample)))
         elsewhere = wrong("wrong-source", f"{sentence}{share:.2f} of it comes from elsewhere.")
-        yield from mixed(call) or [elsewhere]
+        yield from mixed(call, exchanged(right)) or [elsewhere]
     else:
         yield from _later_seen(core, meant=meant) or _weights_told(watch, core)
 

@@ -7,18 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.by_others.case import foreign, given
-from tests.clinic.by_others.plain import (
-    attend,
-    causal,
-    qkv,
-    rand,
-    real,
-    some,
-)
+from tests.clinic.by_others.case import foreign
 
 
-@foreign("annotated", given(*qkv(2, 3), some(2, 1, 4, 6).long()))
+@foreign("annotated")
 def attention(query, key, value, mask=None, dropout=None):
     "Scaled dot-product attention in the manner of the Annotated Transformer."
     d_k = query.size(-1)
@@ -33,8 +25,6 @@ def attention(query, key, value, mask=None, dropout=None):
 
 @foreign(
     "einsum_lnhd",
-    given(*(part.transpose(1, 2) for part in qkv(2, 3, V=8))),
-    lambda q, k, v: attend(*(part.transpose(1, 2) for part in (q, k, v))).transpose(1, 2),
     call=lambda target, q, k, v, mask: target(*(x.unsqueeze(2) for x in (q, k, v))).squeeze(2),
 )
 def einsum_attention(queries, keys, values):
@@ -44,7 +34,7 @@ def einsum_attention(queries, keys, values):
     return torch.einsum("nhqk,nkhd->nqhd", [weights, values])
 
 
-@foreign("bmm_plain", given(*qkv(3)))
+@foreign("bmm_plain")
 def dot_attention(query, key, value):
     """query: (B, L, D); key, value: (B, S, D)."""
     scores = torch.bmm(query, key.transpose(1, 2)) / np.sqrt(query.size(-1))
@@ -54,8 +44,6 @@ def dot_attention(query, key, value):
 
 @foreign(
     "eager_min",
-    given(*qkv(2, 3), torch.where(some(2, 1, 4, 6), 0.0, -torch.inf)),
-    lambda q, k, v, mask: attend(q, k, v, mask == 0).transpose(1, 2),
     call=lambda target, q, k, v, mask: target(
         *(part.unsqueeze(1) for part in (q, k, v)),
         None if mask is None else torch.where(mask, 0.0, -1e30)[..., None, :, :],
@@ -76,7 +64,7 @@ def eager_attention_forward(
     return attn_output.transpose(1, 2).contiguous(), attn_weights
 
 
-@foreign("exp_and_sum", given(*qkv(2), some(2, 4, 6)))
+@foreign("exp_and_sum")
 def attention_by_hand(Q, K, V, mask=None):
     """Softmax written out; mask is True where attention is allowed."""
     logits = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -88,12 +76,7 @@ def attention_by_hand(Q, K, V, mask=None):
     return weights @ V
 
 
-@foreign(
-    "query_chunks",
-    given(*qkv(2, L=6), chunk_size=4),
-    lambda q, k, v, chunk_size: attend(q, k, v, causal(6)),
-    causal=True,
-)
+@foreign("query_chunks", causal=True)
 def chunked_attention(q, k, v, chunk_size=4):
     """Causal attention that never holds more than chunk_size rows of scores."""
     n, scale = q.shape[-2], q.shape[-1] ** -0.5
@@ -108,12 +91,7 @@ def chunked_attention(q, k, v, chunk_size=4):
     return torch.cat(outputs, dim=-2)
 
 
-@foreign(
-    "mqa_einsum",
-    given(rand(2, 3, 4, 8), rand(2, 6, 8, seed=1), rand(2, 6, 5, seed=2)),
-    lambda q, k, v: attend(q, k[:, None].expand(2, 3, 6, 8), v[:, None].expand(2, 3, 6, 5)),
-    call=lambda target, q, k, v, mask: target(q.unsqueeze(1), k, v).squeeze(1),
-)
+@foreign("mqa_einsum", call=lambda target, q, k, v, mask: target(q.unsqueeze(1), k, v).squeeze(1))
 def multi_query_attention(q, k, v):
     """q: (b, h, i, d); one head of keys and values for all, k and v: (b, j, d)."""
     sim = torch.einsum("b h i d, b j d -> b h i j", q, k) * q.shape[-1] ** -0.5
@@ -121,17 +99,7 @@ def multi_query_attention(q, k, v):
     return torch.einsum("b h i j, b j d -> b h i d", attn, v)
 
 
-def slopes_times_distance(heads, size):
-    distance = (torch.arange(size)[:, None] - torch.arange(size)).abs()
-    return -(2.0 ** (-8 * torch.arange(1, heads + 1) / heads))[:, None, None] * distance
-
-
-@foreign(
-    "alibi_function",
-    given(*qkv(2, 4, L=5, S=5)),
-    lambda q, k, v: attend(q, k, v, causal(5), bias=slopes_times_distance(4, 5)),
-    causal=True,
-)
+@foreign("alibi_function", causal=True)
 def alibi_attention(q, k, v):
     """Causal attention with linear biases; q, k, v are (batch, heads, time, head_dim)."""
     heads, T = q.size(1), q.size(2)
@@ -159,22 +127,13 @@ def masked_softmax(X, valid_lens):
     return F.softmax(flat.reshape(X.shape), dim=-1)
 
 
-@foreign(
-    "masked_softmax",
-    given(*qkv(2), torch.tensor([3, 5])),
-    lambda q, k, v, lengths: attend(q, k, v, real(3, 5, size=6)[:, None, :]),
-    beside=(masked_softmax,),
-)
+@foreign("masked_softmax")
 def attention_of_lengths(queries, keys, values, valid_lens=None):
     scores = torch.bmm(queries, keys.transpose(1, 2)) / math.sqrt(queries.shape[-1])
     return torch.bmm(masked_softmax(scores, valid_lens), values)
 
 
-@foreign(
-    "dict_result",
-    given(*qkv(2), some(4, 6)),
-    call=lambda target, q, k, v, mask: target(q, k, v, mask)["output"],
-)
+@foreign("dict_result", call=lambda target, q, k, v, mask: target(q, k, v, mask)["output"])
 def attend_to(query, key, value, attn_mask=None):
     """Return a dictionary with the output, the attention weights and the logits."""
     logits = torch.matmul(query, key.transpose(-1, -2)).div(query.shape[-1] ** 0.5)
@@ -184,7 +143,7 @@ def attend_to(query, key, value, attn_mask=None):
     return {"output": attention.matmul(value), "attention": attention, "logits": logits}
 
 
-@foreign("where_kept", given(*qkv(2), some(4, 6)))
+@foreign("where_kept")
 def attention_where(query, key, value, keep):
     """keep: (L, S), True where a query may look at a key."""
     scale = 1.0 / torch.sqrt(torch.tensor(query.size(-1), dtype=query.dtype))
@@ -194,9 +153,7 @@ def attention_where(query, key, value, keep):
     return torch.matmul(torch.nn.Softmax(dim=-1)(scores), value)
 
 
-@foreign(
-    "normalised_by_total", given(*qkv(2), some(2, 4, 6)), cause=("not-normalised", "softmax-axis")
-)
+@foreign("normalised_by_total", cause=("not-normalised", "softmax-axis"))
 def divided_by_everything(query, key, value, mask=None):
     """mask: (N, L, S), True = may attend."""
     scores = query @ key.mT / math.sqrt(query.shape[-1])

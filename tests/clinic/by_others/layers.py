@@ -10,32 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.by_others.case import foreign, given
-from tests.clinic.by_others.plain import (
-    attend,
-    causal,
-    layer,
-    listed,
-    parts_of,
-    rand,
-    real,
-    rotated,
-    some,
-    xyz,
-)
+from tests.clinic.by_others.case import foreign
 
 
 def clones(module, N):
     return nn.ModuleList([copy.deepcopy(module) for _ in range(N)])
 
 
-@foreign(
-    "cloned_linears",
-    given(*xyz(), some(2, 1, 6)),
-    lambda m, q, k, v, mask: layer((q, k, v), m.linears, 3, mask[:, None]),
-    make=lambda Layer: Layer(3, 24),
-    beside=(clones,),
-)
+@foreign("cloned_linears", make=lambda Layer: Layer(3, 24))
 class MultiHeadedAttention(nn.Module):
     "Four equal linear layers in one list, in the manner of the Annotated Transformer."
 
@@ -68,12 +50,7 @@ class MultiHeadedAttention(nn.Module):
         return self.linears[-1](x)
 
 
-@foreign(
-    "bert_self",
-    given(rand(2, 6, 24), torch.where(real(6, 4, size=6)[:, None, None], 0.0, -3e38)),
-    lambda m, x, mask: layer(x, (m.query, m.key, m.value), 3, mask == 0),
-    mask="additive",
-)
+@foreign("bert_self", mask="additive")
 class BertSelfAttention(nn.Module):
     """The heads of a BERT without the output projection, which lies in another module."""
 
@@ -107,11 +84,7 @@ class BertSelfAttention(nn.Module):
         return context_layer.view(*context_layer.size()[:-2], self.all_head_size)
 
 
-@foreign(
-    "decoder_memory",
-    given(*xyz()[:2], real(6, 4, size=6)[:, None]),
-    lambda m, x, y, mask: layer((x, y, y), (m.wq, m.wk, m.wv, m.wo), 3, mask[:, None]),
-)
+@foreign("decoder_memory")
 class EncoderDecoderAttention(nn.Module):
     """x asks, memory answers; memory_mask: (batch, 1, memory length), True for tokens."""
 
@@ -139,11 +112,7 @@ class EncoderDecoderAttention(nn.Module):
         return self.wo(out.view(x.size(0), -1, self.d_model)), attn
 
 
-@foreign(
-    "class_token_pool",
-    given(rand(2, 6, 24)),
-    lambda m, x: layer((x[:, :1], x, x), (m.q, m.k, m.v, m.proj), 3)[:, 0],
-)
+@foreign("class_token_pool")
 class ClassAttention(nn.Module):
     """Only the first token, the class token, asks; the result is (batch, dim)."""
 
@@ -167,15 +136,7 @@ class ClassAttention(nn.Module):
         return self.proj(cls).squeeze(1)
 
 
-@foreign(
-    "stacked_three",
-    given(rand(2, 5, 24), some(5, 5)),
-    lambda m, x, mask: torch.einsum(
-        "nhld,hde->nle",
-        attend(*(torch.einsum("nle,hed->nhld", x, weight) for weight in m.w_qkv), mask),
-        m.w_out,
-    ),
-)
+@foreign("stacked_three")
 class StackedHeads(nn.Module):
     """All projections in one parameter (3, heads, dim, head_dim)."""
 
@@ -199,13 +160,7 @@ CONFIG = SimpleNamespace(n_embd=24, n_head=3, block_size=16, attn_pdrop=0.1, res
 
 
 # In the manner of minGPT (MIT, Andrej Karpathy): three linear layers, the key first.
-@foreign(
-    "mingpt",
-    given(rand(2, 6, 24)),
-    lambda m, x: layer(x, (m.query, m.key, m.value, m.proj), 3, causal(6)),
-    make=lambda Layer: Layer(CONFIG),
-    causal=True,
-)
+@foreign("mingpt", make=lambda Layer: Layer(CONFIG), causal=True)
 class CausalSelfAttention(nn.Module):
     """Masked multi-head self-attention with a projection at the end."""
 
@@ -251,16 +206,7 @@ class Conv1D(nn.Module):
         return x.view(*size_out)
 
 
-@foreign(
-    "gpt2_conv1d",
-    given(rand(2, 6, 24), real(6, 4, size=6)),
-    lambda m, x, mask: layer(
-        x, (*parts_of(m.c_attn, 3), m.c_proj), 4, causal(6) & mask[:, None, None]
-    ),
-    make=lambda Layer: Layer(24, 4, n_positions=32),
-    beside=(Conv1D,),
-    causal=True,
-)
+@foreign("gpt2_conv1d", make=lambda Layer: Layer(24, 4, n_positions=32), causal=True)
 class GPT2SelfAttention(nn.Module):
     def __init__(self, hidden_size, num_heads, n_positions=1024):
         super().__init__()
@@ -324,14 +270,7 @@ class Head(nn.Module):
         return wei @ v
 
 
-@foreign(
-    "karpathy_heads",
-    given(rand(2, 6, 24)),
-    lambda m, x: listed(x, ((h.query, h.key, h.value) for h in m.heads), m.proj, causal(6)),
-    make=lambda Layer: Layer(4, 6, n_embd=24),
-    beside=(Head,),
-    causal=True,
-)
+@foreign("karpathy_heads", make=lambda Layer: Layer(4, 6, n_embd=24), causal=True)
 class MultiHeadAttention(nn.Module):
     """Several heads of self-attention side by side."""
 
@@ -364,18 +303,7 @@ def apply_rotary_emb(xq, xk, freqs_cis):
     return xq_out.type_as(xq), xk_out.type_as(xk)
 
 
-@foreign(
-    "complex_rope",
-    given(rand(2, 5, 32)),
-    lambda m, x: layer(
-        *(x, (m.wq, m.wk, m.wv, m.wo), 4, causal(5)),
-        **{"kv_heads": 2, "turn": lambda t: rotated(t, halves=False)},
-    ),
-    make=lambda Layer: Layer(32, 4, n_kv_heads=2),
-    beside=(precompute_freqs_cis, apply_rotary_emb),
-    tolerance=1e-5,
-    causal=True,
-)
+@foreign("complex_rope", make=lambda Layer: Layer(32, 4, n_kv_heads=2), causal=True)
 class Attention(nn.Module):
     """Grouped-query attention of a Llama with rotary positions, as complex numbers."""
 
@@ -418,21 +346,7 @@ class Attention(nn.Module):
         return self.wo(output)
 
 
-def bias_of_distances(table, L):
-    """Return (H, L, L): the entry of each distance, at most 3 to either side."""
-    distance = torch.arange(L) - torch.arange(L)[:, None]
-    return table[distance.clamp(-3, 3) + 3].movedim(-1, 0)
-
-
-@foreign(
-    "t5_relative",
-    given(rand(2, 6, 24), real(6, 4, size=6)),
-    lambda m, x, mask: layer(
-        *(x, (m.q, m.k, m.v, m.o), 3, mask[:, None, None]),
-        **{"scale": 1.0, "bias": bias_of_distances(m.relative_attention_bias.weight, 6)},
-    ),
-    make=lambda Layer: Layer(24, 8, 3),
-)
+@foreign("t5_relative", make=lambda Layer: Layer(24, 8, 3))
 class T5Attention(nn.Module):
     """No factor on the scores (it is in the initial weights), and a learned bias per distance."""
 
@@ -471,12 +385,7 @@ class T5Attention(nn.Module):
         return self.o(context)
 
 
-@foreign(
-    "past_layer",
-    given(rand(2, 4, 24), past=(rand(2, 3, 2, 8, seed=8), rand(2, 3, 2, 8, seed=9))),
-    lambda m, x, past: layer(x, (*parts_of(m.qkv, 3), m.out), 3, causal(4, 6), past=past),
-    causal=True,
-)
+@foreign("past_layer", causal=True)
 class CachedSelfAttention(nn.Module):
     """Causal self-attention; past is (key, value) of the earlier tokens and comes back longer."""
 
@@ -506,12 +415,7 @@ class CachedSelfAttention(nn.Module):
         return self.out(a), present
 
 
-@foreign(
-    "softmax_over_heads_by_view",
-    given(rand(2, 5, 24)),
-    lambda m, x: layer(x, (*parts_of(m.qkv, 3), m.out), 3),
-    cause=("attends-over-heads", "head-mixing"),
-)
+@foreign("softmax_over_heads_by_view", cause=("attends-over-heads", "head-mixing"))
 class HeadsBehindTokens(nn.Module):
     def __init__(self, dim, num_heads):
         super().__init__()

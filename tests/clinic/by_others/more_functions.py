@@ -6,24 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.by_others.case import foreign, given
-from tests.clinic.by_others.plain import (
-    attend,
-    causal,
-    near,
-    qkv,
-    rand,
-    real,
-    rotated,
-    some,
-)
+from tests.clinic.by_others.case import foreign
 
 
-@foreign(
-    "extended_mask",
-    given(*qkv(2, 3), real(4, 6, size=6).long()),
-    lambda q, k, v, mask: attend(q, k, v, mask[:, None, None]),
-)
+@foreign("extended_mask")
 def self_attention(query, key, value, attention_mask):
     """attention_mask: (batch, key_length) of 1 for tokens and 0 for padding.
 
@@ -36,12 +22,7 @@ def self_attention(query, key, value, attention_mask):
     return torch.matmul(probs, value)
 
 
-@foreign(
-    "tutorial_d_k",
-    given(*qkv(2, 3), 8, some(2, 4, 6)),
-    lambda q, k, v, d_k, mask: attend(q, k, v, mask[:, None]),
-    call=lambda target, q, k, v, mask: target(q, k, v, q.shape[-1], mask),
-)
+@foreign("tutorial_d_k", call=lambda target, q, k, v, mask: target(q, k, v, q.shape[-1], mask))
 def attention(q, k, v, d_k, mask=None, dropout=None):
     scores = torch.matmul(q, k.transpose(-2, -1)) / math.sqrt(d_k)
     if mask is not None:
@@ -55,8 +36,6 @@ def attention(q, k, v, d_k, mask=None, dropout=None):
 
 @foreign(
     "keyword_only",
-    given(**dict(zip(("queries", "keys", "values"), qkv(2), strict=True)), blocked=~some(2, 4, 6)),
-    lambda queries, keys, values, blocked: attend(queries, keys, values, ~blocked),
     call=lambda target, q, k, v, mask: target(
         queries=q, keys=k, values=v, blocked=None if mask is None else ~mask
     ),
@@ -71,12 +50,7 @@ def attend_with(*, queries, keys, values, blocked=None):
     return torch.einsum("...qk,...kd->...qd", shares, values)
 
 
-@foreign(
-    "baddbmm_bias",
-    given(*qkv(2), torch.where(some(2, 4, 6), 0.0, -torch.inf)),
-    lambda q, k, v, bias: attend(q, k, v, bias == 0),
-    mask="additive",
-)
+@foreign("baddbmm_bias", mask="additive")
 def memory_bound_attention(q, k, v, attn_mask=None):
     """q, k, v: (batch * heads, length, dim); attn_mask: floats of (batch * heads, L, S) to add."""
     _, _, E = q.shape
@@ -89,11 +63,7 @@ def memory_bound_attention(q, k, v, attn_mask=None):
     return torch.bmm(weights, v), weights
 
 
-@foreign(
-    "streaming",
-    given(*qkv(2, S=7), some(4, 7), block=3),
-    lambda q, k, v, mask, block: attend(q, k, v, mask),
-)
+@foreign("streaming")
 def streaming_attention(q, k, v, mask=None, block=16):
     """Keys come in blocks; maximum, sum and output are kept up to date.
 
@@ -118,12 +88,7 @@ def streaming_attention(q, k, v, mask=None, block=16):
     return out / total
 
 
-@foreign(
-    "cache_offset",
-    given(*qkv(2, 3)),
-    lambda q, k, v: attend(q, k, v, causal(4, 6)),
-    causal=True,
-)
+@foreign("cache_offset", causal=True)
 def causal_attention(q, k, v):
     """The queries are the last ones: k and v also hold what was cached before."""
     i, j = q.shape[-2], k.shape[-2]
@@ -134,11 +99,7 @@ def causal_attention(q, k, v):
     return torch.einsum("...ij,...jd->...id", attn, v)
 
 
-@foreign(
-    "gqa_repeat",
-    given(rand(2, 4, 4, 8), rand(2, 2, 6, 8, seed=1), rand(2, 2, 6, 5, seed=2), some(4, 6)),
-    lambda q, k, v, mask: attend(q, k[:, [0, 0, 1, 1]], v[:, [0, 0, 1, 1]], mask),
-)
+@foreign("gqa_repeat")
 def grouped_query_attention(query, key, value, mask=None):
     """(batch, heads, length, dim) with fewer heads of keys and values; mask: True = keep."""
     groups = query.size(1) // key.size(1)
@@ -155,12 +116,7 @@ def rotate_half(x):
     return torch.cat((-x2, x1), dim=-1)
 
 
-@foreign(
-    "rope_function",
-    given(*qkv(2, 3, L=5, S=5)),
-    lambda q, k, v: attend(rotated(q, halves=True), rotated(k, halves=True), v),
-    beside=(rotate_half,),
-)
+@foreign("rope_function")
 def rotary_attention(q, k, v, theta=10000.0):
     """Queries and keys are turned by their position, the halves of the features together."""
     n, d = q.shape[-2:]
@@ -174,11 +130,7 @@ def rotary_attention(q, k, v, theta=10000.0):
     return dots.softmax(dim=-1) @ v
 
 
-@foreign(
-    "key_lengths",
-    given(*qkv(2), torch.tensor([3, 5])),
-    lambda q, k, v, lengths: attend(q, k, v, real(3, 5, size=6)[:, None]),
-)
+@foreign("key_lengths")
 def attention_with_lengths(query, key, value, key_lengths=None):
     """key_lengths: (batch,), how many keys of each sequence are real."""
     batch, _, dim = query.size()
@@ -191,13 +143,7 @@ def attention_with_lengths(query, key, value, key_lengths=None):
     return torch.bmm(attn, value), attn
 
 
-@foreign(
-    "float32_softmax",
-    given(*qkv(2, 3), ~some(2, 1, 1, 6)),
-    lambda q, k, v, mask: attend(q, k, v, ~mask),
-    tolerance=1e-5,
-    mask="blocked",
-)
+@foreign("float32_softmax", mask="blocked")
 def stable_attention(q, k, v, mask=None):
     """The softmax is taken in float32 whatever q is; mask: True entries are hidden."""
     scores = torch.matmul(q, k.mT) * (q.size(-1) ** -0.5)
@@ -209,8 +155,6 @@ def stable_attention(q, k, v, mask=None):
 
 @foreign(
     "temperature_module",
-    given(*qkv(2, 3), some(2, 1, 4, 6)),
-    lambda module, q, k, v, mask: attend(q, k, v, mask),
     make=lambda Module: Module(temperature=8**0.5),
     call=lambda target, q, k, v, mask: type(target)(q.shape[-1] ** 0.5).train(target.training)(
         q, k, v, mask
@@ -233,11 +177,7 @@ class ScaledDotProductAttention(nn.Module):
         return output, attn
 
 
-@foreign(
-    "banded",
-    given(*qkv(2, L=6), radius=1),
-    lambda q, k, v, radius: attend(q, k, v, near(6, 1, 1)),
-)
+@foreign("banded")
 def banded_attention(query, key, value, radius=2):
     """Every position sees its neighbours up to radius on both sides."""
     n = query.shape[-2]
@@ -250,8 +190,6 @@ def banded_attention(query, key, value, radius=2):
 
 @foreign(
     "cache_upper_left",
-    given(*qkv(2)),
-    lambda q, k, v: attend(q, k, v, causal(4, 6)),
     cause=("cache", "causal-off-by-one", "causal-flipped", "square-only"),
     causal=True,
 )
@@ -263,11 +201,7 @@ def attention_after_cache(query, key, value):
     return scores.masked_fill(~visible, -torch.inf).softmax(dim=-1) @ value
 
 
-@foreign(
-    "renormalised_blocked",
-    given(*qkv(2, 3), some(4, 6)),
-    cause=("mask-after-softmax", "mask-leak", "not-normalised"),
-)
+@foreign("renormalised_blocked", cause=("mask-after-softmax", "mask-leak", "not-normalised"))
 def divided_by_blocked_too(query, key, value, mask=None):
     """mask: (L, S), True = may attend."""
     scores = query @ key.mT / math.sqrt(query.shape[-1])

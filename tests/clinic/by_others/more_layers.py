@@ -7,31 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tests.clinic.by_others.case import foreign, given
-from tests.clinic.by_others.plain import (
-    attend,
-    causal,
-    cut,
-    join,
-    layer,
-    near,
-    parts_of,
-    rand,
-    real,
-    some,
-    turned,
-    xyz,
-)
+from tests.clinic.by_others.case import foreign
 
 
-@foreign(
-    "tokeys_unify",
-    given(rand(2, 5, 24)),
-    lambda m, x: m.unifyheads(
-        join(attend(*(part(cut(x, 3)) for part in (m.toqueries, m.tokeys, m.tovalues))))
-    ),
-    make=lambda Layer: Layer(24, heads=3),
-)
+@foreign("tokeys_unify", make=lambda Layer: Layer(24, heads=3))
 class SelfAttentionNarrow(nn.Module):
     """The input is cut into heads first, and all heads share their small projections."""
 
@@ -61,13 +40,7 @@ class SelfAttentionNarrow(nn.Module):
         return self.unifyheads(out)
 
 
-@foreign(
-    "bert_residual",
-    given(rand(2, 6, 24), real(6, 4, size=6).long()),
-    lambda m, x, mask: m.layer_norm(
-        x + layer(x, (m.query, m.key, m.value, m.dense), 3, mask[:, None, None])
-    ),
-)
+@foreign("bert_residual")
 class BertAttentionBlock(nn.Module):
     """Attention, residual and norm; attention_mask: (batch, length) of 1 and 0."""
 
@@ -100,12 +73,7 @@ class BertAttentionBlock(nn.Module):
         return self.layer_norm(hidden_states + self.dropout(self.dense(context)))
 
 
-@foreign(
-    "timm_unbind",
-    given(rand(2, 5, 24)),
-    lambda m, x: layer(x, (*parts_of(m.qkv, 3), m.proj), 3, turn=m.q_norm),
-    make=lambda Layer: Layer(24, num_heads=3, qkv_bias=True, qk_norm=True),
-)
+@foreign("timm_unbind", make=lambda Layer: Layer(24, num_heads=3, qkv_bias=True, qk_norm=True))
 class Attention(nn.Module):
     """Fused projection, unbound; queries and keys normalised in each head."""
 
@@ -134,14 +102,7 @@ class Attention(nn.Module):
         return self.proj(x)
 
 
-@foreign(
-    "fused_kv",
-    given(*xyz()[:2], some(2, 4, 6)),
-    lambda m, x, y, mask: layer(
-        (x, y, y), (m.to_q, *parts_of(m.to_kv, 2), m.to_out), 3, mask[:, None]
-    ),
-    make=lambda Layer: Layer(24, heads=3, dim_head=6),
-)
+@foreign("fused_kv", make=lambda Layer: Layer(24, heads=3, dim_head=6))
 class CrossAttention(nn.Module):
     """Without context it attends to itself; mask: (batch, queries, keys), True = attend."""
 
@@ -170,14 +131,7 @@ class CrossAttention(nn.Module):
         return self.to_out(out)
 
 
-@foreign(
-    "fairseq_first",
-    given(*turned(*xyz()), ~real(6, 4, size=6)),
-    lambda m, q, k, v, mask: layer(
-        (*turned(q, k, v),), (m.q_proj, m.k_proj, m.v_proj, m.out_proj), 3, ~mask[:, None, None]
-    ).transpose(0, 1),
-    batch_first=False,
-)
+@foreign("fairseq_first", batch_first=False)
 class MultiheadAttention(nn.Module):
     """Time x Batch x Channel; key_padding_mask: (batch, src_len), True at padding."""
 
@@ -215,13 +169,7 @@ class MultiheadAttention(nn.Module):
         return self.out_proj(attn), None
 
 
-@foreign(
-    "bfloat16_layer",
-    given(rand(2, 5, 24).bfloat16(), real(5, 3, size=5)),
-    lambda m, x, mask: layer(x.double(), (m.double().wq, m.wk, m.wv, m.wo), 3, mask[:, None, None]),
-    make=lambda Layer: Layer(24, 3).bfloat16(),
-    tolerance=0.03,
-)
+@foreign("bfloat16_layer", make=lambda Layer: Layer(24, 3).bfloat16())
 class HalfPrecisionAttention(nn.Module):
     """Kept in bfloat16; key_mask: (batch, length), True = token."""
 
@@ -250,13 +198,7 @@ CONFIG = SimpleNamespace(n_embd=24, n_head=3, block_size=16, dropout=0.1, bias=F
 
 
 # In the manner of nanoGPT (MIT, Andrej Karpathy), with the fused kernel of torch.
-@foreign(
-    "nanogpt",
-    given(rand(2, 6, 24)),
-    lambda m, x: layer(x, (*parts_of(m.c_attn, 3), m.c_proj), 3, causal(6)),
-    make=lambda Layer: Layer(CONFIG),
-    causal=True,
-)
+@foreign("nanogpt", make=lambda Layer: Layer(CONFIG), causal=True)
 class CausalSelfAttention(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -281,8 +223,6 @@ class CausalSelfAttention(nn.Module):
 # In the manner of Build a Large Language Model (Apache-2.0, Sebastian Raschka).
 @foreign(
     "raschka_buffer",
-    given(rand(2, 6, 20)),
-    lambda m, x: layer(x, (m.W_query, m.W_key, m.W_value, m.out_proj), 3, causal(6)),
     make=lambda Layer: Layer(20, 24, context_length=16, dropout=0.1, num_heads=3),
     causal=True,
 )
@@ -321,13 +261,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(context_vec)
 
 
-@foreign(
-    "gqa_layer",
-    given(rand(2, 5, 32)),
-    lambda m, x: layer(x, (m.q, *parts_of(m.kv, 2), m.o), 4, causal(5), kv_heads=2),
-    make=lambda Layer: Layer(32, 4, 2),
-    causal=True,
-)
+@foreign("gqa_layer", make=lambda Layer: Layer(32, 4, 2), causal=True)
 class GroupedQueryAttention(nn.Module):
     """Groups of query heads share a head of keys; no key is repeated in memory."""
 
@@ -351,13 +285,7 @@ class GroupedQueryAttention(nn.Module):
         return self.o(out.reshape(b, t, c))
 
 
-@foreign(
-    "mistral_window",
-    given(rand(2, 6, 32)),
-    lambda m, x: layer(x, (m.wq, m.wk, m.wv, m.wo), 4, near(6, 1)),
-    make=lambda Layer: Layer(32, 4, window=2),
-    causal=True,
-)
+@foreign("mistral_window", make=lambda Layer: Layer(32, 4, window=2), causal=True)
 class SlidingWindowAttention(nn.Module):
     """Causal, and at most the last window tokens, itself among them."""
 
@@ -386,17 +314,7 @@ class SlidingWindowAttention(nn.Module):
         return self.wo(output)
 
 
-@foreign(
-    "mask_and_padding",
-    given(*xyz(L=6), ~causal(6), ~real(6, 4, size=6)),
-    lambda m, q, k, v, blocked, padding: layer(
-        (q, k, v),
-        (m.q_lin, m.k_lin, m.v_lin, m.out_lin),
-        3,
-        ~blocked & ~padding[:, None, None],
-    ),
-    mask="blocked",
-)
+@foreign("mask_and_padding", mask="blocked")
 class TwoMaskAttention(nn.Module):
     """Like nn.MultiheadAttention: True in attn_mask (L, S) or key_padding_mask (N, S) blocks."""
 
@@ -430,14 +348,7 @@ class TwoMaskAttention(nn.Module):
         return self.out_lin(context), weights
 
 
-@foreign(
-    "second_mask_starts_again",
-    given(rand(2, 5, 24), real(5, 3, size=5), causal(5)),
-    lambda m, x, padding, allowed: layer(
-        x, (*parts_of(m.qkv, 3), m.out), 3, padding[:, None, None] & allowed
-    ),
-    cause=("mask-ignored", "mask-leak"),
-)
+@foreign("second_mask_starts_again", cause=("mask-ignored", "mask-leak"))
 class SecondMaskWins(nn.Module):
     """padding_mask: (N, S), attn_mask: (L, S); True = may attend."""
 
