@@ -78,8 +78,9 @@ def attention(
         "These are the weights. Multiply them by the values.": (
             lambda query, key, _value: scores(query, key).softmax(dim=-1)
         ),
-        "The weights are divided, after the softmax, so a row no longer adds up to 1. Divide the "
-        "scores.": lambda *inputs: attention(lambda *_: 1)(*inputs) / root(inputs[0]),
+        "Something is divided after the softmax. Divide the scores, before it.": lambda *inputs: (
+            attention(lambda *_: 1)(*inputs) / root(inputs[0])
+        ),
         "The scores are multiplied by the square root of d_k. Divide them.": (
             attention(lambda query, _key: query.shape[-1] ** -0.5)
         ),
@@ -215,7 +216,7 @@ def drawn(first: Size, second: Size | None = None) -> Callable[[int], Tensor]:
         ),
         "Both matrices are divided by d_k alone. Divide them by 8, which makes up for the 64 "
         "features of a name, and together by √d_k.": drawn(lambda d_k: d_k),
-        "One of the two matrices lacks the division by 8, which makes up for the 64 features of a "
+        "In all, there is one division by 8. Each matrix needs one, for the 64 features of a "
         "name.": drawn(lambda d_k: d_k**0.5, lambda _: 8),
     },
     verified="Without a division, the scores begin with a spread near 1 in heads of 16 to 1,024 "
@@ -360,6 +361,11 @@ def normed_by(*norms: Callable[[Tensor], Tensor]) -> Either:
             lambda x: F.layer_norm(x, x.shape[-1:]),
             lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True),
             lambda x: x / x.std(-1, keepdim=True),
+            lambda x: x / x.std(-1, keepdim=True, correction=0),
+        ),
+        "The mean is taken before the squares, or without them. Square first.": normed_by(
+            lambda x: x / x.mean(-1, keepdim=True),
+            lambda x: x / x.mean(-1, keepdim=True).abs(),
         ),
         "The square root of the mean is missing.": normed_by(
             lambda x: x / x.square().mean(-1, keepdim=True)

@@ -120,10 +120,13 @@ def check_plain_average() -> Iterator[tuple[str, tuple]]:
         "Your function counts where the clue loses.": (
             lambda wins, is_river: (wins != is_river[:, None]).sum(dim=0)
         ),
-        "Your function counts in the river sentences only. A money sentence counts if the water "
-        "word does not win.": lambda wins, is_river: wins[is_river].sum(dim=0),
-        "Your function counts in the money sentences only. A river sentence counts if the water "
-        "word wins.": lambda wins, is_river: (~wins[~is_river]).sum(dim=0),
+        "Here these are the river sentences only. A money sentence counts if the water word does "
+        "not win.": lambda wins, is_river: wins[is_river].sum(dim=0),
+        "Here these are the money sentences only. A river sentence counts if the water word "
+        "wins.": lambda wins, is_river: (~wins[~is_river]).sum(dim=0),
+        "There need not be 16 money sentences. Count them: (~is_river).sum().": (
+            lambda wins, is_river: wins[is_river].sum(dim=0) + 16 - wins[~is_river].sum(dim=0)
+        ),
         "This is a share of the sentences. Return how many they are.": (
             lambda wins, is_river: (wins == is_river[:, None]).double().mean(dim=0)
         ),
@@ -214,8 +217,10 @@ def table_of(counts: list[int], sentences: int, generator: torch.Generator) -> T
             lambda first, second: reported(second, second),
             lambda first, second: reported(both(first, second), second),
         ),
-        "Your function chooses by the median. Choose the candidate with the largest share, which "
-        "is the mean of its row.": choosing(lambda first: first.median(dim=1).values.argmax()),
+        "Your function chooses a candidate with more than half, as a median does. Choose the one "
+        "with the largest share, which is the mean of its row.": choosing(
+            lambda first: first.median(dim=1).values.argmax()
+        ),
         "Your function chooses the candidate that is worst in `first`.": choosing(
             lambda first: first.mean(dim=1).argmin()
         ),

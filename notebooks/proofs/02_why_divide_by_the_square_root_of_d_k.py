@@ -169,7 +169,7 @@ of_root = step_lengths["by √d_k"]
 assert min(of_root) > 0.19 and max(of_root) < 0.3
 
 # %% after: both-ends  numbers: 1
-for i in range(2, 5):  # to the right of the frames, the row above moved on by a column
+for i in range(3, 5):  # to the right of the frames, the row above moved on by a column
     assert (votes[i, i + 2 :] - votes[i - 1, i + 1 : -1]).abs().max() < 0.06
 # to the right of the frame the step alone decides: with queries that begin at 0, so that no score
 # has a spread, the rows repeat each other in the same way

@@ -183,9 +183,8 @@ for seed in range(5):
     won = (river_ones[draws[0]][:, :, None] > money_ones[draws[1]][:, None]).sum(dim=(1, 2))
     ends = (won[:, 1] - won[:, 0]).float().quantile(torch.tensor([0.025, 0.975]))
     assert abs(ends[0] + 70) <= 2 and abs(ends[1] - 5) <= 3
-for word, side in (("dug", 1), ("hired", -1)):  # far out: beyond the middle of the axis
-    far = hands_over(layer.embed([word], positions=[3])[0])[0] @ axis
-    assert side * (far - (mean_of(water) + mean_of(money)) @ axis / 2) > 10
+far = hands_over(layer.embed(["hired"], positions=[3])[0])[0] @ axis
+assert (mean_of(water) + mean_of(money)) @ axis / 2 - far > 10  # beyond the middle of the axis
 
 # %% after: later-layers
 for text in texts:

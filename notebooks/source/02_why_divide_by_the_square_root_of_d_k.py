@@ -128,7 +128,7 @@ Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 # We will see how far that is right.
 
 # %% other-divisors [markdown]
-# ## Let training choose the divisor
+# ## Nine divisors
 #
 # Which divisor is best?
 # We try nine of them at five sizes.
@@ -342,8 +342,8 @@ pd.DataFrame(step_lengths, labels).T.map("{:.2g}".format)
 # and the new score is divided by $c$ as well.
 # The dot product of such a key with itself is about $d_k$.
 # So a step moves the scores in proportion to $d_k / c^2$, as long as no softmax is saturated.
-# That is the same at every size for $c = \sqrt{d_k}$, and falls as $1/d_k$ for $c = d_k$.
-# This fits Figure 2.1: right of the frames, the rows from 16 on repeat each other,
+# That is the same at all four sizes for $c = \sqrt{d_k}$, and falls as $1/d_k$ for $c = d_k$.
+# This fits Figure 2.1: right of the frames, the rows from 64 on nearly repeat each other,
 # each moved on by a column.
 
 # %% concert [markdown] below="How large are the"
@@ -398,7 +398,6 @@ show_figure(figure, "2.4")
 # ### Twins, and Adam
 #
 # The root suits strangers.
-# But training makes a query resemble the key that it looks for.
 # Suppose that a query equals its key, and that its score is divided by the root.
 
 # %% see-twins
@@ -408,7 +407,6 @@ for d_k in (64, 256):
     print(f"d_k = {d_k}: {(same * same).sum(dim=-1).mean() / d_k**0.5:.1f}")
 
 # %% twins [markdown]
-# Squares have no minus signs.
 # For twins a raw score is about $d_k$, and divided by the root it still grows, from 8 to 16.
 # Dividing by $d_k$ would keep it the same.
 
@@ -433,7 +431,7 @@ columns = {
 pd.DataFrame(columns).round(2).drop(4, level="d_k")
 
 # %% adam-reads [markdown]
-# With Adam each divisor has one advantage: the root keeps the start, and $d_k$ keeps the step.
+# With Adam either of the two has one advantage: the root keeps the start, and $d_k$ keeps the step.
 # In this race it is a tie, for at a rate of 1/64 both do well at all four sizes.
 
 # %% t5 [markdown]
@@ -472,7 +470,7 @@ pd.DataFrame(columns).round(2).drop(4, level="d_k")
 # ### 1 · Find the bug ★★ (8 minutes)
 #
 # “Our heads of 16 features learn.
-# Our heads of 256 learn only if we raise the learning rate to 128.”
+# Our heads of 256 learn only at a far higher rate.”
 # Find the mistake, and write a version without it.
 #
 # <details><summary>Hint</summary>
@@ -703,8 +701,7 @@ print(f"spread {scores.std():.2f}")
 # Only the lines on adding need the variance; everything else is told in spreads.
 # *“A long gradient is good.”*
 # Ask who is not heard when some shout.
-# Two batches of 32 books agree less on the direction of the step without the division than with the
-# root.
+# Without the division, two batches of 32 books usually agree less on the direction of the step.
 # *Why four times the rate?*
 # Write $c$ twice and $d_k$ once on the board.
 # *Figure 2.2:* the colour is the weight at that many features, so a walk can turn pale again.

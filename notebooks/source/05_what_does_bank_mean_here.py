@@ -251,7 +251,7 @@ WhoAsksExplorer()
 # There is no such head.
 # The difference is largest in heads 4 and 5: 13 river sentences and 8 money sentences in the one,
 # 11 and 6 in the other.
-# But in head 4, 5,000 words have a difference of 4.7 on average, and in head 5,
+# But 5,000 words have a difference of 4.7 on average in head 4, and in head 5,
 # one word in nine has one at least as large as “bank”.
 # </details>
 
@@ -261,7 +261,7 @@ WhoAsksExplorer()
 # Does the new vector of “bank” show which bank is meant?
 # Such a result needs a [**control**](glossary.ipynb#control):
 # the same experiment without the ingredient that is said to be responsible.
-# Here these are the weights, so the control is a *plain average*: all words get the same weight.
+# Here that is the weights, so the control is a *plain average*: all words get the same weight.
 #
 # On an axis from our money words to our water words, we compare four vectors: the plain average,
 # the same without the water word and the money word, the output of attention at “bank”,
@@ -352,7 +352,7 @@ for ax, (kind, title) in zip(axes, titles.items(), strict=True):
 show_figure(fig, "5.3")
 
 # %% read-mixed [markdown] above="Where two words disagree" answers="05/without-both"
-# Without both words the plain average gets 188, so other words, such as “dug”,
+# Without both words the plain average gets 188, so other words, such as “hired”,
 # give the bank away as well.
 #
 # Attention gets 161: no better, though 32 sentences are too few to call it worse.
@@ -364,10 +364,10 @@ show_figure(fig, "5.3")
 #
 # Not in this layer.
 # It does select, and what it selects depends on the word that asks.
-# But no other word changes the list of “bank”: in head 8 it asks for what money words ask for,
-# in head 10 rather for what water words ask for.
+# But no other word changes the list of “bank”: in head 8 it gives money words the larger scores,
+# in head 10 more often water words.
 # In the two sentences about my money and the lake, its score for “lake” is the same.
-# And where words disagree, the output shows no better than a plain average which bank is meant.
+# And where words disagree, on our axis the output does no better than a plain average.
 #
 # From the second layer on, both words behind a score have taken in others, so it can change.
 # Whether that helps to find the meaning, [lesson 14](14_where_a_meaning_appears.ipynb) asks.
@@ -436,7 +436,7 @@ for number, part in enumerate(encoder.layers):
 # - To find out whether it matters which word asks, let other words ask.
 #   In heads 1, 4, 8 and 10, our water words and our money words asked for different things.
 # - Compare every result of attention with a plain average of the same values.
-#   Where the words disagreed, the output of this layer showed the meaning no better.
+#   Where the words disagreed, the output of this layer did no better on our axis.
 # - A layer that selects need not select what matters in this sentence.
 
 # %% exercises [markdown]
@@ -596,7 +596,7 @@ check_tested(tested_solution)
 # In head 8, “bank” gives “money” 0.12 and “lake” 0.01, although a river bank is meant.
 # So the head gives weight to “money” whichever bank it is.
 #
-# - A sentence without “money” does not test the claim.
+# - A sentence without a money word tests nothing.
 # - Another sentence about a money bank cannot decide: there, both sides expect “money”.
 # - Another head says nothing about head 8.
 # - The output is a different question: the claim is about a weight.

@@ -79,6 +79,9 @@ test_names_the_mistake = names({
         "Return a count for each head": lambda wins, river: "21",
     },
     "check_tested": {
+        "a candidate with more than half": lambda first, second: second[
+            (first.mean(1) > 0.5).int().argmax()
+        ].mean(),
         "candidate with the largest mean in `first`": lambda first, second: 0.123,
         "Take the first of them": lambda first, second: second[
             (first.mean(1) == first.mean(1).max()).nonzero().flatten()[-1]
