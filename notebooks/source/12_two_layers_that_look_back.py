@@ -16,7 +16,7 @@
 #
 # **You will be able to:** write a model of several layers around a residual stream,
 # and explain what a second layer adds to the first; find a head by a score,
-# and forge what it has written; and tell a lookup from a shortcut.
+# and forge what it has written.
 #
 # **Time:** 46 minutes in class, or 80 on your own with the exercises.
 # “Further” takes another 10.
@@ -188,7 +188,7 @@ show_figure(ax, "12.2")
 
 # %% why-two [markdown] above="Neither 22 heads nor" below="What is missing is"
 # Neither 22 heads nor 1,000 steps bring a single layer near the model with two.
-# With 22 heads it gets 0.28, partly by a shortcut:
+# With 22 heads it gets 0.28, mostly by a shortcut:
 # about half of its guesses are the letter not played for the longest time,
 # which is right until the first jump.
 #
@@ -272,8 +272,8 @@ average = torch.ones(32, 32).tril() / torch.arange(1, 33)[:, None]  # equal weig
 scores = torch.cat([scores_of(weights), scores_of(average.expand(1, 1000, 1, 32, 32))])
 Table(["layer 0", "layer 1", "plain average"], ["previous", "follower"], scores)
 
-# %% half [markdown] above="Layer 1 looks almost"
-# Layer 1 looks almost only at letters that followed the current one before.
+# %% half [markdown] above="At counted guesses, layer"
+# At counted guesses, layer 1 looks almost only at letters that followed the current one before.
 # But the previous-token score of layer 0 is only about one half.
 # Why?
 
