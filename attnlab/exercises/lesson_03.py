@@ -226,6 +226,8 @@ def divided(weights: Tensor, least: float = 0.0) -> Tensor:
 
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
     """Say what is wrong with weights whose mistake has no name."""
+    if scores.ndim > 2 and weights.isnan().any():
+        return "They contain NaN. Weights of a row that allows no key must be 0 in any batch."
     if scores.ndim > 2:
         return voice.FROM_THE_END
     if right.isnan().any():
@@ -256,6 +258,10 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
             "allowed score of the same row is subtracted first. softmax itself does so."
         )
     if allowed.any(dim=-1).all():
+        if weights.isnan().any():
+            return "They contain NaN, because 0 times infinity is NaN. Use masked_fill."
+        if weights.shape == allowed.shape and not weights[allowed].any():
+            return "Where a key is allowed, its weight must stay. True means that a key is allowed."
         return (
             "In every row, divide e to the power of each allowed score by the sum of these powers."
         )
@@ -340,7 +346,7 @@ def see_gradients(answer: Answer, body: Callable) -> None:
     verified="The weights and the gradient are correct, even for large scores, an empty row, NaN "
     "and a mask of shape (N, 1, 1, S).",
     axes=AXES,
-    atol=1e-9,
+    atol=1e-12,
     rtol=8e-7,  # correct answers stay below 4e-7
     keeps_inputs=True,
 )
@@ -377,6 +383,8 @@ def check_safe_softmax() -> Iterator[tuple[str, tuple]]:
     yield "a NaN among the allowed scores of row 2", (visible, WITH_EMPTY)
     yield "scores (2, 3, 3, 4) and a mask (2, 1, 1, 4)", (*randoms((2, 3, 3, 4)), for_all_heads)
     yield "NaN and infinity among the blocked scores", (blocked, WITH_EMPTY)
+    for_some = WITH_EMPTY.expand(2, 1, 3, 4)
+    yield "scores (2, 3, 3, 4), whose row 0 allows no key", (*randoms((2, 3, 3, 4)), for_some)
 
 
 # --- a padded batch -------------------------------------------------------------------------------
@@ -388,6 +396,7 @@ ROWS_BLOCKED = (
     "gives NaN in a row without an allowed key, and the next layer spreads the NaN. A padding mask "
     "blocks columns, not rows."
 )
+HF_SHAPE = "The mask needs the shape (N, 1, 1, S)."
 LARGE = 256.0  # makes scores of 300 and more: what blocks must lie below them
 
 
@@ -425,8 +434,7 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "A causal mask is combined with that of the padding, but only <pad> must be blocked.": (
             with_mask(lambda m: of_keys(m) & torch.ones(S, S, dtype=torch.bool).tril())
         ),
-        "Keys are multiplied by the mask. A key of zeros has a score of 0 and so still gets "
-        "weight. Block its score instead.": Either(
+        "A score of 0 takes weight like any other. Block the score of <pad> with -inf.": Either(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k * m[:, None, :, None], v),
             lambda q, k, v, m: F.scaled_dot_product_attention(
                 q, k * m[:, None, :, None], v * m[:, None, :, None]
@@ -450,15 +458,16 @@ def of_keys(attention_mask: Tensor) -> Tensor:
     },
     errors={
         "two sentences, 3 heads, query (2, 3, 5, 4)": (
-            "The mask needs the shape (N, 1, 1, S). An axis is missing, so the sentences were "
-            "lined up with the heads or with the queries."
+            f"{HF_SHAPE} An axis is missing, so the sentences were lined up with the heads or with "
+            "the queries."
         ),
-        "Dimension out of range": "The mask needs the shape (N, 1, 1, S).",
+        "Dimension out of range": HF_SHAPE,
         "attn_mask dtype": "Compare the mask with 1, which makes it Boolean.",
         "Explicit attn_mask": "Only <pad> must be blocked, so leave is_causal out.",
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
+        "one sentence, 3 heads": HF_SHAPE,
     },
-    nan="It contains NaN, although every query has a word to attend to.",
+    nan="It contains NaN. Queries of <pad> attend to the words, too.",
     otherwise="Does every query attend to the words of its own sentence, and to nothing else?",
     verified="Each sentence gets its own mask, whatever the number of heads and queries.",
     atol=1e-4,

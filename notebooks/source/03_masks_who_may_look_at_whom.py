@@ -94,7 +94,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # ## Which output looks where?
 #
 # *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
-# A language model makes them in one pass, with the answers in its input.
+# Training makes them in one pass, with the answers in the input.
 # **How can a model be trained on every next word at once without being shown the answers?**
 #
 # An [**influence map**](glossary.ipynb#influence-map) tells how far each output moves when a token
@@ -123,7 +123,7 @@ show_figure(ax, "3.1")
 # Six pupils sit in a row, with a toss on each desk,
 # and each has to write down the toss on the *next* desk.
 # A row of weights says how a pupil divides an hour of looking.
-# Behind a screen on the right, the hour goes to the left and to the own desk.
+# Behind a screen on the right, the hour goes to the left and to one’s own desk.
 #
 # That is a [**causal mask**](glossary.ipynb#causal-mask), in which `True` means “may attend”.
 # A blocked score becomes $-\infty$ before the softmax, so its weight is exactly 0.
@@ -181,11 +181,11 @@ for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True
 pd.DataFrame(table).T  # loss (right)
 
 # %% worse-is-better [markdown] above="**The model with the"
-# The masked model reaches the lowest possible loss: $\ln 2 = 0.69$ for the fair coin,
+# The masked model nears the lowest expected loss: $\ln 2 = 0.69$ for the fair coin,
 # and 0.50 for the sticky one, whose rule it has found.
 #
 # Without a mask the loss is far lower while the row is in sight,
-# and far higher from the earlier tosses alone, where there is nothing to copy.
+# and far higher from the earlier tosses alone, which lack the answer.
 # **The model with the lower loss is the worse one in use.**
 
 # %% stripe jupyter={"source_hidden": true}
@@ -252,7 +252,7 @@ Table(["“sat” alone", "“sat” behind <pad>"], features, torch.stack([alon
 # %% zeros-take-weight [markdown] above="A score of 0" answers="03/padding-of-zeros"
 # All five numbers have shrunk by the same factor, 0.72.
 # A score of 0 takes weight, since $e^0$ is 1:
-# the three `<pad>` take 28% of that of *sat* and give nothing for it.
+# the three `<pad>` take 28% of the weight of *sat* and give nothing for it.
 
 # %% hide-padding [markdown] below="Masks combine with *and*"
 # ## Two masks at once
@@ -266,7 +266,7 @@ first = attend_masked(batch, both)
 first[1]
 
 # %% nan [markdown] above="The rows of `<pad>`"
-# *sat* has the output that it has alone.
+# *sat* has the same output as alone.
 # The rows of `<pad>` have no open cell: the softmax divides 0 by 0, which is NaN.
 # Now a second layer reads these six rows, under the same mask.
 
@@ -297,8 +297,7 @@ MaskExplorer(ask=False)
 # %% rules [markdown]
 # <details><summary>The answers</summary>
 #
-# 1. As soon as there is padding.
-#    Then the first row has no open cell under both masks.
+# 1. As soon as a row has no open cell: under both masks, the rows of `<pad>`.
 #    Without padding every word may at least look at itself.
 # 2. “weight 0”.
 #    The score of a blocked cell is still in the sum by which the softmax divides,
@@ -438,7 +437,7 @@ print("lowest number:", filled.softmax(dim=-1)[0])
 # ## What to remember
 #
 # - A mask acts on the scores, before the softmax: what is blocked becomes $-\infty$.
-#   A score of 0 blocks nothing, and a weight set to 0 after the softmax still leaks.
+#   A score of 0 blocks nothing, and a weight just set to 0 still leaks.
 # - A causal mask hides what comes later.
 #   With it one pass gives the guesses that many passes would give.
 #   A training loss that is too good to be true is an alarm.

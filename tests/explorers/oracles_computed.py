@@ -114,7 +114,7 @@ def masks(explorer: Explorer) -> Truth:
         assert (influence[may & apart] > 0.01).all()
         torch.testing.assert_close(weights.sum(-1), torch.ones(6).double())
     elif fill in ("-inf", "divide again"):
-        said += ["all influence is NaN."]
+        said += ["every gradient is NaN."]
         numbers += [*rows, 0, 0, *whole, 0]
         assert influence.isnan().all()
     elif fill == "-1e9":

@@ -28,7 +28,7 @@ GOOD = "every row with an open cell adds up to 1, and no blocked cell has any we
         (lambda scores, mask: scores.softmax(-1), "“The” (row 0) gives weight to blocked cells"),
         (
             lambda scores, mask: scores * math.nan,
-            "(row 0) is NaN; “cat” (row 1) is NaN; the influence",
+            "(row 0) is NaN; “cat” (row 1) is NaN; every grad",
         ),
         (lambda scores, mask: 0.6 * mine(scores, mask), "“The” (row 0) adds up to 0.60; “cat”"),
         (erased, "“The” (row 0) adds up to 0.21; “cat” (row 1) adds up to 0.45; 15 blocked cells"),
