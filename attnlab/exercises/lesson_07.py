@@ -158,7 +158,10 @@ def applied(layer: object, what: str) -> Tensor:
                 "one matrix for all heads."
             )
     if embed_dim not in SIZES:
-        raise Wrong(f"The matrices are {embed_dim} wide. Does your code contain a fixed size?")
+        raise Wrong(
+            f"The matrices are {embed_dim} wide. `__init__` takes E first, and then H. Does your code "
+            "contain a fixed size?"
+        )
     tokens, *weights = randoms(SIZES[embed_dim], *[(embed_dim, embed_dim)] * 4, dtype=torch.float64)
     layer.double()
     with torch.no_grad():

@@ -5,9 +5,10 @@
 # `transpose`.
 # A reader reported this as an error and proposed a single `view`, which gives the same shape.
 #
-# Neither version computes anything: no number is changed, added or dropped.
+# Neither version computes anything.
 # And yet a layer with the line answers every question of this lesson,
-# and a layer with `view` alone fewer than one in five, with no error message.
+# and a layer that splits and merges with `view` alone fewer than one in five,
+# with no error message.
 # **What can a line do that computes nothing?**
 #
 # **You need:** [lesson 6](06_where_q_k_and_v_come_from.ipynb).
@@ -228,9 +229,9 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # In most lists, the first number has the largest share of the average,
 # and the second number the second largest.
 # In a matrix, a larger share always speaks for a guess or always against it.
-# The new matrix names the largest share in both votes, in most lists.
+# In most lists, the new matrix names the largest share twice,
+# which is right only if both numbers are equal.
 # An MLP can favour the second largest.
-# (“Further” has twelve starts of the random numbers.)
 
 # %% two-heads [markdown] below="Which tokens does each"
 # ## Two heads, two averages
@@ -340,7 +341,7 @@ DealExplorer(ask=False)
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
 #    It hears these two and nobody else, and with four heads only *bat*.
-# 2. In each case, ten of the twelve averages go to wrong tokens.
+# 2. Ten averages go to wrong tokens; after *cut*, each hears three.
 # </details>
 #
 # ### Where the 0.18 comes from
@@ -404,7 +405,7 @@ extremes = torch.stack([starts.values.amin(dim=0), starts.values.amax(dim=0)])
 Table(["smallest", "largest"], starts.features, extremes)
 
 # %% every-pair [markdown]
-# ### Which of 36 pairs are right?
+# ### Which of 36 pairs pass?
 #
 # A split is usually one `reshape` and one permutation of axes:
 # reshape to one of the six orders of $L$, $H$ and $d$,
@@ -469,10 +470,10 @@ axes[0].set_ylabel("split")
 show_figure(axes[0], "7.4")
 
 # %% census-read [markdown]
-# All 36 pairs give the correct shape and learned to copy eight digits,
-# so here neither the shape nor a falling loss tells them apart.
+# All 36 pairs give the correct shape and learned to copy eight digits.
 # Eight learned to name both animals, and six pass the round trip.
-# Only one passes the label test: *deal* and *collect*.
+# Only *deal* and *collect* passes the label test.
+# LdH twice is a correct layer that numbers the features otherwise.
 
 # %% remember [markdown] end=["Several heads keep several", "Split with `view` to", "A correct shape and"]
 # ## What to remember
@@ -504,7 +505,8 @@ show_figure(axes[0], "7.4")
 #
 # <details><summary>Hint</summary>
 #
-# Which numbers in the split and the merge of version A belong to two heads of 16 features?
+# Which numbers in `split_a` belong to two heads of 16 features?
+# `merge_a` fits any size.
 # </details>
 
 # %%
