@@ -159,8 +159,8 @@ def applied(layer: object, what: str) -> Tensor:
             )
     if embed_dim not in SIZES:
         raise Wrong(
-            f"The matrices are {embed_dim} wide. `__init__` takes E first, and then H. Does your code "
-            "contain a fixed size?"
+            f"The matrices are {embed_dim} wide. `__init__` takes E first, and then H. Does your "
+            "code contain a fixed size?"
         )
     tokens, *weights = randoms(SIZES[embed_dim], *[(embed_dim, embed_dim)] * 4, dtype=torch.float64)
     layer.double()

@@ -94,7 +94,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # ## Which output looks where?
 #
 # *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
-# Training makes them in one pass, with the answers in the input.
+# Training makes all five in one pass.
 # **How can a model be trained on every next word at once without being shown the answers?**
 #
 # An [**influence map**](glossary.ipynb#influence-map) tells how far each output moves when a token

@@ -74,16 +74,20 @@ def test_a_kernel_that_ran_no_exercise_hands_in_nothing(shell, tmp_path, capsys)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_next_day_what_was_saved_is_handed_in(shell, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("server", ["make lab", "any other"])
+def test_the_next_day_what_was_saved_is_handed_in(server, shell, tmp_path, monkeypatch, capsys):
     """Yesterday's answers and predictions, and today's change of one cell, which is not saved."""
     cells = [nbformat.v4.new_code_cell(source) for source in (*SOURCES, "", "late = 1")]
     facts = predict("00/place-of-cat").facts()
     said = {"model_id": "a"}
     data = {VIEW: said, "text/html": "", BUNDLE: facts}
     cells[2].outputs = [nbformat.v4.new_output("display_data", data)]
-    state = {STATE: {"state": {"a": {"state": {"said": {"option": 1}}}}}}
+    asked = {"asked": {"key": facts["key"]}, "said": {"option": 1}}
+    state = {STATE: {"state": {"a": {"state": asked}, "b": {"state": {"asked": {}}}}}}
     notebook = nbformat.v4.new_notebook(cells=cells, metadata={"widgets": state})
-    keep_pages(notebook)
+    if server == "make lab":
+        keep_pages(notebook)
+        notebook.metadata.pop("widgets", None)
     nbformat.write(notebook, tmp_path / "00_mine.ipynb")
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "00_mine.ipynb"))
     stale.watch_cells()
