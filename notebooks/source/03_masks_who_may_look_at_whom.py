@@ -112,12 +112,13 @@ seen = [f"toss {j}" for j in range(1, 7)]
 maps = torch.stack([influence_map(suspect, row) for row in new[:100, :-1]])
 mean = maps.mean(dim=0)  # over 100 rows of tosses
 ax = plot_attention(mean, vmax=12, annotate=False, queries=guesses, keys=seen)
-ax.set(title="Five guesses look one toss too far", xlabel="", ylabel="")
+ax.set(title="What the guesses depend on", xlabel="", ylabel="")
 show_figure(ax, "3.1")
 
-# %% screens [markdown] above="The guess of toss" below="A blocked score becomes"
+# %% it-copies [markdown] above="The guess of toss" answers="03/where-are-the-mistakes"
 # The guess of toss 2 depends on toss 2, and so on: the model copies the answers.
-#
+
+# %% screens [markdown] below="A blocked score becomes"
 # ## A screen between the desks
 #
 # Six pupils sit in a row, with a toss on each desk,

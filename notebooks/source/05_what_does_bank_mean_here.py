@@ -108,9 +108,7 @@ for verb in ("saw", "robbed"):
 # Only the rest of the row has changed: “robbed” has a high score of its own,
 # and it takes 0.59 of the weight.
 
-# %% shopping-list [markdown]
-# ### A list written at home
-#
+# %% shopping-list [markdown] answers="05/what-robbed-changes"
 # The query of “bank” is like a shopping list that is written at home: it says of every word,
 # at every position, how much it is wanted.
 # The sentence is the shop, and the softmax spends a budget of 1.
@@ -226,7 +224,7 @@ ax.set_xticks([0, 8, 16, 24, 32])
 ax.set_yticks([3, 2, 1, 0], ["head 8", "head 1", "head 4", "head 10"])
 ax.tick_params(length=0)
 ax.spines[["left", "bottom"]].set_visible(False)
-ax.set_title("In head 8, “bank” asks as money words do")
+ax.set_title("Who asks like whom?")
 show_figure(ax, "5.2")
 
 # %% four-heads [markdown] above="In heads 1, 4"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import pairwise
@@ -94,6 +94,7 @@ class Deck:
     def __init__(self, lesson: NotebookNode, page: PageExporter) -> None:
         self.page, self.slides, self.said, self.section = page, [], [], ""
         self.last, self.remembered = [], []  # sentences of the last slide, and its notes
+        self.waiting = []  # notes that lead to the next slide
         for cell in (unfold(cell) for cell in lesson.cells if "solution" not in tags(cell)):
             if "teacher" in tags(cell):
                 self.slides[0].notes.append(cell.source)
@@ -101,6 +102,7 @@ class Deck:
                 self.read(cell)
             elif self.is_shown:
                 self.run(cell)
+        self.wait_no_more()
         self.show_needed()
         if self.last:
             self.end(*self.last)
@@ -113,27 +115,36 @@ class Deck:
     def add(self, kind: str, body: str = "", *notes: str) -> None:
         """Add a slide, under the first sentence that waits for one; a question has its own."""
         sentence = self.said.pop(0) if self.said and kind != "question" else ""
-        self.slides.append(Slide(kind, self.section, body, sentence, notes=[*notes]))
+        self.slides.append(Slide(kind, self.section, body, sentence, notes=[*self.waiting, *notes]))
+        self.waiting = []
 
     def read(self, cell: NotebookNode) -> None:
         """Take prose, which is said: its formulas are slides, and it may name sentences."""
         if not self.slides:
             self.add("title")
         lines, start, marks = cell.source.split("\n"), 0, marks_of(cell)
+        leads = False  # whether the prose leads to the next slide
         for opening, text in pairwise(MARKDOWN.parse(cell.source)):
             is_heading = opening.tag in ("h1", "h2") and opening.type == "heading_open"
             if text.level == 1 and (is_heading or text.content.startswith("$$")):
-                marks = self.say("\n".join(lines[start : opening.map[0]]), marks)
-                start = opening.map[1]
+                marks = self.say("\n".join(lines[start : opening.map[0]]), marks, leads=leads)
+                start, leads = opening.map[1], opening.tag == "h2"
                 if is_heading:
+                    self.wait_no_more()
                     self.section = text.content
                 elif self.is_shown:
                     self.add("formula", self.page.prose(text.content))
-        for _, words in self.say("\n".join(lines[start:]), marks):
+        for _, words in self.say("\n".join(lines[start:]), marks, leads=leads):
             raise LessonError(f"no sentence of the cell {cell.id!r} begins with {words!r}.")
 
-    def say(self, prose: str, marks: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Put prose into the notes, and its sentences over their slides; return the other marks."""
+    def say(
+        self, prose: str, marks: list[tuple[str, str]], *, leads: bool
+    ) -> list[tuple[str, str]]:
+        """Put prose into the notes, and its sentences over their slides; return the other marks.
+
+        Prose under a heading leads to the next slide, and so does what begins with a paragraph
+        that has a sentence for it and none for the slide before.
+        """
         if not self.is_shown:
             return marks
         found = [(place, words, sentence_in(prose, words)) for place, words in marks]
@@ -142,9 +153,28 @@ class Deck:
         for place, _, sentence in found:
             if sentence and place == "above":
                 self.slides[-1].verdict = sentence
-        notes = self.remembered if self.section == REMEMBER else self.slides[-1].notes
-        notes.append(prose)
+        paragraphs = prose.strip("\n").split("\n\n")
+        first = 0 if leads else next(self.leading(paragraphs, marks), len(paragraphs))
+        if self.section == REMEMBER:
+            self.remembered.append(prose)
+        else:
+            parts = (self.slides[-1].notes, paragraphs[:first]), (self.waiting, paragraphs[first:])
+            for notes, part in parts:
+                notes += filter(None, ["\n\n".join(part)])
         return [(place, words) for place, words, sentence in found if not sentence]
+
+    @staticmethod
+    def leading(paragraphs: list[str], marks: list[tuple[str, str]]) -> Iterator[int]:
+        """Yield the places of the paragraphs that have sentences for the next slide only."""
+        for i, paragraph in enumerate(paragraphs):
+            places = {place for place, words in marks if sentence_in(paragraph, words)}
+            if "below" in places and "above" not in places:
+                yield i
+
+    def wait_no_more(self) -> None:
+        """Put notes that no slide followed in their section to the last slide."""
+        self.slides[-1].notes += self.waiting
+        self.waiting = []
 
     def run(self, cell: NotebookNode) -> None:
         """Take a code cell: a question, a figure, an explorer, or code and what it gives."""
@@ -201,6 +231,8 @@ class Deck:
                 user = Slide("code", slide.section, sentence=slide.sentence, code=part)
             if slide.body or slide.code:
                 shown.append(slide)
+            elif shown:
+                shown[-1].notes[:0] = slide.notes
             else:
                 before.notes += slide.notes
             if user.code and user is not slide and user not in shown:
