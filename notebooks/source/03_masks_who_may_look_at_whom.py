@@ -103,6 +103,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 
 
 # %% influence
+# %%answer 03/where-are-the-mistakes
 def influence_map(attend, x):  # (L, E) -> (L, L): length of d output i / d token j
     return jacobian(attend, x).norm(dim=(1, 3))  # of (L, Ev, L, E)
 
@@ -112,7 +113,7 @@ seen = [f"toss {j}" for j in range(1, 7)]
 maps = torch.stack([influence_map(suspect, row) for row in new[:100, :-1]])
 mean = maps.mean(dim=0)  # over 100 rows of tosses
 ax = plot_attention(mean, vmax=12, annotate=False, queries=guesses, keys=seen)
-ax.set(title="What the guesses depend on", xlabel="", ylabel="")
+ax.set(xlabel="", ylabel="")
 show_figure(ax, "3.1")
 
 # %% it-copies [markdown] above="The guess of toss" answers="03/where-are-the-mistakes"
