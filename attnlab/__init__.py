@@ -31,7 +31,6 @@ from attnlab.masks import (
     to_additive_mask,
 )
 from attnlab.measures import (
-    attention_entropy,
     effective_keys,
     influence_map,
 )

@@ -10,41 +10,10 @@ from torch import Tensor
 from attnlab.checks import check_exact_ndim, check_floating, check_weights, shape
 
 
-def attention_entropy(weights: Tensor) -> Tensor:
-    """Return the entropy of each row of weights, in nats.
-
-    ``-sum_j w_j log w_j``: 0 when one key has all the weight, ``log S`` when all are equal.
-
-    Parameters
-    ----------
-    weights : Tensor, shape (..., L, S)
-        Attention weights.
-
-    Returns
-    -------
-    Tensor, shape (..., L)
-        Entropy in nats; 0 for a row without an allowed key.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``weights`` is not a floating-point tensor (..., L, S), or a number lies outside 0 to 2.
-
-    See Also
-    --------
-    torch.special.entr : ``-w log w`` of every entry.
-
-    Examples
-    --------
-    >>> attention_entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
-    tensor([0.6931, 0.0000])
-    """
-    check_weights(weights)
-    return torch.special.entr(weights).sum(dim=-1)
-
-
 def effective_keys(weights: Tensor) -> Tensor:
     """Return how many keys each query effectively uses: exp(entropy).
+
+    The entropy of a row is ``-sum_j w_j log w_j``, in nats.
 
     Parameters
     ----------
@@ -59,18 +28,19 @@ def effective_keys(weights: Tensor) -> Tensor:
     Raises
     ------
     TypeError, ValueError
-        As ``attention_entropy``.
+        If ``weights`` is not a floating-point tensor (..., L, S), or a number lies outside 0 to 2.
 
     See Also
     --------
-    attention_entropy : its logarithm.
+    torch.special.entr : ``-w log w`` of every entry.
 
     Examples
     --------
     >>> effective_keys(torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]]))
     tensor([2., 1., 0.])
     """
-    used = attention_entropy(weights).exp()
+    check_weights(weights)
+    used = torch.special.entr(weights).sum(dim=-1).exp()
     return used.masked_fill((weights == 0).all(dim=-1), 0.0)
 
 

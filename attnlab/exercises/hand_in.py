@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,12 +11,11 @@ from attnlab import exercises
 from attnlab.checks import check_type, short
 from attnlab.display import folds
 from attnlab.display.ipython import running_shell
-from attnlab.display.stored import BUNDLE
 from attnlab.display.texts import check_text, question_of
+from attnlab.exercises.frame.saved import said_in, saved_path
 from attnlab.exercises.frame.stale import ran
 from attnlab.exercises.frame.verdict import latest
 
-WIDGETS = "application/vnd.jupyter.widget-state+json"  # in the metadata of a notebook
 ASK_NAME = (
     'Write your name between the quotes, as in name="Ada", and run this cell again. Then hand in '
     "the file that it names."
@@ -104,7 +101,7 @@ class Saved(NamedTuple):
 
 def _saved_notebook(checks: list[str]) -> Saved | None:
     """Return the saved notebook; None if it is not found, or calls none of the checks."""
-    path = Path(os.environ.get("JPY_SESSION_NAME", ""))  # Jupyter's server sets it
+    path = saved_path()
     try:
         notebook = json.loads(path.read_bytes())
         cells = [cell for cell in notebook["cells"] if "outputs" in cell]
@@ -113,24 +110,12 @@ def _saved_notebook(checks: list[str]) -> Saved | None:
         sources = [source for source in (*sources, *since.values()) if source.strip()]
         said = {
             key: question_of(key)["options"][option]["text"]
-            for key, option in _said(notebook["metadata"], cells)
+            for key, option in said_in(notebook).items()
         }
     except (OSError, ValueError, LookupError, TypeError):  # no file, or another notebook
         return None
     is_lesson = any(check in source for check in checks for source in sources)
     return Saved(path.name, sources, said) if is_lesson else None
-
-
-def _said(metadata: dict, cells: list[dict]) -> Iterator[tuple[str, int]]:
-    """Yield the keys and options of the predictions that a saved notebook holds."""
-    for output in (output for cell in cells for output in cell["outputs"]):
-        facts = output.get("data", {}).get(BUNDLE, {})
-        if "said" in facts:  # by the server of `make lab`
-            yield facts["key"], facts["said"]
-    for widget in metadata.get("widgets", {}).get(WIDGETS, {}).get("state", {}).values():
-        state = widget["state"]  # by any other
-        if "asked" in state and state.get("said"):
-            yield state["asked"]["key"], state["said"]["option"]
 
 
 def _count(predictions: int) -> str:

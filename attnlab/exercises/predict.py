@@ -10,6 +10,7 @@ from attnlab.checks import check_flag
 from attnlab.display import browser, folds, texts
 from attnlab.display.extra import lessons_extra
 from attnlab.display.stored import Storable
+from attnlab.exercises.frame.saved import said_before
 
 with lessons_extra():
     import anywidget
@@ -85,6 +86,7 @@ class Prediction(Storable, anywidget.AnyWidget):
         self.key = key
         super().__init__(asked={"key": key, "ask": ask, **_formatted_texts(self._question)})
         folds.committed.pop(key, None)  # a cell that runs again asks again
+        self._before = said_before(key)  # but what was said is not lost for hand_in
         self.observe(self._on_said, "said")
 
     def _on_said(self, change: object) -> None:
@@ -101,7 +103,8 @@ class Prediction(Storable, anywidget.AnyWidget):
 
     def facts(self) -> dict[str, object]:
         """Return the question, and the page as it is once ``{said}`` has been answered."""
-        return {"kind": "prediction", **self.asked, "answered": self._page(said="{said}")}
+        facts = {"kind": "prediction", **self.asked, "answered": self._page(said="{said}")}
+        return facts if self._before is None else {**facts, "before": self._before}
 
     def to_html(self) -> str:
         """Return the question, and the answer folded, for pages without Python.

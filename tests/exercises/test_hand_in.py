@@ -105,6 +105,22 @@ def test_the_next_day_what_was_saved_is_handed_in(server, shell, tmp_path, monke
     assert submission.predictions == {"00/place-of-cat": option, "00/today": "yes"}
 
 
+def test_a_prediction_that_is_asked_again_is_kept_for_hand_in(shell, tmp_path, monkeypatch):
+    """The kernel has restarted, and the cell of the prediction has run again, twice."""
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "00_mine.ipynb"))
+    facts = predict("00/place-of-cat").facts() | {"said": 1}
+    for _ in range(2):
+        cells = [nbformat.v4.new_code_cell(source) for source in SOURCES]
+        cells[0].outputs = [nbformat.v4.new_output("display_data", {BUNDLE: facts})]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "00_mine.ipynb")
+        facts = predict("00/place-of-cat").facts()
+        assert "said" not in facts
+    hand_in("00", name="Late")
+    told = json.loads((tmp_path / "handin_00_Late.ipynb").read_text())["metadata"]["attnlab"]
+    option = question_of("00/place-of-cat")["options"][1]["text"]
+    assert told["predictions"] == {"00/place-of-cat": option}
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"cells": []}', '{"cells": [{"outputs": []}]}'])
 def test_a_saved_file_that_is_no_lesson_is_not_handed_in(text, shell, tmp_path, monkeypatch):
     (tmp_path / "x.ipynb").write_text(text)

@@ -86,7 +86,7 @@ def test_the_examples_run(capsys, tmp_path, monkeypatch) -> None:
     examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     exec("".join(examples), {})
     assert (tmp_path / "heads.html").stat().st_size > 50_000
-    assert capsys.readouterr().out.startswith("tensor([0.0000, ")  # of a query that sees one key
+    assert capsys.readouterr().out.startswith("tensor([1.0000, ")  # of a query that sees one key
     plt.close("all")
 
 

@@ -87,7 +87,8 @@ def main() -> None:
     parser.add_argument("--due", type=moment)
     asked = parser.parse_args()
     folder, due, roster = asked.folder, asked.due, Roster(asked.roster)
-    submissions = read_submissions(folder) if folder.is_dir() else []
+    found = read_submissions(folder) if folder.is_dir() else []
+    submissions = [roster.called(submission) for submission in found]
     if not submissions:
         sys.exit(
             f"No notebooks were found in {folder}. Put the notebooks of your learners there, "

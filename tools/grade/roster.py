@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -42,6 +43,11 @@ class Roster:
         """
         names = _plain(learner), _plain(learner.partition("_")[0])
         return next((name for name in names if name in self.rows), None)
+
+    def called(self, submission: Submission) -> Submission:
+        """Return a submission under the name that the roster has for its learner, if it has one."""
+        name = self.row_of(submission.learner)
+        return replace(submission, learner=self.rows[name]["learner"]) if name else submission
 
     def absent(self, graded: Graded) -> list[str]:
         """Return who is in the roster and not among those that were graded."""
