@@ -78,7 +78,7 @@ def attention(
         "These are the weights. Multiply them by the values.": (
             lambda query, key, _value: scores(query, key).softmax(dim=-1)
         ),
-        "Something is divided after the softmax. Divide the scores, before it.": lambda *inputs: (
+        "The values, weights or output are divided. Divide the scores.": lambda *inputs: (
             attention(lambda *_: 1)(*inputs) / root(inputs[0])
         ),
         "The scores are multiplied by the square root of d_k. Divide them.": (

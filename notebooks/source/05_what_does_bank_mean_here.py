@@ -594,7 +594,7 @@ check_tested(tested_solution)
 # In head 8, “bank” gives “money” 0.12 and “lake” 0.01, although a river bank is meant.
 # So the head gives weight to “money” whichever bank it is.
 #
-# - A sentence without a money word tests nothing.
+# - A sentence without a money word tests little.
 # - Another sentence about a money bank cannot decide: there, both sides expect “money”.
 # - Another head says nothing about head 8.
 # - The output is a different question: the claim is about a weight.
