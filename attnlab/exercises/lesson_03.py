@@ -226,7 +226,7 @@ def divided(weights: Tensor, least: float = 0.0) -> Tensor:
 
 def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor) -> str:
     """Say what is wrong with weights whose mistake has no name."""
-    if scores.ndim > 2 and weights.isnan().any():
+    if scores.ndim > 2 and weights.isnan().all(dim=-1).any():
         return "They contain NaN. Weights of a row that allows no key must be 0 in any batch."
     if scores.ndim > 2:
         return voice.FROM_THE_END
@@ -259,8 +259,8 @@ def unexplained(weights: Tensor, right: Tensor, scores: Tensor, allowed: Tensor)
         )
     if allowed.any(dim=-1).all():
         if weights.isnan().any():
-            return "They contain NaN, because 0 times infinity is NaN. Use masked_fill."
-        if weights.shape == allowed.shape and not weights[allowed].any():
+            return "They contain NaN. Fill blocked scores with -inf, by masked_fill."
+        if weights.shape == allowed.shape and (weights[allowed] == 0).any():
             return "Where a key is allowed, its weight must stay. True means that a key is allowed."
         return (
             "In every row, divide e to the power of each allowed score by the sum of these powers."
@@ -346,7 +346,7 @@ def see_gradients(answer: Answer, body: Callable) -> None:
     verified="The weights and the gradient are correct, even for large scores, an empty row, NaN "
     "and a mask of shape (N, 1, 1, S).",
     axes=AXES,
-    atol=1e-12,
+    atol=1e-40,
     rtol=8e-7,  # correct answers stay below 4e-7
     keeps_inputs=True,
 )
@@ -465,9 +465,9 @@ def of_keys(attention_mask: Tensor) -> Tensor:
         "attn_mask dtype": "Compare the mask with 1, which makes it Boolean.",
         "Explicit attn_mask": "Only <pad> must be blocked, so leave is_causal out.",
         "query (2, 3, 4, 4)": "There are 4 queries and 5 keys, so the mask need not be square.",
-        "one sentence, 3 heads": HF_SHAPE,
+        **dict.fromkeys(("tensor b (2) at non-singleton", "the broadcast shape"), HF_SHAPE),
     },
-    nan="It contains NaN. Queries of <pad> attend to the words, too.",
+    nan="It contains NaN. In every row, fill <pad> alone with -inf.",
     otherwise="Does every query attend to the words of its own sentence, and to nothing else?",
     verified="Each sentence gets its own mask, whatever the number of heads and queries.",
     atol=1e-4,

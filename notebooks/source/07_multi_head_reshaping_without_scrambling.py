@@ -388,7 +388,7 @@ for name, (split, merge) in zip(names, ways, strict=True):
 # and the other the 7.
 # If they are cut and piled, the question hears *fox* and *bat* alone.
 #
-# So the line is right and the reader’s `view` is wrong: no error shows it, but labels do.
+# So the line is right and the reader’s `view` is wrong: no error shows it, but the labels do.
 
 # %% further [markdown]
 # ## Further

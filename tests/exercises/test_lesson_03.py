@@ -225,8 +225,10 @@ test_names_the_mistake = names({
             lambda s, m: safe(s, m, keep_empty=True)
         ),
         "nearly correct, but the difference": lambda s, m: safe(s, m) * (1 + 1e-6),
-        "must get a weight of exactly 0": lambda s, m: safe(s, m).clamp_min(1e-9),
-        "0 times infinity is NaN": lambda s, m: (s + (~m).float() * -torch.inf).softmax(dim=-1),
+        "must get a weight of exactly 0": lambda s, m: safe(s, m).clamp_min(1e-13),
+        "Fill blocked scores with -inf, by masked_fill": lambda s, m: (
+            (s + (~m).float() * -torch.inf).softmax(dim=-1)
+        ),
         "Where a key is allowed, its weight must stay": lambda s, m: safe(s, m).masked_fill(m, 0),
         ("whose row 0 allows no key", "must be 0 in any batch"): lambda s, m: torch.stack([
             filled_with(-torch.inf)(row, open_)
@@ -248,7 +250,7 @@ test_names_the_mistake = names({
         "lined up with the heads": attend(lambda m: m[:, None] == 1),
         "or with the queries": attend(lambda m: m == 1),
         "shape (N, 1, 1, S).": attend(lambda m: m[0] == 1),
-        ("one sentence, 3 heads", "the shape (N, 1, 1, S)."): attend(
+        ("one sentence, 3 heads", "needs the shape (N, 1, 1, S)."): attend(
             lambda m: (m == 1)[:, None, None].repeat(1, 2, 1, 1)
         ),
         "A score of 0 takes weight like any other": by_hand(
@@ -257,6 +259,6 @@ test_names_the_mistake = names({
         "There are 4 queries and 5 keys": attend(
             lambda m: (m == 1)[:, None, None].expand(-1, 3, 5, -1)
         ),
-        "Queries of <pad> attend to the words, too": nan_rows,
+        "In every row, fill <pad> alone with -inf": nan_rows,
     },
 })  # fmt: skip
