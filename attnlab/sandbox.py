@@ -22,7 +22,7 @@ from torch import Tensor
 SLOW = 0.25  # seconds of computing for a small call, if more than half of them take longer
 LATE = 0.01  # seconds in which an alarm that has rung is heard, and between two of them
 AGAIN = 1e-4  # seconds to the next one, for code that has swallowed the first two
-IN_ALL = 10  # times the limit of one call, for a whole examination
+IN_ALL = 30  # times the limit of one call, for a whole examination
 WAIT = 60.0  # seconds on the clock that anything may take ...
 SHARE = 0.1  # ... and more, while it computes for this part of them
 

@@ -309,7 +309,7 @@ lean(others(run_from_2(x), tokens, "bank"), known_others("bank"))  # before, and
 # So each of the 99 sentences gets 9 donors.
 # Donors of the *other* meaning are the test, and donors of the *same* meaning are the control.
 # As another control, we swap the other nouns in the place of “bank”.
-# We measure how the lean towards the own side of a sentence changes, in percent of the mean lean.
+# We measure how the lean to the own side changes, in percent of its mean.
 
 # %% all-swaps
 donors = (torch.arange(99)[:, None] + torch.arange(10, 96, 10)) % 99  # (99, 9)

@@ -98,12 +98,12 @@ def test_what_computes_for_long_is_told_and_not_called_for_long(takes, name, ok)
 
 def test_an_examination_has_a_time_limit_in_all():
     def attention(query, key, value):
-        computes(0.05)
+        computes(0.08)
         return first(query, key, value)
 
     report = diagnose(attention, time_limit=0.1)
     assert (report.findings, report.ok) == ((), None)
-    assert "stopped after 1 seconds of computing" in report.gap.why
+    assert "stopped after 3 seconds of computing" in report.gap.why
     assert "time_limit=0.2" in report.gap.remedy
 
 

@@ -307,7 +307,7 @@ QUESTIONS = {  # what stands first
     "mask NaN": "03_#Two-masks-at-once",
     "why my mask gives NaN": "03_#Two-masks-at-once",
     "NaN": "03_#Two-masks-at-once",
-    "-inf": "03_#A-screen-between-the-desks",
+    "-inf": "03_#(A-screen-between-the-desks|What-to-remember)",
     "-1e9": "03_#A-large-negative-number",
     "padding": "glossary#padding",
     "padding mask": "glossary#padding",
