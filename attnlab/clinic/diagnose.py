@@ -85,8 +85,8 @@ def diagnose(
         Whether a layer that takes several tensors means the same tokens by all of them.
     time_limit : float
         Seconds of computing for one call of the target; all calls together may take thirty times
-        as long. Other programs do not count; what only waits, as ``input()`` does, is stopped after a
-        minute or more. Kept on the main thread only, and between two steps of Python: a step in
+        as long. Other programs do not count; what only waits, as ``input()`` does, is stopped after
+        a minute or more. Kept on the main thread only, and between two steps of Python: a step in
         compiled code that does not come back, such as an endless loop in C, cannot be stopped.
     meant : iterable of str
         Names of findings that are meant so, such as ``{"scale-missing"}``: they become notes.
