@@ -30,6 +30,12 @@ def advised(for_three_heads: str, are_correct: str = "With 3 heads it is correct
     return lambda _got, _right, _size, num_heads: for_three_heads if num_heads == 3 else elsewhere
 
 
+BEHIND = (
+    "Each head is right. Your merge puts the heads behind the features. Bring back (N, L, H, "
+    "head_dim), and then flatten."
+)
+EXCHANGED = "Your split exchanges two sizes. View as (N, L, H, E // H), and then transpose."
+
 # --- attention in heads, with some of its steps changed -------------------------------------------
 
 
@@ -56,6 +62,21 @@ def in_turn(x: Tensor, num_heads: int) -> Tensor:
 def from_turns(heads: Tensor) -> Tensor:
     """Join what ``in_turn`` has split."""
     return heads.permute(0, 2, 3, 1).flatten(-2)
+
+
+def in_two(x: Tensor, _num_heads: int) -> Tensor:
+    """Split the features into two heads, however many there should be."""
+    return split_heads(x, 2)
+
+
+def in_one(x: Tensor, _num_heads: int) -> Tensor:
+    """Take all features as one head."""
+    return x[:, None]
+
+
+def sizes_exchanged(x: Tensor, num_heads: int) -> Tensor:
+    """Split the features into as many heads as a head should have features."""
+    return x.unflatten(-1, (-1, num_heads)).transpose(1, 2)
 
 
 def flattened(heads: Tensor) -> Tensor:
@@ -247,6 +268,12 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "transpose.": Either(changed(split=cut), changed(split=cut, merge=pile)),
         "Each head is right, but the outputs are piled, not collected. Transpose back before you "
         "join them.": changed(merge=pile),
+        "You have two heads, whatever H is. Make the number of heads H.": changed(split=in_two),
+        "There is one head with all the features. Split query, key and value into H heads.": (
+            changed(split=in_one)
+        ),
+        BEHIND: changed(merge=from_turns),
+        EXCHANGED: changed(split=sizes_exchanged),
         "Your weights have the shape (N, L, H, H): each token compares its own heads with each "
         "other. Move the heads in front of the tokens.": changed(
             split=left_behind, merge=flattened
@@ -337,8 +364,10 @@ def in_heads(split: Split = split_heads, merge: Merge = merge_heads, **steps: ob
             in_heads(axes=()), in_heads(axes=(1, -1)), in_heads(axes=(2,)), in_heads(axes=(-1, -1))
         ),
         "There is one head with all the features. Cut the features into H heads first.": in_heads(
-            lambda x, _num_heads: x[:, None], lambda heads: heads[:, 0]
+            in_one
         ),
+        BEHIND: in_heads(merge=from_turns),
+        EXCHANGED: in_heads(sizes_exchanged),
         "Head h has the features h, h + H, h + 2H and so on. `broken` gives it neighbouring "
         "features, and that is correct.": Either(
             in_heads(in_turn), in_heads(in_turn, from_turns), in_heads(in_turn, flattened)

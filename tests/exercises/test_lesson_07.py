@@ -186,6 +186,20 @@ test_names_the_mistake = names({
         ("The weight of q_proj has the shape (4, 4)", "nn.Linear(E, E)"): Narrow,
         "Call super().__init__() first": Uninitialised,
         "Transpose the keys": changed(weigh=lambda self, query, key: (query @ key).softmax(-1)),
+        "You have two heads, whatever H is": changed(
+            heads=lambda self, x: Layer.heads(self, x, lambda part, _H: halves(part, 2))
+        ),
+        "There is one head with all the features": changed(
+            heads=lambda self, x: Layer.heads(self, x, lambda part, _H: part[:, None])
+        ),
+        "puts the heads behind the features": changed(
+            merge=lambda self, w, v: (w @ v).permute(0, 2, 3, 1).flatten(2)
+        ),
+        "Your split exchanges two sizes": changed(
+            heads=lambda self, x: Layer.heads(
+                self, x, lambda part, H: part.view(2, 5, 12 // H, H).transpose(1, 2)
+            )
+        ),
         "Compute all sizes from E and H": changed(heads=lambda self, x: x.view(2, 5, 2, 16)),
         "Pass the class itself": ByLetters(12, 3),
         "The layer has no nn.Linear named q_proj": lambda E, H: nn.Linear(E, E),
@@ -257,6 +271,12 @@ test_names_the_mistake = names({
         ),
         "not divided by the square root of head_dim": between(root=5),
         "Head h has the features h, h + H": between(split=in_turn),
+        "puts the heads behind the features": between(
+            lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
+        ),
+        "Your split exchanges two sizes": between(
+            split=lambda x, H: x.view(*x.shape[:2], x.shape[2] // H, H).transpose(1, 2)
+        ),
         "Compute all sizes from H and the shape of x": lambda x, H: x.view(len(x), -1, 2, 16),
         "Move the heads in front of the tokens in query, key and value": lambda x, H: attention(
             halves(x, H), *[x.unflatten(-1, (H, -1))] * 2
