@@ -25,7 +25,6 @@
 
 # %% how-to-run [markdown]
 # Run the cells one after another, with **Shift + Enter**.
-# After a restart of the kernel, go on with *Run All Above Selected Cell* in the menu *Run*.
 # If the first one fails, read [If a package is missing](#If-a-package-is-missing).
 
 # %%
