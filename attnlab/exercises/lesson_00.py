@@ -20,6 +20,11 @@ def scores_of(query: Tensor, x: Tensor) -> Tensor:
     return x @ query / query.shape[-1] ** 0.5
 
 
+def weights_of(query: Tensor, x: Tensor) -> Tensor:
+    """Return the weights that a query gives to the rows."""
+    return scores_of(query, x).softmax(dim=-1)
+
+
 def others(x: Tensor, hidden: int) -> Tensor:
     """Return a copy of the rows without the hidden one."""
     return torch.cat([x[:hidden], x[hidden + 1 :]])
@@ -37,6 +42,8 @@ def without_exp(query: Tensor, x: Tensor) -> Tensor:
 
 def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: int) -> str:
     """Say what the hidden word still does, or which steps can be wrong."""
+    if got.isinf().any():
+        return "The result contains inf. If you use -inf, put it in place of a score, not a weight."
     towards = x[hidden] - right
     weight = float((got - right) @ towards / towards.square().sum())
     if 0 < weight and same(got, right + weight * towards, atol=1e-6):
@@ -46,8 +53,8 @@ def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: i
                 "even lower than the one that you gave it. Only -inf is lower than every score."
             )
         return (
-            f"Nearly right: the hidden word still gets a weight of about {weight:.0e}. It must get "
-            "exactly 0, as with a score of -inf."
+            f"The hidden word still gets a weight of about {weight:.1g}. It must get exactly 0, as "
+            "with a score of -inf."
         )
     large = x[hidden].abs() > 1000
     if large.any() and same(got[~large], right[~large]):
@@ -63,7 +70,7 @@ def weight_left(got: Tensor, right: Tensor, _query: Tensor, x: Tensor, hidden: i
 
 def ordinary_attention(query: Tensor, x: Tensor) -> Tensor:
     """Return the average of all rows, weighted by how well they match a query."""
-    return scores_of(query, x).softmax(dim=-1) @ x
+    return weights_of(query, x) @ x
 
 
 def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
@@ -96,6 +103,19 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "You added the query to the average. Return the average alone.": (
             lambda query, x, hidden: new_vector(query, x, hidden) + query
         ),
+        "You hid the words after the hidden one, too. Hide that word alone.": Either(
+            lambda query, x, hidden: ordinary_attention(query, x[:hidden]),
+            lambda query, x, hidden: ordinary_attention(query, x[: hidden + 1]),
+        ),
+        "You hid the word before it. `hidden` counts from 0.": (
+            lambda query, x, hidden: new_vector(query, x, hidden - 1)
+        ),
+        "You took the softmax of weights. Hide the word in the scores, and take it once.": Either(
+            lambda query, x, hidden: zeroed(weights_of(query, x), hidden).softmax(dim=-1) @ x,
+            lambda query, x, hidden: (
+                others(weights_of(query, x), hidden).softmax(dim=-1) @ others(x, hidden)
+            ),
+        ),
         "You hid all words but one: the hidden word gets all the weight. It must get none.": (
             lambda query, x, hidden: x[hidden]
         ),
@@ -125,7 +145,7 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "more weight.": lambda query, x, hidden: others(x, hidden).mean(dim=0),
         "The weights of the other words do not sum to 1. Leave out the hidden word, and then "
         "divide each power of e by the sum of the powers.": Either(
-            lambda query, x, hidden: zeroed(scores_of(query, x).softmax(dim=-1), hidden) @ x,
+            lambda query, x, hidden: zeroed(weights_of(query, x), hidden) @ x,
             lambda query, x, hidden: zeroed(scores_of(query, x).exp(), hidden) @ x,
         ),
     },

@@ -65,6 +65,12 @@ def last_row_asks(query, x, hidden):
     return F.scaled_dot_product_attention(kept, kept, kept)[-1]
 
 
+def softmax_twice(query, x, hidden):
+    weights = (x @ query / len(query) ** 0.5).softmax(dim=0)
+    weights[hidden] = -torch.inf
+    return weights.softmax(dim=0) @ x
+
+
 def without_exp(query, x, hidden):
     scores = x @ query / len(query) ** 0.5
     scores[hidden] = 0
@@ -100,6 +106,15 @@ test_names_the_mistake = names({
         ),
         "a single vector": lambda query, x, hidden: by_mask(query, x, hidden)[None],
         "One of these four steps is wrong": lambda query, x, hidden: x.amax(dim=0),
+        "hid the words after": lambda query, x, hidden: by_hand(query, x[:hidden], hidden),
+        "counts from 0": lambda query, x, hidden: by_hand(query, x, hidden - 1),
+        "You took the softmax of weights": softmax_twice,
+        "in place of a score, not a weight": lambda query, x, hidden: (
+            (x @ query).softmax(0).index_fill(0, torch.tensor(hidden), -torch.inf) @ x
+        ),
+        "a weight of about 0.4. It": lambda query, x, hidden: F.scaled_dot_product_attention(
+            query[None], x, x, attn_mask=(torch.arange(len(x))[None] != hidden).float()
+        )[0],
         "used the last row of x as the query": last_row_asks,
         "You added the query to the average": lambda query, x, hidden: (
             by_mask(query, x, hidden) + query
