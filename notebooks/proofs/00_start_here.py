@@ -96,6 +96,14 @@ assert torch.allclose(causal[1, :2], torch.tensor([0.71, 0.71]), atol=0.005)
 assert torch.allclose(causal[12, :2], torch.tensor([0.38, 0.51]), atol=0.005)
 bat_weights = attend(rows(sentence))[1][1]
 assert torch.allclose(bat_weights[[1, 12]], torch.tensor([0.14, 0.14]), atol=0.005)
+# a padding mask, which hides the last word, does not tell the order; a causal mask does
+turned = [8, 5, 0, 3, 1, 7, 2, 4, 6, 10, 9, 11, 12]
+for mask, alike in ((torch.arange(13) < 12, True), (causal_mask(13), False)):
+    one, other = (
+        F.scaled_dot_product_attention(some, some, some, attn_mask=mask.expand(13, 13))
+        for some in (bats, bats[turned])
+    )
+    assert torch.allclose(other, one[turned], atol=1e-6) == alike
 # any order of any words: five seeds, three sizes (one of a real model), two dtypes
 for seed in range(5):
     for size in (5, 64, 768):

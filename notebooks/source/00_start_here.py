@@ -59,7 +59,7 @@ Table(tokens, features, x)
 #
 # ## Which words matter to `cat`?
 #
-# Attention has to settle how much `cat` should take from each of the other words.
+# Attention has to settle how much `cat` should take from each word, itself included.
 # It does so by comparing vectors:
 # it multiplies two rows feature by feature and adds up the products.
 # The result is their [dot product](glossary.ipynb#dot-product), which Python writes as `@`.
@@ -139,7 +139,7 @@ Table([*tokens, "plain average"], features, torch.cat([output, average]))
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
 #
-# But 0.37 is the least `place` of all six words, and a plain average would give `cat` 0.47.
+# But 0.37 is the least of the six new places, and a plain average would give `cat` 0.47.
 # So what do the weights add?
 # A plain average would give all six words the same row, the last one of the table.
 # With attention, `cat` has 0.80 of `animal` and `mat` 0.76 of `object`,
@@ -294,7 +294,7 @@ show_figure(left, "0.2")
 # The plain average gets both bats right, too.
 # But it is one vector for the whole sentence: *bat*, *hung* and *the* would all get the same.
 #
-# Can attention tell two bats apart that stand in one sentence?
+# Can attention tell apart two bats in one sentence?
 
 # %%
 predict("00/two-bats-in-one-sentence")
@@ -313,7 +313,7 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # If you put the rows of `x` in another order
 # (a [*permutation*](glossary.ipynb#permutation-equivariance)),
 # the new vectors come out in that order, too, and are otherwise the same.
-# Without a mask, a model must be given the positions in some other way (lesson 11).
+# Without a causal mask, a model must be given the positions in some other way (lesson 11).
 
 # %% the-answer [markdown]
 # ## So how can *bat* mean one thing here and another thing there?
@@ -323,7 +323,7 @@ Table(["the first “bat”", "the last “bat”"], columns, outputs[[1, -1]])
 # *ball* and *hit* add `sport` in the second.
 # In the cave, `animal` is then larger than `sport`; with the ball it is the other way round.
 #
-# Here we chose the numbers; a trained model learns them (lesson 6).
+# Here we chose the numbers; a trained model learns them.
 # Whether its attention finds the correct meaning is a different question, which lesson 5 takes up.
 
 # %% where-it-sits [markdown]
@@ -362,7 +362,7 @@ Table(["cat + new vector"], features, torch.stack([x[cat] + output[cat]]))
 # ## What to remember
 #
 # - Attention gives every token a new vector:
-#   a weighted average of the vectors of all tokens that it may attend to.
+#   a weighted average of the values of all tokens that it may attend to.
 # - The weights are the softmax of each row of scores:
 #   dot products divided by the square root of the number of features of a query.
 # - In a heatmap of weights, each row belongs to one query and sums to 1.
@@ -408,7 +408,7 @@ check_new_vector(new_vector)
 # %% tags=["solution"]
 def new_vector_solution(query, x, hidden):
     scores = x @ query / query.shape[-1] ** 0.5
-    powers = scores.exp()  # overflows for scores of 89 or more
+    powers = scores.exp()  # float32 overflows from 89 on
     powers[hidden] = 0  # no share for the hidden word
     weights = powers / powers.sum()
     return weights @ x
@@ -493,19 +493,17 @@ check_third_sentence(third_sentence_solution)
 # %% how-it-works [markdown]
 # ### How to use the series
 #
-# Every lesson works in the same way.
-#
 # - **Your guess first.**
 #   A box headed *Predict* asks what will happen.
 #   It shows the answer, with an explanation, once you have committed to yours.
 #   If a cell below would show the answer at once, its output stays folded until then.
 # - **Common mistakes.**
-#   Where a mistake is common, the lesson runs the faulty code beside the correct code,
+#   Some lessons run faulty code beside the correct code,
 #   so that you can see what it does to the numbers.
 # - **Exercises.**
 #   Most have an empty function for you to fill in, a check that says what went wrong, and a hint.
 # - **Numbers you can trust.**
-#   Every result in the text is either shown by a cell or checked by a test that is not on the page.
+#   A result in the text is shown by a cell, checked by a test that is not on the page, or cited.
 
 # %% if-missing [markdown]
 # ### If a package is missing
@@ -572,7 +570,7 @@ print("missing:", ", ".join(missing) or "nothing")
 # What happens?
 # **All weights are equal.**
 # *All are 0* forgets that $e^0 = 1$.
-# *An error* would come from dividing by `scale`, but it is a factor.
+# *All NaN* would come from dividing by `scale`, but it is a factor.
 #
 # **4.**
 # Without a mask and without positions, does attention notice the order of the words?
