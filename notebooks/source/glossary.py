@@ -508,7 +508,7 @@
 #
 # The function that turns a row of scores into [weights](#weight):
 # it raises $e$ to the power of each score and divides each result by their sum.
-# The weights are positive and sum to one.
+# The weights are not negative and sum to one.
 # [Lesson 0](00_start_here.ipynb)
 #
 # ### split
