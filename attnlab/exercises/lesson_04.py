@@ -20,7 +20,9 @@ LONELY = (1 / (E1 + 3), E1 / (E1 + 3), 1 / (E1 + 3), 1 / (E1 + 3))
 
 
 @Value(
-    read=lambda value: numbers(value, (4,), "four numbers, one weight for each key"),
+    read=lambda value: numbers(
+        value, (4,), "four numbers, one weight for each key", {(4, 4): "Give the row of b alone."}
+    ),
     right=LONELY,
     # two decimals
     near=lambda weights, slip: same(weights, torch.as_tensor(slip), rtol=0, atol=0.00501),
