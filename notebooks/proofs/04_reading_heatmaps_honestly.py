@@ -49,10 +49,10 @@ def stories(count, seed, features=8):
 for seed in range(1, 6):  # other blocks of 2,000 tables
     both, agree = stories(2000, seed)
     assert 0.05 < both < 0.08 and 0.905 < agree < 0.935
-for seed in range(3):  # many tables: hardly more than dice, and “more than nine out of ten”
+for seed in range(3):  # many tables: hardly more than dice
     for features in (8, 64, 256):
         both, agree = stories(20_000, seed, features)
-        assert abs(both - dice[0]) < 0.008 and agree > 0.9 and abs(agree - dice[1]) < 0.02
+        assert abs(both - dice[0]) < 0.008 and abs(agree - dice[1]) < 0.02
 
 # %% after: evidence  numbers: 2.718, 1/8
 assert causal[:, 0, 0].min() == 1
@@ -78,7 +78,7 @@ for i in range(8):
     own, other = ("la, une", "le, un") if i in feminine_first else ("le, un", "la, une")
     assert shares[f"translator {i}"][own] > 0.99 and shares[f"translator {i}"][other] < 0.2
 
-# %% after: hide-many  numbers: 0.21
+# %% after: hide-many  numbers: 0.21, 0.09
 feminine_first = [0, 1, 2, 6, 7]
 feminine_form = {"le": "la", "un": "une", "la": "la", "une": "une"}
 masculine_form = {"la": "le", "une": "un", "le": "le", "un": "un"}
@@ -99,6 +99,13 @@ for i, translator in enumerate(translators):
 
 
 masculine = [noun for noun in NOUNS if not NOUNS[noun][1]]
+held = []  # by the noun that the control hides
+for translator in translators:
+    for english, french, _ in sentences:
+        rows = [n for n, word in enumerate(french.split()) if word in articles]
+        columns = [n for n, word in enumerate(english.split()) if word in NOUNS][::-1]
+        held.append(translator.translate(english, french=french).weights[rows, columns].max())
+assert round(max(held).item(), 2) == 0.09
 pale, swaps = [], 0
 for i in feminine_first:
     for n, (english, french, _) in enumerate(sentences + others):
@@ -152,9 +159,13 @@ assert rows_of_marker(zeroing) == 6 and rows_of_marker(zeroing, -mean) == 74
 at_marker = (trained[:, 1:-1].argmax(dim=-1) == 0).float().mean(dim=-1)  # rows of words
 assert at_marker[3] == 0 and sum(at_marker > 0.8) >= 6  # most of the others are easy to tell
 
-# %% after: reveal-read  numbers: 2, 3
+# %% after: reveal-read  numbers: 0.02
 apart = (trained[:, 1] - trained[:, 5]).abs().amax(dim=-1)  # of the two rows of “the”
-assert abs(apart[3] - 0.05) < 0.005 and apart[2] > 0.99
+assert abs(apart[3] - 0.05) < 0.005 and (untrained[1] - untrained[5]).abs().max() < 0.025
+for seed in range(5):  # other matrices
+    to_q, to_k = torch.randn(2, 384, 32, generator=torch.Generator().manual_seed(seed)) / 384**0.5
+    other = attention_weights(attention_scores(embedded @ to_q, embedded @ to_k))
+    assert (other[1] - other[5]).abs().max() < 0.04
 assert abs((noise[1] - noise[5]).abs().max() - 0.45) < 0.005
 
 # %% after: exercise-1  numbers: 4, 1, 0

@@ -38,7 +38,7 @@ lesson_setup()
 
 # %% two-maps
 layer = load_layer()  # the first layer of the trained model
-tokens, _, _, trained = layer.read("the cat sat on the mat")  # twelve maps
+tokens, embedded, _, trained = layer.read("the cat sat on the mat")  # twelve maps
 torch.manual_seed(0)
 query, key = torch.randn(2, 8, 8)
 # the scores of lesson 1, and then a softmax in each row
@@ -244,8 +244,8 @@ pd.DataFrame({"correct": correct, **written}).drop_duplicates().set_index("corre
 
 # %% hide-many [markdown] above="Without its noun, every"
 # Without its noun, every article becomes feminine in five translators and masculine in three.
-# With the other noun hidden, no article changes.
-# So the rest of the sentence gives the article one gender, and a noun of the other overrides it.
+# With the other noun hidden, which had at most 0.09 of the weight, no article changes.
+# So without its noun an article has one gender, and a noun of the other overrides it.
 #
 # And a pale cell does not prove that the word in its column plays no part.
 # When the five write *la* or *une* in these sentences, its noun gets at most 0.21 of the weight.
@@ -358,7 +358,11 @@ show_figure(axes[0], "4.5")
 # %% reveal
 which = ["trained", "noise"]
 print("map A:", which[order[0]], " map B:", which[order[1]])  # order: the shuffle above
-maps = {"trained, head 3": trained[3], "noise": noise, "trained, head 2": trained[2]}
+torch.manual_seed(0)
+# queries and keys from the same word vectors, but with random matrices
+to_query, to_key = torch.randn(2, 384, 32) / 384**0.5
+untrained = attention_weights(attention_scores(embedded @ to_query, embedded @ to_key))
+maps = {"trained, head 3": trained[3], "noise": noise, "untrained": untrained}
 labels = [f"{name}: “the” at {row}" for name in maps for row in (1, 5)]
 Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 
@@ -366,10 +370,10 @@ Table(labels, tokens, torch.cat([one_map[[1, 5]] for one_map in maps.values()]))
 # One reason for a guess can be checked.
 # In the trained map, the two rows of *the* are nearly the same: they differ by at most 0.05,
 # and in the noise by up to 0.45.
-# But we found this reason only after looking, and in head 2 of the same layer it fails:
-# there the two rows share no cell.
+# But we found this reason only after looking,
+# and the two rows of the untrained map differ by at most 0.02.
 #
-# So neither this map nor a dark cell in it proves that a model was trained,
+# So neither this reason nor a dark cell proves that attention was trained,
 # or that it “connects” two words.
 
 # %% further [markdown]
@@ -410,8 +414,7 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 # - A colour stands for a number only if you know the scale.
 #   With $n$ keys, the darkest cell of a row holds $1/n$ or more.
 # - Before you explain a pattern, draw random tables and look for it there.
-#   In more than nine out of ten random four-by-four tables,
-#   two or more queries prefer the same key.
+#   In 92% of our random four-by-four tables, two or more queries preferred the same key.
 # - A pattern is evidence if it was named before anyone looked, holds for many inputs,
 #   and beats a baseline.
 #   Even then, it is the pattern of one model: another one may do the same work in the opposite way.
@@ -661,7 +664,7 @@ trace.weights.shape, trace.scores.shape
 # and then show the numbers.
 # *Chance:* let each row of students take one position of the slider and defend its “important key”
 # for a minute.
-# *The pale cell:* ask what a translator that writes *la* by default has to look for.
+# *The pale cell:* ask what a translator that writes *la* if it sees no noun has to look for.
 # *Three zeros:* add 10 to every value on the board, and ask what becomes of the mean.
 # </details>
 
