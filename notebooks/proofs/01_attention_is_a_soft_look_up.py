@@ -106,7 +106,7 @@ lowest, highest = torch.tensor([-1.9, -2.2]), torch.tensor([2.8, 1.9])
 for drawn in (from_legs, from_both):  # nothing leaves the picture
     assert (drawn > lowest).all() and (drawn < highest).all()
 
-# %% after: after-twelve  numbers: 0.15, 0.78, 0.97
+# %% after: after-twelve  numbers: 0.15, 0.78, 0.97, 1000
 of_legs, of_both = cat_from_legs, cat_from_both
 assert abs(of_legs.min() - 0.15) < 0.005 and abs(of_legs.max() - 0.78) < 0.005
 assert (of_both - 0.97).abs().max() < 0.005

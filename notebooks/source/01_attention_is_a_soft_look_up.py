@@ -202,7 +202,7 @@ legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 #
 # Now let the query follow the slope.
 # The loss is the square of the error,
-# and each step moves the query a little in the direction in which the loss falls fastest.
+# and each step moves the query in the direction in which the loss falls fastest.
 
 
 # %% learn
@@ -277,7 +277,8 @@ show_figure(axes[0].figure, "1.3")
 # %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"
 # From the legs alone, all twelve arrive at four legs,
 # but *cat* ends with anything from 0.15 to 0.78 of the weight.
-# From legs and wings, all twelve come to nearly the same place, and *cat* reaches 0.97.
+# From legs and wings, all twelve are in nearly the same place after 1000 steps,
+# where *cat* has 0.97.
 #
 # Four legs and no wings is the value of *cat*.
 # Of all mixtures, only pure *cat* has it.
