@@ -127,7 +127,9 @@ MISTAKES = {
     "one sentence, but the number of sentences for a batch. Divide the scores by "
     f"{ROOT}": attention(squared=len),
     "The weights are made without the exponential. Raise e to the power of each score, and then "
-    "divide by the sum.": attention(by_sum),
+    "divide by the sum.": Either(
+        attention(by_sum), attention(lambda s: by_sum(s - s.amax(dim=-1, keepdim=True)))
+    ),
     "The softmax runs over the queries. It must run over the keys, the last dimension: "
     "dim=-1.": attention(partial(soft, dim=-2)),
     "The softmax runs over the keys only if there is at most one batch dimension. Count from the "
@@ -184,8 +186,8 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
         ),
         "You subtracted the largest score of each column. Subtract that of each row, with "
         "amax(dim=-1, keepdim=True).": by_exp(lambda scores: scores.amax(dim=-2, keepdim=True)),
-        "You subtracted the mean or the smallest score of each row. That keeps the largest score "
-        "far above 0, and e to its power is infinite. Subtract the largest.": Either(
+        "You subtracted too little, perhaps a fixed number, the mean or the smallest score. The "
+        "largest stays far above 0, and e to its power is infinite. Subtract the largest.": Either(
             by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
             by_exp(lambda scores: scores.amin(dim=-1, keepdim=True)),
         ),
@@ -204,8 +206,10 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
             attention(lambda s: by_sum((s / s.amax(dim=-1, keepdim=True)).exp())),
             attention(lambda s: by_sum((s / s.abs().amax(dim=-1, keepdim=True)).exp())),
         ),
-        "You subtracted a fixed number, and now all powers of e round to 0. Subtract the largest "
-        "score of each row.": Either(by_exp(lambda scores: 1000), by_exp(lambda scores: 2000)),
+        "You subtracted a fixed number, and now all powers of e are too small for float32. "
+        "Subtract the largest score of each row.": Either(
+            *(by_exp(lambda scores, fixed=fixed: fixed) for fixed in (100, 1000))
+        ),
         "Smaller raw scores work, but these give NaN. float64 only moves the limit: e to the "
         "power of a score becomes infinite at about 709 instead of 88.": attention(
             lambda scores: by_sum(scores.double().exp()).to(scores.dtype)
