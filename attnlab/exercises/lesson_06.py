@@ -34,7 +34,7 @@ COUNT = MATRICES + OUTPUTS
             3 * (D_IN + 1) * D_K, 3 * D_IN * D_K
         ),
         "The words share the matrices, so 9 words need no more parameters than one word does.": (
-            Either(9 * COUNT, 9 * MATRICES)
+            Either(9 * COUNT, 9 * MATRICES, MATRICES + 9 * OUTPUTS)
         ),
     },
     verified="The matrices have 228 entries and the biases 19, for a sentence of any length.",
