@@ -6,7 +6,7 @@
 # Why three matrices, and not simply the tokens themselves?
 #
 # For a small task, you will fill in three matrices by hand, let training find its own,
-# and then take away one after another.
+# and then take away two of them.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch
 # (loss, gradients, optimizer), and the inverse of a matrix.
@@ -225,13 +225,13 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every" below="We take away one"
+# %% which-matrices [markdown] above="After 300 steps, every" below="We take away $W_K$"
 # A random guess is right in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
 # ## Which matrices does the task need?
 #
-# We take away one matrix after another.
+# We take away $W_K$, then $W_V$, then both.
 # Without $W_K$, the tokens themselves are the keys, so $d_k$ is 12.
 
 # %% ask-without
@@ -266,7 +266,7 @@ Table(["without W_K", "without W_V", "without both"], days, torch.stack(shares))
 #
 # Now one trained matrix makes both the query and the key, so $W_Q = W_K$.
 # We train four such layers, from different random starts.
-# For comparison, one layer takes the tokens as they are as queries and keys,
+# For comparison, one layer takes the tokens themselves as queries and keys,
 # and in another all scores are 0, so its output is a plain average.
 
 # %% ask-one-matrix
@@ -365,7 +365,7 @@ live(
 # %% the-answer [markdown] end="So our task needs"
 # ## So why three matrices?
 #
-# If the tokens themselves are queries and keys, each day looks at itself,
+# If the tokens themselves are queries and keys, each day prefers itself,
 # and even a plain average finds more answers.
 # If the same row is query and key, the scores are symmetric,
 # and the seven days cannot all prefer the next day to the one before.
@@ -391,7 +391,7 @@ line = train(SelfAttention(12, 1, 5))
 Table(["d_k = 1"], days, accuracy(line)[None])
 
 # %% one-number-read [markdown]
-# Only two days are answered correctly.
+# Only two days are always right.
 # A raw score is now a product of two numbers.
 # A positive query has its largest score for the largest key, and a negative query for the smallest.
 # No other key can win.
