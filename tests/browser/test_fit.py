@@ -36,6 +36,22 @@ BEYOND = """host => {
     });
     return [card.ariaLabel, whole, Math.max(...each)];
 }"""
+WIDTHS = {"off": range(358, 1221, 40), "on": range(560, 1861, 100)}  # px, at either size
+# Of a card: each number that is wider than its cell, and each thing that is beyond the card.
+CUT = """host => {
+    const card = host.shadowRoot.querySelector('.card'), range = document.createRange();
+    const {left, right} = card.getBoundingClientRect();
+    const widthOf = (cell) => {
+        range.selectNodeContents(cell);
+        return range.getBoundingClientRect().width;
+    };
+    const seen = [...card.querySelectorAll('.picture *')].filter(one => one.checkVisibility()
+        && !one.closest('svg, .arcs.long') && !one.matches('.unseen, :has(> .unseen)'));
+    const boxes = seen.map(one => [one, one.getBoundingClientRect()]);
+    return boxes.filter(([one, box]) => box.right > right + 1 || box.left < left - 1
+        || (one.matches('.cell') && widthOf(one) > box.width))
+        .map(([one]) => `${card.ariaLabel}: ${one.textContent.slice(0, 40)}`);
+}"""
 SLIDE = """<section class="slide explorer" style="font-size: 30px; --zoom: 1.25">
 <h2>A sentence over it.</h2><div class="body"><div class="shown">{}</div></div></section>"""
 LEAST = 0.03 * 720  # px, of text on a slide that is 720 px high
@@ -77,6 +93,15 @@ def test_controls_and_what_they_change_are_in_sight_together(page, place):
     assert len(beyond) == len(KINDS)
     assert [(name, part) for name, _, part in beyond if part > 1] == []
     assert not at_once or [(name, whole) for name, whole, _ in beyond if whole > 0] == []
+
+
+@pytest.mark.parametrize("size", WIDTHS)
+def test_no_number_is_wider_than_its_cell_and_no_table_than_its_card(page, size):
+    page.evaluate("on => { document.documentElement.dataset.projector = on; }", size)
+    for width in WIDTHS[size]:
+        page.set_viewport_size({"width": width, "height": 700})
+        cut = read(page.locator(".attnlab-explorer"), CUT)
+        assert [text for one in cut for text in one] == [], f"{width} px"
 
 
 def test_explorers_fill_a_slide_and_are_read_from_the_last_row(tab, tmp_path):

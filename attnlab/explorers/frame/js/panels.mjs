@@ -53,7 +53,11 @@ const MAKERS = {
       const [side, top] = [rows, columns].map((names) => Math.max(...names.map((one) => one.length)));
       element.style.setProperty("--names", `${Math.max(2.9, 1.2 + 0.62 * side)}em`);
       element.style.setProperty("--cells", `${columns.length * Math.max(3.6, 0.8 + 0.62 * top)}em`);
+      element.style.setProperty("--columns", columns.length);
+      const written = texts?.flat().map((text) => text.length) ?? [measure === "output" ? 5 : 3];
+      element.style.setProperty("--chars", Math.max(2, ...written));
       element.classList.toggle("long", top > 4);
+      element.classList.toggle("many", columns.length > 8);
       grid.element.className = role ? `box ${role}` : "";
       grid.name(rows, columns);
       const write = (number) => number.toFixed(2).replace("-", "−");
