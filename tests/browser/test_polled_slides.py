@@ -39,6 +39,7 @@ def test_votes_and_answer_come_to_the_slide(poll, visit):
     slides, phones = poll
     page, phone = visit(slides), visit(phones)
     page.wait_for_function("() => window.Reveal?.isReady()")
+    phone.locator("#said", has_text="not been asked yet").wait_for()
     number = page.evaluate(
         "Reveal.getSlides().findIndex(slide => slide.matches('.question:has(iframe)'))"
     )

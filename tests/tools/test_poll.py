@@ -31,6 +31,7 @@ class PollTest(AsyncHTTPTestCase):
 
     def get_app(self):
         self.poll = Poll(QUESTIONS, "<html data-slides>")
+        self.poll.has_begun = True
         return None
 
     def get_http_server(self):
@@ -70,6 +71,16 @@ class PollTest(AsyncHTTPTestCase):
         assert self.told("/counts", teacher)["voted"] == 4
         self.visit("/counts", teacher, place=1)
         assert self.told("/counts", teacher)["counts"] == [0, 3, 1]
+
+    def test_no_phone_sees_a_question_before_the_teacher_does(self):
+        self.poll.has_begun = False
+        phone, teacher = self.enter(), self.enter(f"/{SECRET}/slides")
+        assert self.visit("/slides", teacher).code == 200  # at the title
+        assert self.told("/votes", phone) == {}
+        assert self.vote(phone, 0) == 409
+        self.told("/counts", teacher)
+        assert self.told("/votes", phone)["question"] == QUESTIONS[0].text
+        assert self.vote(phone, 0) == 200
 
     def test_no_phone_learns_the_answer_before_the_teacher_shows_it(self):
         phone, teacher = self.enter(), self.enter(f"/{SECRET}/teacher")

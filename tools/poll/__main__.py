@@ -44,6 +44,7 @@ class Poll:
         self.questions, self.slides = questions, slides
         self.votes: list[dict[bytes, int]] = [{} for _ in questions]
         self.number, self.step = 0, ASKED
+        self.has_begun = False  # the teacher has opened the first question
 
     def turn(self, place: int) -> None:
         """Go to a step, counted from the first one; before that and after the last is nothing."""
@@ -53,7 +54,7 @@ class Poll:
     def vote(self, phone: bytes, number: int, option: int) -> None:
         """Count a vote, in place of an earlier one; HTTPError says why it does not count."""
         votes = self.votes[self.number]
-        if number != self.number or self.step == ANSWERED:
+        if not self.has_begun or number != self.number or self.step == ANSWERED:
             raise HTTPError(HTTPStatus.CONFLICT)
         if option not in range(len(self.questions[number].options)):
             raise HTTPError(HTTPStatus.BAD_REQUEST)
@@ -126,7 +127,10 @@ class Votes(Handler):
     """What a phone asks and says."""
 
     def get(self) -> None:
-        """Tell the question and the phone's own vote."""
+        """Tell the question and the phone's own vote, once there is a question."""
+        if not self.poll.has_begun:
+            self.write({})
+            return
         mine = self.poll.votes[self.poll.number].get(self.get_signed_cookie("phone"))
         self.write({**self.poll.shown(), "mine": mine})
 
@@ -174,6 +178,11 @@ class Slides(TeacherPage):
 
 class Counts(TeacherPage):
     """What the page of the teacher asks and says."""
+
+    def prepare(self) -> None:
+        """Let phones see the question as soon as the teacher does."""
+        super().prepare()
+        self.poll.has_begun = True
 
     def get(self) -> None:
         """Tell the question and the votes."""
