@@ -71,6 +71,8 @@ def hand_in(lesson: str, *, name: str) -> None:
     verdicts = {check: latest[check].headline for check in done}
     code, more = "your code", f"You answered {len(done)} of the {len(checks)} exercises, and the "
     more += f"checks accepted {list(verdicts.values()).count('Correct')}."
+    if missing := [check for check in checks if check not in done]:
+        more += f" No answer yet: {', '.join(missing)}."
     run = sum(check in latest for check in checks)
     if run < len(checks):
         were = "was" if run == 1 else "were"
