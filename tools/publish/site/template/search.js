@@ -4,7 +4,8 @@
 const LETTERS = /[\p{L}\p{N}_]+|∞/gu;
 const SMALL = new Set(("a along an and are be by can do does gets gives how i in is it my of or that "
   + "the to we what when which why").split(" "));
-const SAME = { inf: ["∞"], infinity: ["∞"], mha: ["multi", "head"], rotary: ["rope"] };
+const SAME = { inf: ["∞"], infinity: ["∞"], mha: ["multi", "head"], rotary: ["rope"],
+  sqrt: ["square", "root"] };
 const MOST_FOUND = 12;
 const EXCERPT = 26;  // words
 
