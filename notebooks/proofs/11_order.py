@@ -146,7 +146,7 @@ assert abs(one["rotary", "32-47"].mean() - 0.12) < 0.005
 assert abs(half["24-31"].mean() - 0.91) < 0.005 and half["24-31"].min() > 0.88
 assert abs(one["ALiBi", "24-31"].mean() - 0.15) < 0.005
 assert half["1-15"].max() < one["ALiBi", "1-15"].min() - 0.03
-# with a larger base, every run answers most questions
+# with this base, every run answers most questions
 assert one["rotary, base 1,000,000", "all"].min() > 0.9
 
 # %% after: saved  numbers: 10, 15, 24, 31, 32, 47, 64, 98, 100, 0.46

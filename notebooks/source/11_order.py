@@ -128,7 +128,7 @@ show_figure(ax, "11.2")
 # ### Turn the queries and keys
 #
 # Positions that are added pass through $W_Q$ and $W_K$ together with the words,
-# so a score need not depend on them only through the [**offset**](glossary.ipynb#offset) $m - n$,
+# so a score may depend on more than the [**offset**](glossary.ipynb#offset) $m - n$,
 # which says how far apart the two tokens are.
 # So let us bring the positions in *after* these matrices, and turn the queries and keys themselves.
 # If two hands of one clock have turned for $m$ and $n$ steps,
@@ -162,7 +162,7 @@ for m, n in ((3, 1), (10, 8), (6, 2)):
 #    which contains the positions only as the offset $m - n$.
 #
 # The values are not turned.
-# Positions decide where a token looks, but not what it gets there.
+# Rotary positions decide where a token looks, but not what it gets there.
 #
 # The features of a head are grouped into pairs,
 # and pair $i$ turns by $\omega_i = \text{base}^{-2i/d}$ radians per step,
@@ -304,7 +304,6 @@ Table(list(rotations), [f"{length} tokens" for length in lengths], torch.tensor(
 far.tail(5).round(2)
 
 # %% saved [markdown] above="**The larger base also" answers="11/change-one-number"
-# A larger base helps.
 # With a base of 1,000,000, and without any training,
 # the layer answers 98 of 100 questions on lists of 64 correctly.
 #
@@ -396,7 +395,7 @@ F.scaled_dot_product_attention(same, same, first, is_causal=True)[:, 0]
 #   Test it at that length, and look separately at the questions whose answer lies far back:
 #   a high average may only mean that they are rare.
 # - Our rotary layers failed on lists of 64.
-#   With a larger base, and without training, they answered most questions there.
+#   With the base 1,000,000, and without training, they answered most questions there.
 #   ALiBi with half the slopes found farther entries, and fewer near ones.
 
 # %% exercises [markdown]
@@ -638,7 +637,7 @@ F.scaled_dot_product_attention(some_q, some_k, some_v, attn_mask=mask).shape
 # and let the class measure the angle between them.
 # *“Which should I use?”:* most of today’s large language models turn the queries and keys,
 # and many of them raise the base before they are trained on longer texts.
-# ALiBi’s accuracy on our long lists shows a window, as wide as its slopes allow, not a long memory.
+# ALiBi’s accuracy on our long lists shows a window, not a long memory.
 # </details>
 
 # %% teacher-questions [markdown] tags=["teacher"]
