@@ -69,7 +69,7 @@
 # %% [markdown]
 # ### bag of words
 #
-# Words without their order: what attention sees of a text if nothing tells it the
+# Words without their order: what attention without a mask sees of a text if nothing tells it the
 # [positions](#position).
 # [Lesson 11](11_order.ipynb)
 #
@@ -393,7 +393,7 @@
 # ### position
 #
 # Where a token stands in its text.
-# A model learns of it by a positional encoding, of which there are three kinds.
+# A model learns of it by a positional encoding, of which three kinds are usual.
 # Some add a vector to the token's vector.
 # RoPE rotates queries and keys by an angle that depends on the position;
 # its base is often called rope_theta.
