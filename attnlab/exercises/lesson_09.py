@@ -125,6 +125,9 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
             lambda scores, mask: scores.masked_fill(mask, -torch.inf)
         ),
         ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
+        "Zero times infinity is NaN, so do not multiply a mask by infinity. Use masked_fill.": (
+            masked_by(lambda scores, mask: scores - torch.inf * ~mask.bool())
+        ),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
         "to -inf before the softmax.": lambda query, key, value, mask: (
             weights_of(query, key) * mask @ value
@@ -253,7 +256,9 @@ def gradients(case: Case) -> Evidence:
 @Opinion(
     slips={
         "It gives the same answer for every function that we tried. Call backward(), and look at "
-        "the gradients of all three inputs.": Either(lambda attend: True, lambda attend: False),
+        "the sizes, not the sums, of the gradients of all three inputs.": Either(
+            lambda attend: True, lambda attend: False
+        ),
         "Your function seems to look only at some of the gradients. Look at the gradients of all "
         "three inputs.": Either(
             *(probe_of(*parts) for count in (1, 2) for parts in combinations(SIZES, count))
@@ -331,14 +336,14 @@ class Disguise(Compared):
             )
         if report.ok is None:
             raise Wrong(
-                "Your function passes weak_check, but the clinic could not examine it. Make it run "
-                "at every size.",
+                "Your function passes weak_check, but the clinic could not examine it. "
+                f"{report.gap.why}",
                 report=report,
             )
         return replace(right, report=report)
 
     def _patient(self, answer: Answer) -> str | None:
-        """Return what to say if an answer gives the same numbers as one of the patients."""
+        """Return what to say if an answer gives the same numbers as patient C or H."""
         cases = (
             randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
             randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
@@ -355,7 +360,7 @@ class Disguise(Compared):
 
 @Disguise(
     right=F.scaled_dot_product_attention,
-    slips={  # the two patients that pass weak_check; the lesson shows them
+    slips={  # two of the patients that pass weak_check; the lesson shows them
         f"This is patient C, which divides by 8 at every size. {NOT_NEW}": (
             lambda query, key, value: (query @ key.mT / 8).softmax(dim=-1) @ value
         ),
@@ -373,7 +378,7 @@ def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, a finding of
-    ``attnlab.clinic.diagnose``, and other numbers than those of the patients of the lesson.
+    ``attnlab.clinic.diagnose``, and other numbers than those of patients C and H.
 
     Parameters
     ----------

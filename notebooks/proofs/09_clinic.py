@@ -209,6 +209,14 @@ assert diagnose(add_bias).ok  # its name says so
 assert diagnose(patient_b, meant={"scale-missing"}).ok
 assert diagnose(mine, mask="blocked", causal=True).ok is False
 
+
+def promises(query, key, value):
+    """Causal attention."""
+    return attention(query, key, value)
+
+
+assert diagnose(promises).ok and diagnose(promises, causal=True).ok is False
+
 # a layer of three tensors that is meant for the same tokens: what helps is in the table
 
 
@@ -269,6 +277,14 @@ assert [f for f in (*some, patient_h) if weak_check(f)] == [
     patient_g,
     patient_h,
 ]
+assert weak_check(lambda q, k, v: (attention(q, k, v), v.zero_())[0])  # changes its inputs
+
+# %% after: frozen
+for f in (frozen_weights, frozen_query):
+    assert all(probe(f) for probe in probes)
+    weights = weights_of(f, 100 * query, 100 * key)
+    assert torch.equal(weights, weights_of(attention, 100 * query, 100 * key))
+    assert (influence_map(lambda x, f=f: f(*3 * [x]), tokens) != 0).all()
 
 # %% after: exercise-2  numbers: 2, 4
 

@@ -138,7 +138,7 @@ for size in (4, 11, 64):
 # %% certificate [markdown] above="At 64 features patient" below="A public course checks"
 # With 11 features the divisor should be $\sqrt{11} = 3.317$.
 # At 64 features patient C divides by the same number as attention.
-# So a test at a single size cannot tell a rule from a constant.
+# So a test that passes at a single size cannot tell a rule from a constant.
 #
 # ### A test with stored numbers
 #
@@ -166,7 +166,7 @@ for attend in (attention, patient_a, patient_b, patient_c):
 # %% probe-3 [markdown] above="The test catches patient" answers="09/large-whole-numbers"
 # The test catches patient A, but B and C return exactly the stored numbers.
 # In each row the best score leads by thousands.
-# Even after a division its key gets a weight that rounds to 1,
+# Even after a division by 8 its key gets a weight that rounds to 1,
 # so the output is a copy of one value.
 
 # %% size-of-the-numbers [markdown] below="Patient H writes out"
@@ -191,11 +191,11 @@ for size in (0.01, 1, 100):
         table[f"size {size}, {attend.__name__}"] = [total.item(), mean.item()]
 pd.DataFrame.from_dict(table, orient="index", columns=["sum of weights", "divisor"])
 
-# %% read-sizes [markdown] above="So take numbers of"
+# %% read-sizes [markdown] above="So in float64 take"
 # At sizes 0.01 and 1 patient H passes both probes.
 # At size 100 its exponentials overflow.
-# But the divisor of `attention` cannot be read there either, because some weights are 0.
-# So take numbers of about size 1 to see the divisor, and large ones to see an overflow.
+# But the divisor of `attention` cannot be read there, because some weights are 0.
+# So in float64 take size 1 to see the divisor, and size 100 to see an overflow.
 
 # %% probe-3-the-influence-map-draws-the-mask [markdown]
 # ## Probe 3: the influence map draws the mask
@@ -220,7 +220,7 @@ tokens = torch.randn(5, 11, dtype=torch.float64)
 # %% patient-d-text [markdown] above="For one layer of" below="Patient D is a layer"
 # `leaky` has three open cells above the diagonal, and it passes both of her tests.
 #
-# For one layer of self-attention and tokens of ordinary size, the influence map draws the mask,
+# For one layer of self-attention and tokens of size 1, the influence map draws the mask,
 # except on the diagonal.
 # Output $j$ can depend on token $j$ even if the mask blocks this pair,
 # because query $j$ is made from token $j$ too.
@@ -288,7 +288,7 @@ print(sums[0])  # of the weights of each query
 # Only the keys of the padding move the output of patient E. The softmax divides by a sum that
 # includes the padding, which takes weight from the real keys:
 # the sums in the last line are below 1.
-# So change both the values and the keys.
+# So changing only the values is not enough.
 # The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
 
 # %% your-experiment-the-weight-that-is-lost [markdown] below="Whatever is missing from"
@@ -310,7 +310,7 @@ MaskExplorer(function=patient_e_weights, mask="padding", padding=1)
 # %% who-loses-most [markdown]
 # <details><summary>The answer</summary>
 #
-# “The” would lose the most, because its scores are the smallest.
+# “The” would lose the most.
 # A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 
@@ -346,7 +346,7 @@ diagnose(MyLayer(your_own))
 # The clinic finds the same bug in the function and in the layer.
 
 # %% closing [markdown] end="You use random numbers"
-# But a report says nothing about what was not tried.
+# But a report proves nothing about what was not tried.
 # For example, the clinic finds nothing wrong with a function that reads only the first ten keys.
 # It can also be mistaken, so check a finding with a probe of your own before you change your code.
 #
@@ -366,8 +366,8 @@ diagnose(MyLayer(your_own))
 #
 # ### Say what you mean
 #
-# If an option, a name or the docstring in your code says what you mean,
-# `diagnose` judges your code by that.
+# An option tells `diagnose` what you mean.
+# It also reads names and docstrings, but does not understand all of them.
 # The next function is correct, but in its mask True means *blocked*, as in `nn.MultiheadAttention`.
 
 
@@ -409,7 +409,7 @@ diagnose(mine)
 # If you shuffle the queries, the outputs must be shuffled in the same way.
 # This holds for functions without a causal mask and without positions.
 #
-# Let us write each probe that needs no mask as a function,
+# Let us write five probes that need no mask as functions,
 # and try them on two more patients as well.
 
 
@@ -456,7 +456,8 @@ results = {f.__name__: {p.__name__: p(f) for p in probes} for f in tried}
 pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 
 # %% who-fails [markdown]
-# The shape test catches none of the patients, and the divisor probe catches all five.
+# The shape test catches none of the patients,
+# and at 11 features the divisor probe catches all five.
 # But the divisor is the bug only in B and C. A, F and G fail other probes as well.
 
 # %% remember [markdown] end=["A probe tests a", "Do not trust a", "A finding can be"]
@@ -470,7 +471,7 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 # - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights.
 #   The differences of their logarithms reveal the divisor.
 # - Draw the influence map in training mode and in evaluation mode.
-#   For one layer, it is the mask off the diagonal.
+#   For one layer and tokens of size 1, it is the mask off the diagonal.
 #   Change the keys of the padding as well as its values.
 # - A finding can be wrong, and “nothing wrong found” is a statement only about what was tried.
 
@@ -562,8 +563,8 @@ check_mended_mask(mended_solution)
 # %% exercise-3 [markdown]
 # ### 3 · Write a probe ★★ (10 minutes)
 #
-# `frozen_weights` and `frozen_query` return correct numbers,
-# so they would pass all the probes of this lesson.
+# `frozen_weights` and `frozen_query` return correct numbers and would pass all the probes of this
+# lesson.
 # Still, a part of the model gets no gradient through them.
 # Write a probe that returns True for correct functions.
 # It should return False for these two, and for any other function through which the query,
@@ -633,7 +634,7 @@ check_learning_probe(learning_probe_solution)
 def weak_check(attend):
     torch.manual_seed(0)
     inputs = torch.randn(3, 1, 10, 64)  # query, key, value: one sequence
-    return torch.allclose(attend(*inputs), attention(*inputs), atol=1e-5)
+    return torch.allclose(attention(*inputs), attend(*inputs), atol=1e-5)
 
 
 # %% tags=["exercise"]

@@ -68,6 +68,22 @@ def by_torch_exp(query, key, value):  # patient H in another style
     return torch.bmm(weights / weights.sum(dim=2, keepdim=True), value)
 
 
+def doubles_its_value_afterwards(query, key, value):
+    output = attention(query, key, value)
+    value *= 2
+    return output
+
+
+def limits_its_scores(query, key, value):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    return scores.clamp(-8, 8).softmax(dim=-1) @ value
+
+
+def times_infinity(query, key, value, mask):
+    scores = query @ key.mT / query.shape[-1] ** 0.5
+    return (scores - torch.inf * ~mask).softmax(dim=-1) @ value
+
+
 def only_one_sequence(query, key, value):
     return attention(query, key, value.view(1, *value.shape[-2:]))
 
@@ -90,7 +106,12 @@ test_accepts = accepts({
     "check_learning_probe": [
         probe(lambda: leaves_of(*3 * [(2, 3, 5, 4)])),
     ],
-    "check_disguise": [scaled_by_the_keys, like_c_up_to_64_features, joined_sequences],
+    "check_disguise": [
+        scaled_by_the_keys,
+        like_c_up_to_64_features,
+        joined_sequences,
+        doubles_its_value_afterwards,
+    ],
 })  # fmt: skip
 
 test_names_the_mistake = names({
@@ -100,6 +121,7 @@ test_names_the_mistake = names({
         "five whole numbers, each at least 2": (2, 5, 11.5, 11.5, 3),
     },
     "check_mended_mask": {
+        "Zero times infinity is NaN": times_infinity,
         "such as 1e-9": lambda q, k, v, mask: weigh(q, k, mask, blocked=1e-9) @ v,
     },
     "check_learning_probe": {
@@ -109,11 +131,13 @@ test_names_the_mistake = names({
         "True for frozen_weights. Neither": with_old(0, 1, 2),
         "because gradients add up in `.grad`": with_old(0),
         "cut off gets no gradient, so return False": probe(good=lambda gradient: gradient.any()),
+        "the sizes, not the sums": probe(good=lambda g: g is not None and g.sum() > 0),
         ("detaches its output", "return False before backward()"): probe(guard=False),
     },
     "check_disguise": {
         "This is patient H": by_torch_exp,
         "clinic could not examine it": only_one_sequence,
+        "something limits them": limits_its_scores,
         ("finds nothing wrong either", "only where the clinic does not look"): (
             unscaled_at_a_thousand_keys
         ),
