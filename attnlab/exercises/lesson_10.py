@@ -151,10 +151,10 @@ def bias_of(head: int) -> Tensor:
     return attention.out_proj.weight[:, part_of(head)] @ attention.v_proj.bias[part_of(head)]
 
 
-def without_rows(text: str, head: int) -> Tensor:
-    """Return the output for a last matrix that lacks the rows of a head."""
+def without_rows(text: str, head: int, bias: int = 1) -> Tensor:
+    """Return the output for a last matrix that lacks the rows of a head, with or without bias."""
     output = trained_layer().read(text).output.clone()
-    output[:, part_of(head)] = trained_layer().attention.out_proj.bias[part_of(head)]
+    output[:, part_of(head)] = bias * trained_layer().attention.out_proj.bias[part_of(head)]
     return output
 
 
@@ -180,7 +180,10 @@ def output_of(value: object) -> Tensor:
             lambda _layer, text, head: trained_layer().read(text).output - without(text, head)
         ),
         "The rows of out_proj.weight belong to features of the output. The features of a head "
-        "belong to columns.": lambda _layer, text, head: without_rows(text, head),
+        "belong to columns.": Either(
+            lambda _layer, text, head: without_rows(text, head),
+            lambda _layer, text, head: without_rows(text, head, bias=0),
+        ),
     },
     read=output_of,
     otherwise="Which 32 columns of out_proj.weight read this head? Heads are counted from 0.",

@@ -80,6 +80,9 @@ test_names_the_mistake = names({
         "Heads are counted from 0": on_a_copy(
             lambda matrix, head: matrix[:, columns(head - 1)].zero_()
         ),
+        "belong to columns": lambda layer, text, head: layer.read(text).output.index_fill(
+            1, torch.arange(384)[columns(head)], 0
+        ),
         "Return the output alone, as a tensor": lambda layer, text, head: layer.read(text),
     },
     "check_own_word": {
