@@ -152,7 +152,7 @@ def sentence(cut: int, factor: str) -> str:
     ends = f"the output is **{text(result.output)}**"
     low, high = sorted(whole.tops.tolist())
     if low == high:
-        tells = "" if factor == RIGHT else ", and a mistake in them changes nothing"
+        tells = "" if factor == RIGHT else ", and the mistake changes nothing"
         return (
             f"{start} both pieces have the top {high:g}, so both factors are 1{tells}. Joined, "
             f"{ends}, as for the whole row."

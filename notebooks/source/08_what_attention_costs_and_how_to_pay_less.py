@@ -8,7 +8,6 @@
 #
 # How much memory is this, and is it necessary?
 # You will build attention that gives the same result without ever holding all the weights.
-# By the end of the lesson, it will have read all 16,384 tokens.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3,
 # and the heads of lesson 7.
@@ -141,8 +140,8 @@ show_figure(diagram("memory_traffic"), "8.1")
 # But fast memory is small.
 # Each processor of that GPU has 192 KiB of it, and a row of 16,384 scores in float32 takes 64 KiB.
 # Three such rows would fill it.
-# Every block of queries reads all keys and values again: with three queries in a block,
-# 5,462 times, and with 128 only 128 times.
+# In Figure 8.1, every block of queries reads all keys and values again:
+# with three queries in a block, 5,462 times, and with 128 only 128 times.
 # To read them less often, a block must hold more queries, and then whole rows do not fit.
 # We have to cut the rows themselves into pieces.
 #
@@ -232,7 +231,8 @@ PiecesExplorer(cut=1, factor="forgotten")
 # <details><summary>The answer</summary>
 #
 # At three: after one score, after six and after seven.
-# At the others, both pieces have the top 3, so both factors are 1, and a mistake changes nothing.
+# At the others, both pieces have the top 3, so both factors are 1,
+# and leaving them out changes nothing.
 # </details>
 #
 # ## Tiles
@@ -240,7 +240,8 @@ PiecesExplorer(cut=1, factor="forgotten")
 # We can cut the queries as well, because a row does not need the other rows.
 # We take 256 queries and go through the keys in pieces of 256.
 # The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
-# Besides its inputs and the output, the loop holds only a few tensors as large as a tile,
+# Besides its inputs and the output,
+# the loop needs less memory than four tiles for each head of 64 features,
 # however large the table is.
 
 
@@ -267,7 +268,7 @@ print(F.scaled_dot_product_attention(x, x, x)[5])
 #
 # ## The long text
 #
-# We are ready for 16,384 tokens: one layer, eight heads with 64 features each.
+# We are ready for 16,384 tokens of random numbers: one layer, eight heads with 64 features each.
 # The memory is counted on the device `meta`, which has room even for `plain`.
 # (The cell may run for half a minute.
 # To time it on your computer, write `%%time` above its first line.)
@@ -296,9 +297,10 @@ pd.DataFrame(memory, ["plain", "by_rows", "tiled"]).round(2)
 measured = pd.read_csv(data_path("cost_of_attention.csv"))
 measured.pivot(index="function", columns="tokens", values="seconds").round(2)
 
-# %% the-answer [markdown] above="With 4,096 tokens, both" end="The weights of our"
-# With 4,096 tokens, both loops took less time than `plain`, and the fused kernel took the least.
-# But with 16,384 tokens, both loops and the fused kernel took about 16 times as long, or longer.
+# %% the-answer [markdown] above="With 4,096 tokens, `plain`" end="The weights of our"
+# With 4,096 tokens, `plain` took the longest, partly to get memory for its tables,
+# and the fused kernel took the least time.
+# But 16,384 tokens took both loops and the fused kernel about 16 times as long as 4,096, or longer.
 #
 # ## So how much memory is this, and is it necessary?
 #
@@ -696,9 +698,10 @@ check_joined_pieces(joined_solution)
 # *The factor:* let two students add up exponentials on paper, one with top 1 and one with top 2,
 # and ask how to join their sums.
 # *“Then it is linear”:* ask what is stored and what is computed,
-# and have the class double the length in the formula.
+# and have the class double the length in $n^2$.
 # *“But more calls must take longer”:* in our table,
-# `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens.
+# `by_rows` makes more calls than `plain` and takes less time at 4,096 tokens,
+# as it needs less new memory.
 # *“What about a million tokens?”:* have them compute the bytes of one table.
 # *“Why not one row at a time?”:* ask how often the keys and values would be read.
 # </details>
@@ -728,7 +731,7 @@ check_joined_pieces(joined_solution)
 # *Only the total* forgets that the output is a running sum too.
 #
 # **4.**
-# Without a mask, what does a fused kernel save in a forward pass?
+# Without a mask, what does a fused kernel on a GPU save in a forward pass?
 # **Memory, and time, because it moves fewer bytes.**
 # *FLOPs:* all tiles are computed.
 # *Nothing but memory:* making and moving the tables costs time, too.
@@ -738,5 +741,5 @@ check_joined_pieces(joined_solution)
 # Is the output the same?
 # **Not from token 257 on.**
 # *Yes, up to rounding* is true of tiles.
-# *Yes, but faster:* it is faster because the model sees less.
+# *Yes, but faster:* tiles are saved because the model sees less.
 # </details>
