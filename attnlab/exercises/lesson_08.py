@@ -220,7 +220,7 @@ LOWEST = 10**6  # with one key, whose total is 1, no logarithm is rounded
             in_pieces(total=0), in_pieces(total=0, output=0)
         ),
         "The factor has the wrong sign in its exponent. It is exp(old top - new top), which is at "
-        "most 1.": in_pieces(total=-1, output=-1),
+        "most 1.": in_pieces(first_top=0.0, total=-1, output=-1),  # from the lowest top: NaN
         "The top of each piece takes the place of the top so far. Keep the larger of the two.": (
             in_pieces(new_top=lambda _old, new: new)
         ),

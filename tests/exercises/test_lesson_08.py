@@ -70,6 +70,16 @@ def without_top(query, key, value, size):
     return exps @ value / exps.sum(dim=-1, keepdim=True)
 
 
+def under_the_old_top(query, key, value, size):
+    top, total, output = torch.full((len(query), 1), torch.finfo(query.dtype).min), 0, 0
+    for scores, values in zip(scores_of(query, key, size), value.split(size), strict=True):
+        new_top = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+        factor, exps = (top - new_top).exp(), (scores - top).exp()
+        total = total * factor + exps.sum(dim=-1, keepdim=True)
+        top, output = new_top, output * factor + exps @ values
+    return output / total
+
+
 def in_double_precision(query, key, value, size):
     return mended(query.double(), key.double(), value.double(), size).float()
 
@@ -136,6 +146,10 @@ test_names_the_mistake = names({
     },
     "check_mended_pieces": {
         ("scores near -4096", "Keep the largest score of each row"): without_top,
+        "subtract it from the scores of that row before you apply exp": under_the_old_top,
+        "Multiply the total and the output of the earlier pieces by exp(old top - new top)": (
+            in_pieces(total=-1, output=-1)
+        ),
         "The numbers are correct, but your function makes a tensor of shape (64, 1021)": at_once,
         "makes a tensor of shape (1, 1021), with scores of all 1021 keys": whole_rows,
         ("scores near -4096", "the top begins too high"): in_pieces(first_top=-1000.0),
