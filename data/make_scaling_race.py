@@ -6,7 +6,7 @@ The task: a book shows 8 pairs (name, number), or 4, or 32, and its first name a
 Only two matrices learn, those that make queries and keys from the vectors of the names. Divisor,
 head size, number of entries, learning rate and optimizer differ between runs; each accuracy is the
 mean of five models after ten steps. All is computed in float64, so that another computer finds the
-same numbers. The functions are those of the lesson, with the number of entries as a parameter.
+same numbers. The functions are those of `attnlab/explorers/phone_books.py`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from torch import Generator, Tensor
 
-NAMES, WIDTH, NUMBERS = 32, 64, 16
-STEPS, BOOKS, NEW_BOOKS, MODELS = 10, 32, 500, 5
+from attnlab.explorers.phone_books import accuracies
 
 DIVISORS = {"1": lambda d_k: 1.0, "sqrt(d_k)": math.sqrt, "d_k": float}
 HEAD_SIZES = (4, 16, 64, 256, 1024)
@@ -28,43 +26,6 @@ RUNS = {  # optimizer: its class, its learning rates, numbers of entries
     "SGD": (torch.optim.SGD, [2.0**power for power in range(-5, 10, 2)], (4, 8, 32)),
     "Adam": (torch.optim.Adam, [2.0**power for power in range(-11, -1)], (8,)),
 }
-
-names = torch.randn(NAMES, WIDTH, dtype=torch.float64, generator=Generator().manual_seed(0))
-
-
-def phone_books(n: int, entries: int, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Return who stands in each book, (n, entries), and their numbers, (n, entries, 16)."""
-    who = torch.rand(n, NAMES, generator=generator).argsort(dim=-1)[:, :entries]  # no name twice
-    number = torch.randint(NUMBERS, (n, entries), generator=generator)
-    return who, torch.eye(NUMBERS).double()[number]
-
-
-def look_up(w: Tensor, divisor: float, who: Tensor, number: Tensor) -> Tensor:
-    """Return what the first name of each book finds, (n, 16)."""
-    query, key = names @ w
-    scores = query @ key.mT / divisor
-    weights = scores[who[:, :1], who].softmax(dim=-1)
-    return (weights[:, :, None] * number).sum(dim=1)
-
-
-def accuracy(optimizer: str, entries: int, d_k: int, divisor: float, rate: float) -> float:
-    """Return the share of right answers of five models."""
-    right = []
-    for seed in range(MODELS):
-        generator = Generator().manual_seed(seed)
-        w = torch.randn(2, WIDTH, d_k, dtype=torch.float64, generator=generator)
-        w = (w / math.sqrt(WIDTH)).requires_grad_()
-        steps = RUNS[optimizer][0]([w], lr=rate)
-        for _ in range(STEPS):
-            who, number = phone_books(BOOKS, entries, generator)
-            error = look_up(w, divisor, who, number) - number[:, 0]
-            steps.zero_grad()
-            error.square().sum(dim=-1).mean().backward()
-            steps.step()
-        who, number = phone_books(NEW_BOOKS, entries, generator)
-        answer = look_up(w.detach(), divisor, who, number).argmax(dim=-1)
-        right.append(answer == number[:, 0].argmax(dim=-1))
-    return torch.cat(right).double().mean().item()
 
 
 def main() -> None:
@@ -74,10 +35,11 @@ def main() -> None:
     with Path(__file__).with_name("scaling_race.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
-        for optimizer, (_, rates, sizes_of_books) in RUNS.items():
-            for entries, d_k, name, rate in product(sizes_of_books, HEAD_SIZES, DIVISORS, rates):
-                found = accuracy(optimizer, entries, d_k, DIVISORS[name](d_k), rate)
-                writer.writerow([optimizer, entries, d_k, name, rate, f"{found:.4f}"])
+        for optimizer, (make_optimizer, rates, sizes_of_books) in RUNS.items():
+            for entries, d_k, name in product(sizes_of_books, HEAD_SIZES, DIVISORS):
+                found = accuracies(entries, d_k, DIVISORS[name](d_k), rates, make_optimizer)
+                for rate, share in zip(rates, found, strict=True):
+                    writer.writerow([optimizer, entries, d_k, name, rate, f"{share:.4f}"])
 
 
 if __name__ == "__main__":

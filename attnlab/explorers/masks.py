@@ -169,7 +169,6 @@ class MaskExplorer(Explorer):
     def _describe(self) -> dict[str, object]:
         described = super()._describe()
         if self._function is not None:  # it decides what a blocked cell gets
-            described["question"] = None
             kept = [control for control in described["controls"] if control.get("name") != "fill"]
             described["controls"] = kept
         return described

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -13,9 +14,12 @@ from matplotlib.axes import Axes
 from torch import Generator, Tensor
 
 from attnlab import palette
+from attnlab.checks import short
 from attnlab.display.table import load_rows
+from attnlab.explorers import phone_books
 from attnlab.explorers.frame.base import Explorer
 from attnlab.explorers.frame.controls import Choice, Slider
+from attnlab.explorers.frame.learner import name_of
 from attnlab.explorers.frame.panels import Axis, Curves, Line, Panel
 from attnlab.explorers.frame.words import listed
 
@@ -30,23 +34,47 @@ LOOKS = {  # as in the figures of the lesson
     "sqrt(d_k)": ("scaled", "solid", "circle"),
     "d_k": ("good", "dashdot", "triangle"),
 }
+OWN_LOOK = ("other", "dotted", "diamond")  # of the learner's divisor
 LEARNED = 0.9  # of the answers are right
 QUERIES, ACROSS = 100, 25  # that are drawn, and how many beside each other
 LOUD = 0.3  # the length of a gradient whose dot has a radius of 3
 
 
 class ScalingResult(NamedTuple):
-    """What three divisors make of one phone book: not divided, by the root, by d_k itself."""
+    """What divisors make of one phone book: 1, the root, d_k, and the learner's if there is one."""
 
-    accuracy: tuple[float, float, float]  # share of right answers after ten steps
-    best_rates: tuple[float, float, float]  # of those on the slider
-    best: tuple[float, float, float]  # the accuracy at these rates
-    lengths: Tensor  # (3, 100): how long the gradients of 100 queries are before training
+    accuracy: tuple[float, ...]  # share of right answers after ten steps
+    best_rates: tuple[float, ...]  # of those on the slider
+    best: tuple[float, ...]  # the accuracy at these rates
+    lengths: Tensor  # (3 or 4, 100): how long the gradients of 100 queries are before training
 
 
-def number_of(divisor: str, d_k: int) -> float:
-    """Return the number that a divisor stands for."""
-    return {"1": 1.0, "sqrt(d_k)": math.sqrt(d_k), "d_k": float(d_k)}[divisor]
+class Own(NamedTuple):
+    """A divisor that the learner has written."""
+
+    name: str
+    divisors: tuple[float, ...]  # for each size of a head
+
+
+def own_divisor(function: Callable[[int], float]) -> Own:
+    """Return what a learner's function gives for each size of a head, or raise ValueError."""
+    name, divisors = name_of(function), []
+    for d_k in STOPS:
+        number = function(d_k)
+        number = number.item() if isinstance(number, Tensor) and number.numel() == 1 else number
+        if not isinstance(number, Real) or not 0 < number < math.inf:
+            raise ValueError(
+                f"{name} must return a positive number to divide by, got {short(number)} for "
+                f"d_k = {d_k}."
+            )
+        divisors.append(float(number))
+    return Own(name, tuple(divisors))
+
+
+def divisors_of(d_k: int, own: Own | None) -> tuple[float, ...]:
+    """Return by which numbers the lines divide at a size."""
+    more = [own.divisors[STOPS.index(d_k)]] if own else []
+    return (1.0, math.sqrt(d_k), float(d_k), *more)
 
 
 @cache
@@ -59,38 +87,48 @@ def race() -> dict[tuple[int, int, str], tuple[float, ...]]:
     return {kind: tuple(rates[rate] for rate in RATES) for kind, rates in accuracies.items()}
 
 
+trained = cache(phone_books.accuracies)  # with the learner's divisor, when it is first shown
+
+
+def curves_of(
+    entries: int, d_k: int, own: Own | None, rates: Sequence[float] = tuple(RATES)
+) -> list[list[float]]:
+    """Return the accuracies at some rates, for each divisor."""
+    places = [[*RATES].index(rate) for rate in rates]
+    curves = [[race()[entries, d_k, divisor][place] for place in places] for divisor in NAMES]
+    if own:
+        curves.append(trained(entries, d_k, own.divisors[STOPS.index(d_k)], tuple(rates)))
+    return curves
+
+
 @cache
-def voices(d_k: int, entries: int) -> Tensor:
-    """Return the lengths of the gradients of 100 queries before training, (3, 100).
+def voices(entries: int, d_k: int, own: Own | None) -> Tensor:
+    """Return the lengths of the gradients of 100 queries before training, (3 or 4, 100).
 
     Each query asks one phone book for the number of the first name.
     """
-    names = torch.randn(32, 64, dtype=torch.float64, generator=Generator().manual_seed(0))
     generator = Generator().manual_seed(0)
-    query, key = names @ (torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8)
-    order = torch.rand(QUERIES, 32, generator=generator).argsort(dim=-1, stable=True)
-    who = order[:, :entries]
-    number = torch.randint(16, (QUERIES, entries), generator=generator)
-    value = torch.eye(16).double()[number]
+    query, key = phone_books.vectors() @ phone_books.start(d_k, generator)
+    who, value = phone_books.phone_books(QUERIES, entries, generator)
     lengths = []
-    for divisor in NAMES:
+    for divisor in divisors_of(d_k, own):
         asking = query[who[:, :1]].requires_grad_()  # (100, 1, d_k)
-        scores = asking @ key[who].mT / number_of(divisor, d_k)
+        scores = asking @ key[who].mT / divisor
         error = scores.softmax(dim=-1) @ value - value[:, :1]
         (slope,) = torch.autograd.grad(error.square().sum(), asking)
         lengths.append(slope.norm(dim=-1).flatten())
     return torch.stack(lengths)
 
 
-def measure(d_k: int, rate: float, entries: int) -> ScalingResult:
-    """Return what three divisors make of one phone book."""
-    curves = [race()[entries, d_k, divisor] for divisor in NAMES]
+def measure(d_k: int, rate: float, entries: int, own: Own | None = None) -> ScalingResult:
+    """Return what the divisors make of one phone book."""
+    curves = curves_of(entries, d_k, own)
     best = [max(range(len(RATES)), key=curve.__getitem__) for curve in curves]  # the first
     return ScalingResult(
         tuple(curve[[*RATES].index(rate)] for curve in curves),
         tuple([*RATES][place] for place in best),
         tuple(curve[place] for curve, place in zip(curves, best, strict=True)),
-        voices(d_k, entries),
+        voices(entries, d_k, own),
     )
 
 
@@ -125,6 +163,9 @@ class ScalingExplorer(Explorer):
 
     Parameters
     ----------
+    function : callable, optional
+        A divisor of your own, as a fourth line: ``function(d_k)`` returns the number by which the
+        scores are divided. Its models are trained when they are first shown, which takes seconds.
     **state
         ``d_k``: features of queries and keys, 4 to 1024. ``rate``: learning rate, 1/32 to 512.
         ``entries``: of a phone book, and so keys of a query, 4, 8 or 32. ``ask`` and ``large``, as
@@ -144,6 +185,8 @@ class ScalingExplorer(Explorer):
     def panels(self) -> tuple[Panel, ...]:
         """The crowds, and the curves over the rates and over the sizes of heads."""
         lines = [Line(name, (), *LOOKS[divisor]) for divisor, name in NAMES.items()]
+        if self.function is not None:
+            lines.append(Line(name_of(self.function), (), *OWN_LOOK))
         parts = {"lines": lines, "y": Axis(0, 1.02, {0: "0", 0.5: ".5", 1: "1"}), "keyed": False}
         rates = {"over": "rate", "stops": [*RATES], "labels": [*RATES.values()]}
         sizes = {"over": "d_k", "stops": STOPS, "labels": [f"{stop:,}" for stop in STOPS]}
@@ -163,24 +206,45 @@ class ScalingExplorer(Explorer):
     @property
     def result(self) -> ScalingResult:
         """Accuracies of trained models, and gradients before training, by torch."""
-        return measure(self.d_k, self.rate, self.entries)
+        return measure(self.d_k, self.rate, self.entries, self._own())
 
-    def frame(self, d_k: int, rate: float, entries: int) -> dict[str, object]:
+    def run_function(self, function: Callable[[int], float]) -> dict[str, object]:
+        """Return the frame of the state, with a fourth line for the learner's divisor."""
+        return self.frame(self.d_k, self.rate, self.entries, own_divisor(function))
+
+    def make_data(self) -> dict[str, object]:
+        """Return the frames of all states, unless Python has to draw each."""
+        return super().make_data() if self.function is None else {}
+
+    def frame_now(self) -> dict[str, object]:
+        """Return the frame of the state in force."""
+        return self.frame(self.d_k, self.rate, self.entries, self._own())
+
+    def _own(self) -> Own | None:
+        return own_divisor(self.function) if self.function is not None else None
+
+    def frame(
+        self, d_k: int, rate: float, entries: int, own: Own | None = None
+    ) -> dict[str, object]:
         """Return the crowds, the curves at this size and rate, and what they say."""
-        result = measure(d_k, rate, entries)
-        by_rate = [race()[entries, d_k, divisor] for divisor in NAMES]
-        place = [*RATES].index(rate)
-        by_size = [[race()[entries, size, divisor][place] for size in STOPS] for divisor in NAMES]
+        result = measure(d_k, rate, entries, own)
+        sizes = [curves_of(entries, size, own, [rate]) for size in STOPS]  # (sizes, lines, 1)
         return {
-            "say": sentence(d_k, rate, entries),
+            "say": sentence(d_k, rate, entries, own),
             "bad": not any(map(_has_learned, result.accuracy)),
-            "code": code(d_k),
+            "code": code(d_k, own),
             "crowds": {
                 "lengths": [[float(f"{x:.3g}") for x in row] for row in result.lengths.tolist()],
                 "told": [told(lengths) for lengths in result.lengths],
             },
-            "rates": {"title": f"right answers at d_k = {d_k:,}", "values": by_rate},
-            "sizes": {"title": f"right answers at a rate of {RATES[rate]}", "values": by_size},
+            "rates": {
+                "title": f"right answers at d_k = {d_k:,}",
+                "values": curves_of(entries, d_k, own),
+            },
+            "sizes": {
+                "title": f"right answers at a rate of {RATES[rate]}",
+                "values": [[share for (share,) in line] for line in zip(*sizes, strict=True)],
+            },
         }
 
 
@@ -194,35 +258,37 @@ def told(lengths: Tensor) -> str:
     return f"typical length {_short(lengths.median().item())}; {half} of {QUERIES} make half"
 
 
-def code(d_k: int) -> str:
+def code(d_k: int, own: Own | None = None) -> str:
     """Return the lines of PyTorch."""
+    others = f"or not divided, or by {d_k}" + (f", or by {own.name}({d_k})" if own else "")
     return (
         f"query, key = names @ w  # (32, {d_k}) each\n"
-        f"scores = query @ key.mT / {d_k} ** 0.5  # or not divided, or by {d_k}\n"
+        f"scores = query @ key.mT / {d_k} ** 0.5  # {others}\n"
         "weights = scores[who[:, :1], who].softmax(dim=-1)"
     )
 
 
-def sentence(d_k: int, rate: float, entries: int) -> str:
+def sentence(d_k: int, rate: float, entries: int, own: Own | None = None) -> str:
     """Return what each divisor reaches here, which need another rate, and what each can reach."""
-    result, names = measure(d_k, rate, entries), BY.values()
+    result, names = measure(d_k, rate, entries, own), [*BY.values(), *((own.name,) if own else ())]
     here = [f"{name} {share:.2f}" for name, share in zip(names, result.accuracy, strict=True)]
     best = [
         f"{name} {share:.2f} (at {RATES[best_rate]})"
         for name, share, best_rate in zip(names, result.best, result.best_rates, strict=True)
     ]
+    at_best = f"At the best rates: {', '.join(best)}."
     return (
         f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
-        f"ten steps: {', '.join(here)}. {verdict(result)} At the best rates: {', '.join(best)}."
+        f"ten steps: {', '.join(here)}. {verdict(result, names)} {at_best}"
     )
 
 
-def verdict(result: ScalingResult) -> str:
+def verdict(result: ScalingResult, names: Sequence[str]) -> str:
     """Return who reaches 0.9 at this rate, who does at another one, and who does at none."""
     now, later, never = [], [], []
-    for name, here, best in zip(BY.values(), result.accuracy, result.best, strict=True):
+    for name, here, best in zip(names, result.accuracy, result.best, strict=True):
         (now if _has_learned(here) else later if _has_learned(best) else never).append(name)
-    if len(never) == len(BY):
+    if len(never) == len(names):
         return f"Nobody reaches {LEARNED} at any rate."
     parts = [
         f"{listed(now)} {'reaches' if len(now) == 1 else 'reach'} {LEARNED}" if now else "",

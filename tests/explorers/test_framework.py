@@ -99,7 +99,7 @@ REFUSED = [  # an explorer, what it is given, and words of its sentence
     (ex.MaskExplorer, {"windows": 3}, "MaskExplorer has no 'windows'; there is ask, fill"),
     (ex.RealHeadsExplorer, {"sentence": 3}, "text must be a string, got int 3"),
     (ex.RealHeadsExplorer, {"word": 24}, "word must be an integer from 0 to 23, got 24"),
-    (ex.ScalingExplorer, {"function": torch.softmax}, "function is not supported here"),
+    (ex.CostExplorer, {"function": torch.softmax}, "function is not supported here"),
     (ex.SoftLookupExplorer, {"query": (3, 0)}, "must hold numbers from -1.5 to 1.5, got 3"),
     (ex.SoftLookupExplorer, {"query": (True, 0)}, "query must hold numbers, got True"),
     (ex.SoftLookupExplorer, {"query": torch.tensor(1.0)}, r"two numbers \(right, up\), got 1.0"),

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnlab.explorers import MaskExplorer
+from attnlab.explorers import MaskExplorer, ScalingExplorer
 from tests.explorers.oracles_computed import masks
 from tests.explorers.test_every_stop import assert_true
 
@@ -123,3 +123,22 @@ def test_any_cells_flipped_by_hand_leave_every_sentence_true():
                 setattr(explorer, name, values[name][draw(len(values[name]))])
             explorer.toggled = cells
         assert_true(explorer, masks(explorer))
+
+
+def test_a_divisor_of_ones_own_is_trained_now_and_is_a_fourth_line():
+    explorer = ScalingExplorer(function=math.sqrt, entries=4)
+    drawn = explorer.answer["drawn"]
+    *_, stored, _, own = drawn["crowds"]["lengths"]
+    assert own == stored  # divided by the root
+    for panel in ("sizes", "rates"):
+        _, stored, _, own = drawn[panel]["values"]
+        assert own == pytest.approx(stored, abs=0.002)  # of 2,500 answers
+    assert "√d_k and sqrt reach 0.9" in explorer.say()
+    assert "or by sqrt(16)" in drawn["code"]
+    assert explorer.figure().axes[1].lines[3].get_ydata().tolist() == pytest.approx(own)
+
+
+@pytest.mark.parametrize("given", [None, 0, -1.0, "x", math.inf, math.nan, torch.ones(2)])
+def test_a_divisor_must_be_a_positive_number(given):
+    explorer = ScalingExplorer(function=lambda d_k: given)
+    assert "must return a positive number to divide by, got" in explorer.answer["error"]

@@ -163,12 +163,13 @@ class Explorer(Storable, anywidget.AnyWidget):
 
     def _describe(self) -> dict[str, object]:
         """Return the declarations and the data for the browser."""
+        question = self.prediction if self._function is None else None
         described = {
             "state": self.state_names(),
             "title": self.title,
             "hint": self.hint,
             "code_title": self.code_title,
-            "question": self.prediction and self.prediction.describe(),
+            "question": question.describe() if question else None,
             "controls": [control.describe() for control in controls_of(type(self)).values()],
             "call": {name: value for name, value in self.state().items() if name not in LOOKS},
             "panels": [panel.describe() for panel in self.panels],

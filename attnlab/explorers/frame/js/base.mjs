@@ -230,9 +230,11 @@ class Lab {
     }
     clearTimeout(this.dimmer);
     this.dimmer = null;
-    stale(failed);
-    if (answer && !fresh && !failed) {
-      this.tell(`Without Python, the browser draws this: run the cell and ${answer.name} does.`);
+    const old = answer && !fresh && !failed, known = !this.data.panels.length || this.data.frames;
+    stale(failed || (old && !known));
+    if (old) {
+      this.tell(known ? `Without Python, the browser draws this: run the cell and ${answer.name} does.`
+        : `Only Python can ask ${answer.name}: run the cell.`);
     }
   }
 

@@ -10,7 +10,7 @@ export function render(lab) {
     frames[placeOf(values, state)].map((place, i) => [parts[i], pool[place]]));
   const controls = showControls(lab), panels = showPanels(lab);
   return (state, answer) => {
-    const frame = frames ? frameAt(state) : answer.drawn;
+    const frame = frames ? frameAt(state) : (answer ?? lab.model.get("answer")).drawn;
     controls(state);
     panels(frame, state);
     return frame;
