@@ -103,7 +103,7 @@ def new_vector(query: Tensor, x: Tensor, hidden: int) -> Tensor:
         "You added the query to the average. Return the average alone.": (
             lambda query, x, hidden: new_vector(query, x, hidden) + query
         ),
-        "You hid the words after the hidden one, too. Hide that word alone.": Either(
+        "You hid the words after the hidden one. Hide that word alone.": Either(
             lambda query, x, hidden: ordinary_attention(query, x[:hidden]),
             lambda query, x, hidden: ordinary_attention(query, x[: hidden + 1]),
         ),
