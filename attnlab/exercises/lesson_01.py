@@ -178,16 +178,16 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
             by_exp(lambda scores: 0),
             attention(lambda s: s.exp() / (s.exp().sum(dim=-1, keepdim=True) + 1e-9)),
         ),
-        "The row with scores far below 0 gives NaN: each power of e in this row rounds to 0, so "
-        "the sum of these powers is 0 too. Subtract the largest score of each row itself: not the "
-        "largest of all rows, and not the largest absolute value.": Either(
+        "The row with scores far below 0 gives NaN: its powers of e all round to 0, or one is "
+        "infinite. Subtract the largest score of each row itself: not the largest of all rows, and "
+        "not the largest absolute value.": Either(
             by_exp(lambda scores: scores.amax()),
             by_exp(lambda scores: scores.abs().amax(dim=-1, keepdim=True)),
         ),
         "You subtracted the largest score of each column. Subtract that of each row, with "
         "amax(dim=-1, keepdim=True).": by_exp(lambda scores: scores.amax(dim=-2, keepdim=True)),
-        "You subtracted too little, perhaps a fixed number, the mean or the smallest score. The "
-        "largest stays far above 0, and e to its power is infinite. Subtract the largest.": Either(
+        "Some score stays far above 0, and e to its power is infinite. A fixed number, the mean or "
+        "the smallest score of a row is too little. Subtract the largest.": Either(
             by_exp(lambda scores: scores.mean(dim=-1, keepdim=True)),
             by_exp(lambda scores: scores.amin(dim=-1, keepdim=True)),
         ),
@@ -206,7 +206,7 @@ def by_exp(subtract: Callable[[Tensor], object]) -> Callable[..., Tensor]:
             attention(lambda s: by_sum((s / s.amax(dim=-1, keepdim=True)).exp())),
             attention(lambda s: by_sum((s / s.abs().amax(dim=-1, keepdim=True)).exp())),
         ),
-        "You subtracted a fixed number, and now all powers of e are too small for float32. "
+        "If you subtracted a fixed number, all powers of e are now too small for float32. "
         "Subtract the largest score of each row.": Either(
             *(by_exp(lambda scores, fixed=fixed: fixed) for fixed in (100, 1000))
         ),

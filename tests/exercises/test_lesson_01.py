@@ -99,7 +99,7 @@ test_names_the_mistake = names({
             lambda s: s.exp() / (s.exp().sum(dim=-1, keepdim=True) + 1e-6)
         ),
         "without the exponential": from_scores(lambda s: shared(s - s.amax(-1, keepdim=True))),
-        "too little, perhaps a fixed number": from_scores(lambda s: shared((s - 50).exp())),
+        "Some score stays far above 0": from_scores(lambda s: shared((s - 50).exp())),
         "too small for float32": from_scores(lambda s: shared((s - 100).exp())),
         "take `.values`, or call `amax`": (
             from_scores(lambda s: shared((s - s.max(dim=-1, keepdim=True)).exp()))
