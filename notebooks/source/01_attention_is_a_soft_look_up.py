@@ -177,8 +177,8 @@ show_figure(ax, "1.2")
 
 # %% after-turning [markdown] above="The hard lookup is" below="Suppose a model has"
 # The hard lookup is flat, and then it jumps.
-# A model learns by following a slope: it changes each of its numbers by a little,
-# in the direction that brings the answer closer to the correct one.
+# A model learns by following a slope:
+# it changes each of its numbers in the direction that brings the answer closer to the correct one.
 # On a flat stretch the slope is 0, and at a jump there is none.
 #
 # Suppose a model has to learn the arrow of *kitten*.
