@@ -48,6 +48,7 @@ assert len(wide) == 8 and len(looks) == 24
 assert abs(wide["correct"].mean() - 0.28) < 0.01
 assert (wide["before_jump"] > 0.6).all() and (wide["after_jump"] < 0.21).all()
 assert wide["oldest"].between(0.45, 0.6).all() and looks["rule_before_jump"].eq(1).all()
+assert looks["rule_after_jump"].between(0.3, 0.37).all()
 
 
 def oldest(text):

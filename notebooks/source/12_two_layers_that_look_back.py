@@ -81,7 +81,7 @@ show_figure(diagram("residual_stream"), "12.1")
 
 # %% the-class [markdown]
 # The second layer, layer 1, therefore sees both the token itself and what layer 0 has added to it.
-# `LayerNorm` centres each vector and scales it to a common length before a layer reads it.
+# `LayerNorm` centres each vector and scales it to about the same length before a layer reads it.
 
 
 # %% looking-back
@@ -190,7 +190,7 @@ show_figure(ax, "12.2")
 # Neither 22 heads nor 1,000 steps bring a single layer near the model with two.
 # With 22 heads it gets 0.28, mostly by a shortcut:
 # about half of its guesses are the letter not played for the longest time,
-# which is right until the first jump.
+# which is right until the first jump, and in about a third of the cases after it.
 #
 # ## Why one look is not enough
 #
@@ -297,8 +297,6 @@ show_figure(top, "12.4")
 # %% average-hides [markdown] above="Layer 0 looks at" answers="12/half-a-score"
 # Layer 0 looks at the token before up to position 15; later, only position 18 does so in part.
 # The average over all positions hid this.
-#
-# The lower panel shows how the model learned it: from left to right.
 
 # %% forge [markdown] below="In `KQZBMTAR|QZ`, B at"
 # ## Forge a note
@@ -447,8 +445,7 @@ Table(lengths, names, torch.tensor(shares))
 # In loops of 6, the letter 11 positions back is a follower again,
 # and there it gets about four in five.
 # In such texts, the score cannot tell counting from looking up.
-# *If a task can be solved in another way,
-# a good result says nothing about the way you had in mind.*
+# *If a task can be solved in another way, a good result is no proof of the way you had in mind.*
 # That is why our loops differ in length, and why the needle jumps.
 
 # %% remember [markdown] end=["Layers read from the", "Looking up what followed", "A share of correct"]
@@ -688,8 +685,7 @@ check_mended_stream(mended_solution)
 # - Olsson et al., [In-context Learning and Induction Heads](https://arxiv.org/abs/2209.11895),
 #   2022: when these heads appear in training, what happens without them,
 #   and how strong the evidence is for small and for large models.
-#   The scores in this lesson follow theirs, which they measure on repeated random tokens,
-#   and so does the test of copying.
+#   The scores in this lesson follow theirs, which they measure on repeated random tokens.
 # - The scratched record and its numbers are our own.
 
 # %% next [markdown]
