@@ -76,8 +76,16 @@ def score(weights: Tensor, marked: Tensor, count: Tensor | int) -> Tensor:
         "that have an earlier copy.": (
             lambda weights, tokens: score(weights, copies(tokens), copies(tokens).sum())
         ),
-        "It also counts the bars. Leave out the token 26.": lambda weights, tokens: score(
-            weights, copies(tokens, bars=True), askers(copies(tokens, bars=True))
+        "Your function divides by the tokens of all heads together.": lambda weights, tokens: score(
+            weights, copies(tokens), askers(copies(tokens)) * weights.shape[1]
+        ),
+        "It also counts the bars. Leave out the token 26.": Either(
+            lambda weights, tokens: score(
+                weights, copies(tokens, bars=True), askers(copies(tokens, bars=True))
+            ),
+            lambda weights, tokens: score(
+                weights, copies(tokens), askers(copies(tokens, bars=True))
+            ),
         ),
         "It also adds the weight that a token gives itself. Mark earlier copies only.": Either(
             lambda weights, tokens: score(weights, copies(tokens, 0), askers(copies(tokens, 0))),
@@ -109,7 +117,7 @@ def check_same_letter_score() -> Iterator[tuple[str, tuple]]:
     attnlab.models.looking_back.followers : marks what came after such a copy.
     """
     for N, H, L in ((2, 3, 7), (1, 2, 12), (3, 1, 5)):
-        tokens = torch.randint(3, (N, L), generator=torch.Generator().manual_seed(L))
+        tokens = torch.randint(3, (N, L), generator=torch.Generator().manual_seed(L + 1))
         tokens = tokens.masked_fill(tokens == 2, BAR)
         (scores,) = randoms((N, H, L, L), seed=L)
         weights = scores.exp().tril()
@@ -231,6 +239,9 @@ def mixing(seed: int, size: int) -> Callable[[Tensor], Tensor]:
         ),
         "What a layer reads is not normalised. Normalise a copy of the stream for it.": (
             stream(reads=lambda x: x)
+        ),
+        "The stream is also normalised at the end. Return the stream itself.": (
+            lambda *arguments: norm(stream()(*arguments))
         ),
     },
     otherwise="Each layer but one must read a normalised copy of the stream, and its output must "

@@ -31,6 +31,12 @@ def over_all_letters(weights, tokens):
     return (weights * marked[:, None]).sum(dim=(0, 2, 3)) / (tokens != 26).sum()
 
 
+def bars_in_the_count(weights, tokens):
+    marked = (tokens[:, :, None] == tokens[:, None]).tril(-1)
+    on_copies = weights * (marked & (tokens != 26)[:, :, None])[:, None]
+    return on_copies.sum(dim=(0, 2, 3)) / marked.any(dim=-1).sum()
+
+
 def norm(x):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
 
@@ -52,6 +58,7 @@ test_accepts = accepts({
 test_names_the_mistake = names({
     "check_mended_stream": {
         "One bug is left": lambda x, layers, removed: silenced(x, layers[:removed], removed),
+        "also normalised at the end": lambda x, layers, removed: norm(silenced(x, layers, removed)),
     },
     "check_best_key": {
         "int32 instead of torch.int64": lambda q, k: (q @ k.T)
@@ -63,7 +70,9 @@ test_names_the_mistake = names({
         "take the mean over the letters that have one": text_by_text,
         "weight that a token gives itself": with_itself,
         "tokens that have no earlier copy": over_all_letters,
+        "all heads together": lambda weights, tokens: by_loops(weights, tokens) / weights.shape[1],
         "also counts the bars": lambda weights, tokens: by_loops(weights, tokens.clamp(max=25)),
+        "Leave out the token 26": bars_in_the_count,
         "one number for each head": lambda weights, tokens: by_loops(weights, tokens).mean(),
     },
 })  # fmt: skip
