@@ -90,12 +90,8 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # The first five guesses are always right, and the last one is right half of the time.
 # The model must be reading: tosses 2 to 6 are in its input, and toss 7 is not.
 
-# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) tells" end="**How can a model"
+# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) tells"
 # ## Which output looks where?
-#
-# *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
-# Training makes all five in one pass.
-# **How can a model be trained on every next word at once without being shown the answers?**
 #
 # An [**influence map**](glossary.ipynb#influence-map) tells how far each output moves when a token
 # is changed a little (the length of the derivative).
@@ -119,8 +115,12 @@ show_figure(ax, "3.1")
 # %% it-copies [markdown] above="The guess of toss" answers="03/where-are-the-mistakes"
 # The guess of toss 2 depends on toss 2, and so on: the model copies the answers.
 
-# %% screens [markdown] below="A blocked score becomes"
+# %% screens [markdown] below="A blocked score becomes" end="**How can a model"
 # ## A screen between the desks
+#
+# *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
+# Training makes all five in one pass.
+# **How can a model be trained on every next word at once without being shown the answers?**
 #
 # Six pupils sit in a row, with a toss on each desk,
 # and each has to write down the toss on the *next* desk.
@@ -252,7 +252,7 @@ behind_pad = attend_masked(batch, may_attend)[1, 5]
 Table(["“sat” alone", "“sat” behind <pad>"], features, torch.stack([alone, behind_pad]))
 
 # %% zeros-take-weight [markdown] above="A score of 0" answers="03/padding-of-zeros"
-# All five numbers have shrunk by the same factor, 0.72.
+# All five numbers have shrunk by the same factor, 0.72 before rounding.
 # A score of 0 takes weight, since $e^0$ is 1:
 # the three `<pad>` take 28% of the weight of *sat* and give nothing for it.
 
@@ -270,7 +270,6 @@ first[1]
 # %% nan [markdown] above="The rows of `<pad>`"
 # *sat* has the same output as alone.
 # The rows of `<pad>` have no open cell: the softmax divides 0 by 0, which is NaN.
-# Now a second layer reads these six rows, under the same mask.
 
 # %% ask-nan
 predict("03/second-layer")
@@ -287,14 +286,14 @@ attend_masked(first, both)[1]
 # ## Your experiment: six ways to block a cell
 #
 # Choose what a blocked cell gets, slide the padding, and click cells of the mask.
-# Orange marks a blocked cell whose token still has influence.
+# An orange frame marks a blocked cell whose token still has influence, or one that you opened.
 #
 # 1. When does score $-\infty$ give NaN, and why?
 # 2. Find a rule with blocked weights of 0 and orange cells.
 # 3. Which rule never shows NaN or orange, as long as you click nothing?
 
 # %% explore-masks
-MaskExplorer(ask=False)
+MaskExplorer(padding=0, ask=False)
 
 # %% rules [markdown]
 # <details><summary>The answers</summary>
@@ -340,8 +339,8 @@ for ax, (title, call) in zip(axes, calls.items(), strict=True):
 axes[0].set_ylabel("output")
 show_figure(axes[0], "3.3")
 
-# %% draw-the-map [markdown] above="No error, but only" end="You run it once"
-# No error, but only the middle map is right.
+# %% draw-the-map [markdown] above="Only the middle map" end="You run it once"
+# Only the middle map is right.
 # On the left each word sees what comes after it.
 # On the right adding 1 or 0 blocks nothing.
 # So when a mask comes from somewhere else, draw its map:
