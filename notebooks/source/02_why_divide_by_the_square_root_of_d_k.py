@@ -1,7 +1,7 @@
 # %% opening [markdown] above="Why divide the dot products" end="Why divide the dot products"
 # # 2 · Why divide by the square root of d_k
 #
-# Open almost any implementation of attention and you will find a line like this one:
+# Many implementations of attention contain a line like this one:
 #
 # ```python
 # scores = query @ key.T / d_k**0.5
@@ -146,8 +146,7 @@ ax.set(xlabel="divided by", ylabel="features, d_k")
 ax.figure.set_figheight(2.7)
 show_figure(ax, "2.1")
 
-# %% diagonal [markdown] above="The best divisors lie" answers="02/larger-heads"
-# The best divisors lie on a diagonal: four times the features ask for twice the divisor.
+# %% diagonal [markdown] above="At this rate, from 16" answers="02/larger-heads"
 # At this rate, from 16 features on, the best of the nine is $\sqrt{d_k}$ or a neighbour of it.
 #
 # Why so?
@@ -297,8 +296,8 @@ ScalingExplorer(ask=False)
 # %% try-it [markdown] answers="02/another-learning-rate"
 # The dots are queries before training.
 # The curves are models that `data/make_scaling_race.py` trained in advance.
-# Find the best rate for each divisor at $d_k = 256$, and then at 1,024.
-# Which divisor can keep its rate?
+# At which rates does each divisor reach .9 at $d_k = 16$?
+# Which of these rates still do at 1,024?
 
 # %% rescued [markdown] above="At a rate of" answers="02/another-learning-rate"
 # A whisper can be turned up.
@@ -309,10 +308,10 @@ ScalingExplorer(ask=False)
 # But with $d_k$, the best rate on the slider grows from 8 at 16 features to 512 at 1,024.
 # With the root, a rate of 2 brings at least .98 at each size from 16 on.
 
-# %% twice [markdown] below="How far does one"
-# ## Why the root keeps its rate
+# %% twice [markdown] below="How far does it"
+# ## One step of training
 #
-# How far does one step of training move the scores?
+# How far does it move the scores?
 
 
 # %% one-step
@@ -698,7 +697,7 @@ print(f"spread {scores.std():.2f}")
 # *The phone book:* draw one book with three entries on the board,
 # and mark the name that asks and the number that it must find.
 # *Variance or spread?*
-# Only the lines on adding need the variance; everything else is told in spreads.
+# The spread is the square root of the variance.
 # *“A long gradient is good.”*
 # Ask who is not heard when some shout.
 # Without the division, two batches of 32 books usually agree less on the direction of the step.
