@@ -46,6 +46,9 @@ def attention(
         "Keep one of the two divisions.": attention(lambda *_: 1),
         "Query and key are both divided by the number of features, so the scores are divided by "
         "its square.": attention(lambda query, _key: query.shape[-1] ** 2),
+        "In d_k ** 1/2 the power comes before the division. Write d_k ** 0.5.": Either(
+            *(attention(lambda query, _key, n=n: n * query.shape[-1]) for n in (0.5, 2))
+        ),
         "The divisor counts tokens. Take the number of features, which is the last dimension, "
         "shape[-1].": Either(
             attention(lambda _query, key: key.shape[-2] ** 0.5),

@@ -72,6 +72,7 @@ test_names_the_mistake = names({
         "number of features, query.shape[-1]": lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.75).softmax(dim=-1) @ v
         ),
+        "Write d_k ** 0.5.": lambda q, k, v: (q / q.shape[-1] ** 1 / 2 @ k.mT).softmax(dim=-1) @ v,
         ("query (2, 5, 64)", "the output is wrong", "wrong for a batch"): lambda q, k, v: (
             (q @ k.mT / q.shape[-1] ** 0.5).softmax(1) @ v
         ),
