@@ -274,10 +274,14 @@ BUGS = {
         "The mask is the other way round. True must mean that a query may attend.": cached(
             lambda L, S: ~lower_right(L, S)
         ),
+        "The scores are not divided by the square root of the features of a head.": (
+            lambda query, key, value: cached()(query * query.shape[-1] ** 0.5, key, value)
+        ),
     },
     errors={
-        "must match the size": "Repeat the kv heads along dimension 1, so that each query head has "
-        "one."
+        "non-singleton dimension 1": "Repeat the kv heads along dimension 1, so that each query "
+        "head has one.",
+        "must match the size": "The mask needs a row for each new query, a column for each key.",
     },
     otherwise="Repeat each kv head for its group, and align the causal mask at the lower right.",
     verified="Each query sees its own key and all before it, in the kv head of its group.",

@@ -45,6 +45,15 @@ def by_torch(query, key, value):
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
 
 
+def unscaled(query, key, value):
+    return by_torch(query * query.shape[-1] ** 0.5, key, value)
+
+
+def square_mask(query, key, value):
+    mask = causal_mask(key.shape[2])
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
+
+
 test_accepts = accepts({
     "check_cache_test": [
         in_pieces(9, 1, 14),
@@ -71,6 +80,8 @@ test_names_the_mistake = names({
     },
     "check_mended_decoding": {
         "Repeat the kv heads along dimension 1": F.scaled_dot_product_attention,
+        "divided by the square root": unscaled,
+        "a row for each new query": square_mask,
     },
     "check_window_with_sinks": {
         "float32 instead of torch.bool": lambda *n: by_loops(*n).float(),
