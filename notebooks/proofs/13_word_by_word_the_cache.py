@@ -236,7 +236,7 @@ assert made.bincount()[1:].tolist() == [9, 1, 1, 1, 1, 1, 1]
 
 # %% after: time-text  numbers: 4, 8, 32, 256, 1,024
 
-# %% after: time-figure  numbers: 1, 23, 32, 200, 1,024
+# %% after: time-figure  numbers: 1, 1.6, 23, 32, 180, 1,024
 
 # %% after: time-read  numbers: 32, 100, 2,048, 1,024, 2, 2022, 3, 4, 8
 small_passes = small.groupby("tokens")["pass_us"]

@@ -303,7 +303,7 @@ pd.DataFrame(columns, index=bugs)
 # The prompt alone shows none of the four bugs.
 # One new letter does not show the missing mask, and three at once do not show one too low.
 # Together they show all four, in every text.
-# So the rule is: **compare all new rows with those of a whole pass.
+# So the rule is: **compare all new rows with those of a whole pass, up to rounding.
 # Begin with a cache that is not empty, then read several tokens, one, and one more**
 # (because the position may stand still).
 
@@ -338,9 +338,9 @@ ax.legend(title="")
 show_figure(ax, "13.1")
 
 # %% time-read [markdown] above="The step of the large" below="The parameters stay the"
-# In the small stack, at 2,048 tokens, a whole pass takes about 100 times as long as a step.
-# The step gets slower, too: it takes about five times as long as at 32 tokens.
-# The step of the large stack takes only 1.4 times as long as at 32.
+# In the small stack, at 2,048 tokens, a whole pass took about 100 times as long as a step.
+# The step got slower, too: it took about five times as long as at 32 tokens.
+# The step of the large stack took only 1.4 times as long as at 32.
 #
 # Each step reads the parameters and the cache.
 # In a large model, for a single text, fetching them from memory takes most of the time
@@ -381,9 +381,9 @@ models
 # With a causal mask in every layer, old rows never change,
 # so their keys and values can be kept in a cache.
 # One more word costs one row: its own query against all stored keys.
-# The last word appears about as quickly as the first,
-# as long as the caches of all texts written at once are small beside the parameters,
-# which every step reads.
+# The last word appears about as quickly as the second,
+# as long as the caches of all texts written at once are small beside the parameters that a step
+# reads.
 # In Llama 3.1 8B, even that of one full text is not.
 
 # %% further-batch [markdown]
@@ -433,7 +433,7 @@ print(alone, continue_batch(pair) == alone)
 # Which tokens can it do without?
 # We let each token see no more than 20: either the last 20, or the first 19 and itself.
 # What is hidden from all later tokens could as well be dropped from the cache, so a mask will do.
-# We count the guesses whose answer stands among the last 20 tokens, so that both can see it.
+# We count the guesses whose answer stands among the last 20 tokens.
 
 
 # %% window
@@ -497,7 +497,7 @@ show_figure(ax, "13.2")
 # - With $L$ new queries and $S$ keys, the causal mask belongs at the lower right corner,
 #   and the positions start where those in the cache end.
 #   `is_causal=True` puts the mask at the upper left.
-# - To test a cache, compare all new rows with those of a whole pass.
+# - To test a cache, compare all new rows with those of a whole pass, up to rounding.
 #   Start from a cache that is not empty, then read several tokens, one, and one more.
 # - A cache takes 2 · layers · kv heads · head_dim numbers for each token of each text.
 #   While the caches of a batch are small beside the parameters,
