@@ -47,6 +47,9 @@ def average(value: Tensor, mask: Tensor) -> Tensor:
         "Your function averages the blocked values, but True means “may attend”.": (
             lambda value, mask: average(value, ~mask)
         ),
+        "The softmax gives a 0 in the mask some weight. A blocked key must get none.": (
+            lambda value, mask: mask.to(value.dtype).softmax(dim=-1) @ value
+        ),
         "The query that may attend to nothing gets the average of all values. It must get zeros.": (
             lambda value, mask: average(value, mask | ~mask.any(dim=-1, keepdim=True))
         ),

@@ -61,6 +61,9 @@ test_names_the_mistake = names({
         "the last dimension, dim=-1, which also fits a batch": (
             lambda v, mask: mask.to(v.dtype) @ v / mask.sum(1, keepdim=True).clamp(min=1)
         ),
+        "A blocked key must get none": lambda v, mask: F.scaled_dot_product_attention(
+            v.new_zeros(*mask.shape[:-1], 1), v[..., :1], v, attn_mask=mask.to(v.dtype)
+        ),
         "does not fit the entries of `value`": (
             lambda v, mask: v.masked_fill(~mask, 0).mean(dim=-2)
         ),
