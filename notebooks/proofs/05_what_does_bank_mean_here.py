@@ -13,6 +13,8 @@ for verb, of_river, of_verb in (("saw", 0.54, 0.02), ("robbed", 0.23, 0.59)):
     row = weights[10, tokens.index("bank")]
     assert abs(row[tokens.index("river")] - of_river) < 0.005
     assert abs(row[tokens.index(verb)] - of_verb) < 0.005
+both = [layer.read(f"the thief {verb} the bank by the river").weights for verb in ("saw", "robbed")]
+assert (both[1] - both[0])[:, 5].abs().sum(dim=-1).argmax() == 10
 
 # %% after: ask-robbed  numbers: 10
 
@@ -30,6 +32,11 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
     assert (torch.stack(found) - found[0]).abs().max() < 1e-4
     assert abs(found[0][10] - 3.086) < (0.0006 if dtype.itemsize > 2 else 0.05)
 
+moved = [
+    layer.read(f"the thief {verb} the bank by the river").embedded for verb in ("saw", "robbed")
+]
+moved = [scores_of(layer.attention, one)[10, 5] for one in moved]
+assert ((moved[1] - moved[0]).abs() > 1e-4).nonzero().flatten().tolist() == [3]  # only “robbed”
 t = layer.tokens("the thief burgled the bank by the river")  # three pieces move both words
 longer = scores_of(layer.attention, layer.embed(t)[0])[10, t.index("bank"), t.index("river")]
 assert abs(longer - found[0][10]) > 0.1

@@ -68,7 +68,7 @@ show_figure(ax, "5.1")
 # “The thief saw the bank by the river” can be about a river bank.
 # With “robbed” in the place of “saw”, a money bank is meant,
 # and “river” only tells us where it stands.
-# Does “bank” notice in head 10?
+# Does “bank” notice in head 10, whose row changes most?
 
 # %% see-robbed
 for verb in ("saw", "robbed"):
@@ -100,13 +100,12 @@ for verb in ("saw", "robbed"):
     score = scores[10, tokens.index("bank"), tokens.index("river")]
     print(f"{verb}: the score of “bank” for “river” is {score:.3f}")
 
-# %% same-score [markdown] above="Only the rest of" answers="05/what-robbed-changes"
+# %% same-score [markdown] above="Only one score of" answers="05/what-robbed-changes"
 # The score is the same.
 # It is made of two vectors, those of “bank” and of “river” at their positions,
 # and in a first layer no other word has touched them.
 # So no verb in the place of “saw” can change it, as long as the two words keep their positions.
-# Only the rest of the row has changed: “robbed” has a high score of its own,
-# and it takes 0.59 of the weight.
+# Only one score of the row has changed: that of “robbed” is high, so it takes 0.59 of the weight.
 
 # %% shopping-list [markdown] answers="05/what-robbed-changes"
 # The query of “bank” is like a shopping list that is written at home: it says of every word,
@@ -182,11 +181,12 @@ money = "finance market business trade cost income budget".split()
 money += "currency dollars economy cash purchase".split()
 share = water_wins(["bank", *water, *money]).float().mean(dim=0)  # (H, 25)
 by_water, by_money = share[:, 1:13].mean(dim=1), share[:, 13:].mean(dim=1)
-lines = ["12 water words ask", "12 money words ask", "difference", "“bank” asks"]
+lines = ["12 water words ask", "12 money words ask", "difference"]
 heads = [f"head {head}" for head in range(12)]
-Table(lines, heads, torch.stack([by_water, by_money, by_water - by_money, share[:, 0]]))
+Table(lines, heads, torch.stack([by_water, by_money, by_water - by_money]))
 
 # %% draw-rulers jupyter={"source_hidden": true}
+# %%answer 05/in-river-sentences
 from collections import Counter
 
 from attnlab.palette import BLUE, INK, LINE, ORANGE
@@ -227,7 +227,7 @@ ax.spines[["left", "bottom"]].set_visible(False)
 ax.set_title("Who asks like whom?")
 show_figure(ax, "5.2")
 
-# %% four-heads [markdown] above="In heads 1, 4"
+# %% four-heads [markdown] above="In heads 1, 4" answers="05/in-river-sentences"
 # In heads 1, 4, 8 and 10 the means of our two groups differ by at least 0.36,
 # in the others by less than 0.2.
 #
@@ -241,7 +241,7 @@ show_figure(ax, "5.2")
 # Then type words of your own.
 
 # %% explore-askers
-WhoAsksExplorer()
+WhoAsksExplorer(head=0)
 
 # %% answer-askers [markdown]
 # <details><summary>What you may have found</summary>
