@@ -31,7 +31,7 @@ from attnlab.plotting import plot_attention, plot_mask
 
 lesson_setup()
 
-# %% the-suspect [markdown] below=["Inside is one layer", "The model reads six"]
+# %% the-suspect [markdown] below=["The model reads six", "Its first guess is"]
 # ## The suspect
 #
 # The model reads six tosses and makes six guesses in one pass.
