@@ -285,12 +285,15 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
     },
     errors={
         **VIEWED,
-        "mat1 and mat2 shapes": "Each projection needs (N, L, E). Project before you split, and "
-        "merge before out_proj.",
+        "mat1 and mat2 shapes": "Each projection needs (N, L, E). Project, split and transpose; at "
+        "the end transpose, flatten and project.",
         "'_parameters'": "Call super().__init__() first.",
         "Module.__init__()": "Call super().__init__() first.",
         "batch2 tensor": "Transpose the keys: query @ key.mT.",
-        "must match the size": "Transpose the last two axes of the keys: query @ key.mT.",
+        "must match the size": "Split query, key and value alike, and transpose the last two axes "
+        "of the keys: query @ key.mT.",
+        "name 'H' is not": "Keep H in __init__: self.H = H.",
+        "no attribute 'H'": "Keep H in __init__: self.H = H.",
         "positional arguments": "Pass the class itself, MultiHead, and not a layer made of it.",
         "is invalid for input of size": "Compute all sizes from E and H.",
     },

@@ -238,10 +238,16 @@ test_names_the_mistake = names({
         "Return the output first, in the shape of the tokens": returning(
             lambda output, weights: (weights, output)
         ),
-        "merge before out_proj": changed(merge=lambda self, weights, value: weights @ value),
-        "Each projection needs (N, L, E). Project before you split": changed(
+        "at the end transpose, flatten and project": changed(
+            merge=lambda self, weights, value: (weights @ value).flatten(2)
+        ),
+        "Each projection needs (N, L, E). Project, split": changed(
             heads=lambda self, x: self.q_proj(halves(x, self.H))
         ),
+        "Split query, key and value alike": changed(
+            heads=lambda self, x: [*Layer.heads(self, x)[:2], self.v_proj(x)]
+        ),
+        "Keep H in __init__: self.H = H.": changed(heads=lambda self, x: halves(x, H)),  # noqa: F821
         "Head h has the features h, h + H, h + 2H": changed(
             heads=lambda self, x: Layer.heads(self, x, in_turn)
         ),
