@@ -4,6 +4,8 @@
 for split, merge in ((split_a, merge_a), (split_b, merge_b)):
     assert torch.equal(merge(split(tokens)), tokens)  # no number is changed, added or dropped
 
+# %% after: how-to-train  numbers: 15
+
 # %% after: three-layers
 one, a, b = (share_correct(layer) for layer in (no_split, with_a, with_b))
 assert 0.19 < one[2] < 0.22 and one[0] > 0.9 and one[1] < 0.3

@@ -77,7 +77,7 @@ class Attention(nn.Module):
         return self.out_proj(self.merge(weights @ value)), weights
 
 
-# %% two-versions [markdown] below=["Both splits give the", "We compare three layers", "We compare three layers"]
+# %% two-versions [markdown] below="Both splits give the"
 # We compare three layers.
 # In the first, `split` and `merge` return what they are given.
 # In the other two, versions A and B, they turn (N, 6, 32) into (N, 2, 6, 16) and back.
@@ -108,9 +108,13 @@ def merge_b(heads):
 for split in (split_a, split_b):
     print(tuple(split(tokens).shape), split(tokens).data_ptr() == tokens.data_ptr())
 
-# %% how-to-train [markdown]
-# The answer is read from the output of the question:
-# its first 8 features are a vote on the first number, and the next 8 a vote on the second.
+# %% how-to-train [markdown] below=["The answer is read", "All three layers have", "All three layers have"]
+# The answer is read from the output of the question.
+#
+# $$\text{features } 0, \dots, 7 \to \text{votes on the first number} \qquad
+# \text{features } 8, \dots, 15 \to \text{votes on the second}$$
+#
+# All three layers have 4,096 parameters, begin with the same random numbers and see the same lists.
 
 
 # %% training
@@ -159,10 +163,8 @@ Table(
     torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
 )
 
-# %% three-numbers [markdown] above="This lesson explains the"
-# All three layers have 4,096 parameters,
-# began with the same random numbers and have seen the same lists.
-# This lesson explains the three numbers of the last column.
+# %% three-numbers [markdown] above="This lesson explains why"
+# This lesson explains why only version A succeeds.
 #
 # First, three questions about a list of our own.
 
@@ -184,7 +186,7 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
 # Without a split, each query has one row of weights, and so it gets one weighted average.
 # The part of a layer that computes one row of weights for each query is called a
 # [**head**](glossary.ipynb#head), and here it is the whole layer.
-# Here is the question's row of weights for two questions about our list.
+# Here is the question’s row of weights for two questions about our list.
 
 # %% twins jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -340,7 +342,7 @@ DealExplorer(ask=False)
 # <details><summary>The answers</summary>
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
-#    It hears these two and nobody else, and with four heads only *bat*.
+#    It hears these two and itself, and with four heads *bat* and itself.
 # 2. Ten averages go to wrong tokens; after *cut*, each hears three.
 # </details>
 #
@@ -386,7 +388,7 @@ for name, (split, merge) in zip(names, ways, strict=True):
 # Asked for *owl* and *dog*, the layer gets one average of 0 and 7, and names one of them twice.
 # If the features are dealt, each head has a part of every token: one head brings the 0,
 # and the other the 7.
-# If they are cut and piled, the question hears *fox* and *bat* alone.
+# If they are cut and piled, the question hears *fox*, *bat* and itself.
 #
 # So the line is right and the reader’s `view` is wrong: no error shows it, but the labels do.
 
@@ -634,7 +636,7 @@ check_three_in_one(three_in_one_solution)
 #
 # <details><summary>An answer</summary>
 #
-# Your split cuts whole tokens off, and your merge undoes that,
+# Your split cuts between tokens, and your merge undoes that,
 # so the round trip says nothing about what stands in a head.
 # The loss falls because the question does share a head with some tokens: *fox* and *bat*.
 # With eight tokens, the question shares its head with the last three animals.
