@@ -97,6 +97,16 @@ def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
     return weights.index_fill(-2, torch.tensor(position), share)
 
 
+def softmaxed(weights: Tensor, position: int, *, fill: float, row: bool) -> Tensor:
+    """Return a softmax of weights in which a token is hidden; with row, its row stays."""
+    new = weights.index_fill(-1, torch.tensor(position), fill)
+    new[..., position, position] = weights[..., position, position]
+    new = new.softmax(dim=-1)
+    if row:
+        new[..., position, :] = weights[..., position, :]
+    return new
+
+
 @Compared(
     right=hidden(),
     what="new weights",
@@ -116,8 +126,11 @@ def without_row(weights: Tensor, position: int, *, share: float = 0) -> Tensor:
             hidden(axis=-2), hidden(from_itself=True, axis=-2)
         ),
         "The rows no longer sum to 1. Divide each row by its sum.": hidden(axis=None),
-        "These are weights, so divide each row by its sum, without another softmax.": (
-            lambda weights, position: hidden(axis=None)(weights, position).softmax(dim=-1)
+        "These are weights, so divide each row by its sum, without another softmax.": Either(
+            partial(softmaxed, fill=0, row=False),
+            partial(softmaxed, fill=0, row=True),
+            partial(softmaxed, fill=-torch.inf, row=False),
+            partial(softmaxed, fill=-torch.inf, row=True),
         ),
         "Nothing is hidden: these are the weights that your function received.": (
             lambda weights, _position: weights
@@ -182,6 +195,8 @@ def words_of(sentence: str) -> list[str]:
 def sentence_and_meaning(value: object) -> tuple[str, str]:
     """Read a sentence and one of the two meanings."""
     match value:
+        case (str(meaning), str()) if meaning in MEANINGS:
+            raise Wrong("First the sentence, then its meaning.")
         case (str(sentence), meaning):
             return sentence, choice(meaning, MEANINGS)
     raise Wrong(voice.returned(voice.kind_of(value), WANTED))
@@ -220,7 +235,7 @@ def check_fooling_sentence(answer: tuple[str, str]) -> Right:
     if own > -CLOSE:
         side = f"towards “{meaning}”, the meaning that you gave" if own >= CLOSE else "to no side"
         raise Wrong(
-            f"After the last layer, the vector of “bank” leans {side}, so the means get it right. "
+            f"After the last layer, the vector of “bank” leans {side}. "
             f"Add words that suggest “{opposite}”.",
             evidence,
         )

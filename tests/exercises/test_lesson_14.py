@@ -56,6 +56,13 @@ def zeroed_with_its_row(weights, position):
     return new / new.sum(dim=-1, keepdim=True)
 
 
+def minus_infinity(weights, position):
+    new = weights.clone()
+    new[..., position] = -torch.inf
+    new[..., position, :] = weights[..., position, :]
+    return new.softmax(dim=-1)
+
+
 def nothing_if_equal(x, position, donor, there):
     return x.clone() if position == there else by_mask(x, position, donor, there)
 
@@ -77,6 +84,7 @@ test_names_the_mistake = names({
         "divide it by its sum, 0. Keep that row": zeroed_with_its_row,
         "Sum over the keys": lambda w, p: zeroed(w, p, slice(None), -2),
         "Copy them first": hidden_in_place,
+        "without another softmax": minus_infinity,
         "In all other rows, set the weight": lambda w, p: w.flip(-1),
     },
     "check_careful_swap": {
@@ -86,10 +94,11 @@ test_names_the_mistake = names({
         "the one at `position`, for": nothing_if_equal,
     },
     "check_fooling_sentence": {
-        "the means get it right": ("we rowed the canoe to the muddy bank", "river"),
+        "First the sentence": ("river", "the cashier sat on the bank and fed the ducks"),
+        "the meaning that you gave. Add": ("we rowed the canoe to the muddy bank", "river"),
         "one of the sentences of the lesson": ("We  swam, to the bank.", "money"),
         "leans towards “money”, the meaning": ("the bank fed the ducks", "money"),
-        "leans to no side": ("now the thief sailed to the bank with the gold", "river"),
+        "leans to no side. Add": ("now the thief sailed to the bank with the gold", "river"),
         "It should be a sentence and its meaning": "the bank",
         'Your answer is “shore”. It should be "river" or "money".': ("the bank", "shore"),
         "at least 5 words": ("the river bank", "money"),
