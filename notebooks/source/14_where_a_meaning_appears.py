@@ -9,7 +9,7 @@
 # But the model has six layers, and the later ones read what the earlier ones have written.
 #
 # So we might expect the later layers to decide for the river.
-# They do not: at the end, “bank” lies between the two meanings.
+# They do not: at the end, “bank” is about equally near to both meanings.
 # What turns it back?
 # Which layer knows which bank is meant, and does anything use it?
 #
@@ -97,8 +97,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # %% read-lean [markdown]
 # Before the first layer, the two means are equal, as their positions are, and the lean is 0.
 # Up to layer 2, the lean to the river grows.
-# Then it falls, most in layers 3 and 5,
-# and at the end “bank” lies about halfway between the two means.
+# Then it falls, most in layers 3 and 5, and at the end “bank” is about equally near to both means.
 
 # %% your-experiment-from-layer-to-layer [markdown] below=["The bars show what", "Which words does \u201cbank\u201d"]
 # ### Your experiment: what turns the thief back?
@@ -106,8 +105,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 # The bars show what “bank” attends to in one layer, on average over the heads.
 # The curves show the lean of “bank” and those of the two means.
 # Which words does “bank” turn to in layer 5?
-# Which words turn it back?
-# Type *nurse* for *thief*, or *rope* for *gold*.
+# Type *nurse* for *thief*, or *sword* or *bread* for *gold*.
 
 # %% explorer
 LayersExplorer(ask=False)
@@ -127,7 +125,8 @@ show_figure(ax, "14.1")
 # In layers 1 to 4, most of its weight lies on `[CLS]`, the sink.
 # In layer 5 it turns to the words again, but now “thief” gets 0.13, “gold” 0.11,
 # and “sailed” only 0.05.
-# With *nurse* for “thief”, or *rope* for “gold”, “bank” stays with the river.
+# With *nurse* for “thief”, or *sword* for “gold”, “bank” stays with the river,
+# but not with *bread*.
 #
 # ## Is it the choice?
 #
@@ -344,7 +343,7 @@ pd.DataFrame.from_dict(results, orient="index", columns=measured).round(1)
 # and one of the same meaning nothing.
 # Of the six other nouns, only *number* comes near “bank”.
 
-# %% what-this-shows-and-what-it-does-not [markdown] end=["But other nouns in", "With a \u201cbank\u201d of"]
+# %% what-this-shows-and-what-it-does-not [markdown] end=["After layer 5, other", "With a \u201cbank\u201d of"]
 # ## What this shows, and what it does not
 #
 # What turns the thief back?
@@ -355,7 +354,7 @@ pd.DataFrame.from_dict(results, orient="index", columns=measured).round(1)
 # Our means cannot tell.
 # “Bank” is on its own side in nearly all clear sentences from layer 0 on,
 # and in at most 38 of 48 mixed ones.
-# But other nouns in its place come close, so what we read may be the topic.
+# After layer 5, other nouns come close on average, so what we read may be the topic.
 #
 # Does anything use it?
 # With a “bank” of the other meaning, the other words lean less to their own side.
