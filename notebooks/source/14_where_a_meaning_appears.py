@@ -585,7 +585,7 @@ check_fooling_sentence(fooling_sentence_solution)
 #   [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022,
 #   which, like this lesson, changes vectors inside a model and watches its output.
 #
-# To look up a word or an earlier claim, go to [0 · Start here](00_start_here.ipynb).
+# To look up a word, open the [glossary](glossary.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
 # <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
