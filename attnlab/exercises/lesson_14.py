@@ -195,7 +195,7 @@ def words_of(sentence: str) -> list[str]:
 def sentence_and_meaning(value: object) -> tuple[str, str]:
     """Read a sentence and one of the two meanings."""
     match value:
-        case (str(meaning), str()) if meaning in MEANINGS:
+        case (str(meaning), str()) if meaning.strip().lower() in MEANINGS:
             raise Wrong("First the sentence, then its meaning.")
         case (str(sentence), meaning):
             return sentence, choice(meaning, MEANINGS)

@@ -94,7 +94,7 @@ test_names_the_mistake = names({
         "the one at `position`, for": nothing_if_equal,
     },
     "check_fooling_sentence": {
-        "First the sentence": ("river", "the cashier sat on the bank and fed the ducks"),
+        "First the sentence": ("River ", "the cashier sat on the bank and fed the ducks"),
         "the meaning that you gave. Add": ("we rowed the canoe to the muddy bank", "river"),
         "one of the sentences of the lesson": ("We  swam, to the bank.", "money"),
         "leans towards “money”, the meaning": ("the bank fed the ducks", "money"),
