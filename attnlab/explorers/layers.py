@@ -1,4 +1,4 @@
-"""Six layers of a trained model read a sentence: where a word lies between its two meanings."""
+"""Six layers of a trained model read a sentence: how near a word lies to its two meanings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Labelled(NamedTuple):
 
 
 class LayersExplorer(SentenceExplorer):
-    """A word in six layers: between its two meanings, and what it attends to.
+    """A word in six layers: how near to its two meanings, and what it attends to.
 
     In Jupyter any English sentence can be typed, and Python computes it; on the pages of the site
     the browser does. Any other page without a kernel carries a few.
