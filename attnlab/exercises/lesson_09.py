@@ -125,7 +125,7 @@ def masked_by(change: Callable[[Tensor, Tensor], Tensor], root: float = 0.5) -> 
             lambda scores, mask: scores.masked_fill(mask, -torch.inf)
         ),
         ZERO_COUNTS: Either(masked_by(torch.mul), masked_by(torch.add)),
-        "Zero times infinity is NaN, so do not multiply a mask by infinity. Use masked_fill.": (
+        "Is a mask multiplied by infinity? Zero times infinity is NaN. Use masked_fill.": (
             masked_by(lambda scores, mask: scores - torch.inf * ~mask.bool())
         ),
         "Weights are set to 0 after the softmax, so the rows do not sum to 1. Set blocked scores "
@@ -157,7 +157,7 @@ def check_mended_mask() -> Iterator[tuple[str, tuple]]:
     """
     query, key, value = randoms((2, 5, 11), (2, 7, 11), (2, 7, 13))
     mask = randoms((2, 5, 7), seed=1)[0] > -0.3
-    mask[..., 0] = True  # every query has a key
+    mask[..., 0] = mask[:, 0] = True  # every query has a key, and one query has all
     yield MASKED, (query, key, value, mask)
 
 

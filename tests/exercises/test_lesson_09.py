@@ -122,6 +122,7 @@ test_names_the_mistake = names({
     },
     "check_mended_mask": {
         "Zero times infinity is NaN": times_infinity,
+        "contains NaN, although": lambda q, k, v, mask: weigh(q, k, mask, blocked=torch.inf) @ v,
         "such as 1e-9": lambda q, k, v, mask: weigh(q, k, mask, blocked=1e-9) @ v,
     },
     "check_learning_probe": {
