@@ -366,7 +366,7 @@ diagnose(MyLayer(your_own))
 #
 # ### Say what you mean
 #
-# An option tells `diagnose` what you mean.
+# Options tell `diagnose` what you mean.
 # It also reads names and docstrings, but does not understand all of them.
 # The next function is correct, but in its mask True means *blocked*, as in `nn.MultiheadAttention`.
 
@@ -409,7 +409,7 @@ diagnose(mine)
 # If you shuffle the queries, the outputs must be shuffled in the same way.
 # This holds for functions without a causal mask and without positions.
 #
-# Let us write five probes that need no mask as functions,
+# Let us turn five probes that need no mask into functions,
 # and try them on two more patients as well.
 
 
