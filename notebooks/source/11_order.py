@@ -162,7 +162,7 @@ for m, n in ((3, 1), (10, 8), (6, 2)):
 #    which contains the positions only as the offset $m - n$.
 #
 # The values are not turned.
-# Rotary positions decide where a token looks, but not what it gets there.
+# Rotary positions change where a token looks, but not what it gets there.
 #
 # The features of a head are grouped into pairs,
 # and pair $i$ turns by $\omega_i = \text{base}^{-2i/d}$ radians per step,
