@@ -274,7 +274,7 @@
 #
 # A table with the length of the derivative of each output by each input:
 # how much output $i$ moves when token $j$ is changed a little.
-# Where a [causal mask](#causal-mask) blocks, it is exactly zero.
+# In one layer, it is exactly zero where a [mask](#mask) blocks, except on the diagonal.
 # Shape (L, L).
 # [Lesson 3](03_masks_who_may_look_at_whom.ipynb)
 
