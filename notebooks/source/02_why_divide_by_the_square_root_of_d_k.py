@@ -297,7 +297,7 @@ ScalingExplorer(ask=False)
 # The dots are queries before training.
 # The curves are models that `data/make_scaling_race.py` trained in advance.
 # At which rates does each divisor reach .9 at $d_k = 16$?
-# Which of these rates still do at 1,024?
+# Which of these rates still work at 1,024?
 #
 # A divisor of your own is drawn as a fourth line: `ScalingExplorer(function=my_divisor)`,
 # where `my_divisor(d_k)` returns a number.
