@@ -117,7 +117,7 @@ def check_same_letter_score() -> Iterator[tuple[str, tuple]]:
     attnlab.models.looking_back.followers : marks what came after such a copy.
     """
     for N, H, L in ((2, 3, 7), (1, 2, 12), (3, 1, 5)):
-        tokens = torch.randint(3, (N, L), generator=torch.Generator().manual_seed(L + 1))
+        tokens = torch.randint(3, (N, L), generator=torch.Generator().manual_seed(L + 8))
         tokens = tokens.masked_fill(tokens == 2, BAR)
         (scores,) = randoms((N, H, L, L), seed=L)
         weights = scores.exp().tril()
