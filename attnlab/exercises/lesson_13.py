@@ -279,9 +279,12 @@ BUGS = {
         ),
     },
     errors={
-        "non-singleton dimension 1": "Repeat the kv heads along dimension 1, so that each query "
-        "head has one.",
-        "must match the size": "The mask needs a row for each new query, a column for each key.",
+        **dict.fromkeys(
+            ("tensor a (8)", "tensor b (8)"),  # as many keys as in the first case
+            "The mask needs a row for each new query, a column for each key.",
+        ),
+        "must match the size": "Repeat the kv heads along dimension 1, so that each query head has "
+        "one.",
     },
     otherwise="Repeat each kv head for its group, and align the causal mask at the lower right.",
     verified="Each query sees its own key and all before it, in the kv head of its group.",

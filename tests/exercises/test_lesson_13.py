@@ -54,6 +54,10 @@ def square_mask(query, key, value):
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
 
 
+def groups_without_an_axis(query, key, value):
+    return query.unflatten(1, (key.shape[1], -1)) @ key.mT
+
+
 test_accepts = accepts({
     "check_cache_test": [
         in_pieces(9, 1, 14),
@@ -82,6 +86,7 @@ test_names_the_mistake = names({
         "Repeat the kv heads along dimension 1": F.scaled_dot_product_attention,
         "divided by the square root": unscaled,
         "a row for each new query": square_mask,
+        "so that each query head has one": groups_without_an_axis,
     },
     "check_window_with_sinks": {
         "float32 instead of torch.bool": lambda *n: by_loops(*n).float(),
