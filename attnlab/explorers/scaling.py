@@ -185,8 +185,8 @@ class ScalingExplorer(Explorer):
     def panels(self) -> tuple[Panel, ...]:
         """The crowds, and the curves over the rates and over the sizes of heads."""
         lines = [Line(name, (), *LOOKS[divisor]) for divisor, name in NAMES.items()]
-        if self.function is not None:
-            lines.append(Line(name_of(self.function), (), *OWN_LOOK))
+        if own := self._own():
+            lines.append(Line(own.name, (), *OWN_LOOK))
         parts = {"lines": lines, "y": Axis(0, 1.02, {0: "0", 0.5: ".5", 1: "1"}), "keyed": False}
         rates = {"over": "rate", "stops": [*RATES], "labels": [*RATES.values()]}
         sizes = {"over": "d_k", "stops": STOPS, "labels": [f"{stop:,}" for stop in STOPS]}
@@ -214,14 +214,21 @@ class ScalingExplorer(Explorer):
 
     def make_data(self) -> dict[str, object]:
         """Return the frames of all states, unless Python has to draw each."""
-        return super().make_data() if self.function is None else {}
+        return {} if self._own() else super().make_data()
 
     def frame_now(self) -> dict[str, object]:
         """Return the frame of the state in force."""
         return self.frame(self.d_k, self.rate, self.entries, self._own())
 
     def _own(self) -> Own | None:
-        return own_divisor(self.function) if self.function is not None else None
+        """Return the learner's divisor, unless there is none or it was refused."""
+        asks = self.function is not None and self.last_error is None
+        return own_divisor(self.function) if asks else None
+
+    @property
+    def function(self) -> Callable[[int], float] | None:
+        """The learner's divisor; another one needs a new explorer, which has a line for it."""
+        return self._function
 
     def frame(
         self, d_k: int, rate: float, entries: int, own: Own | None = None

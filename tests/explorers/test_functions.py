@@ -142,3 +142,6 @@ def test_a_divisor_of_ones_own_is_trained_now_and_is_a_fourth_line():
 def test_a_divisor_must_be_a_positive_number(given):
     explorer = ScalingExplorer(function=lambda d_k: given)
     assert "must return a positive number to divide by, got" in explorer.answer["error"]
+    assert len(explorer.panels[0].lines) == 3  # the others are shown with the error
+    assert explorer.data["frames"]
+    assert explorer.to_html()
