@@ -289,11 +289,10 @@ def check_weights(answer: Answer, body: Callable[[], Iterator]) -> None:
         "the end transpose, flatten and project.",
         "'_parameters'": "Call super().__init__() first.",
         "Module.__init__()": "Call super().__init__() first.",
-        "batch2 tensor": "Transpose the keys: query @ key.mT.",
+        "batch2 tensor": "Transpose the keys, query @ key.mT, and not the values.",
         "must match the size": "Split query, key and value alike, and transpose the last two axes "
         "of the keys: query @ key.mT.",
-        "name 'H' is not": "Keep H in __init__: self.H = H.",
-        "no attribute 'H'": "Keep H in __init__: self.H = H.",
+        "'H'": "Store H in __init__, self.H = H, and use self.H everywhere else.",
         "positional arguments": "Pass the class itself, MultiHead, and not a layer made of it.",
         "is invalid for input of size": "Compute all sizes from E and H.",
     },

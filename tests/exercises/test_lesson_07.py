@@ -247,7 +247,7 @@ test_names_the_mistake = names({
         "Split query, key and value alike": changed(
             heads=lambda self, x: [*Layer.heads(self, x)[:2], self.v_proj(x)]
         ),
-        "Keep H in __init__: self.H = H.": changed(heads=lambda self, x: halves(x, H)),  # noqa: F821
+        "self.H = H, and use self.H everywhere else": changed(heads=lambda self, x: halves(x, H)),  # noqa: F821
         "Head h has the features h, h + H, h + 2H": changed(
             heads=lambda self, x: Layer.heads(self, x, in_turn)
         ),
