@@ -277,7 +277,7 @@ show_figure(fig, "7.2")
 # which average the first 16 features of the values; so do the last 16.
 # These are two heads.
 # One of them looks at the animal that is named first, and the other at the second.
-# The two numbers arrive in different features, where a matrix, `out_proj`, can read both of them.
+# The two numbers arrive in different features, where `out_proj` can read both of them.
 # **Several heads keep several averages apart.**
 #
 # This is the whole layer, with two heads.
@@ -346,12 +346,13 @@ DealExplorer(ask=False)
 # 2. Ten averages go to wrong tokens; after *cut*, each hears three.
 # </details>
 #
-# ### Where the 0.18 comes from
+# <details><summary>Where the 0.18 comes from</summary>
 #
 # In version B, the question hears both animals of one pair of the ten, one animal of six,
 # and none of three.
 # A number that it has not heard can only be guessed, and one guess in eight is right.
 # So no training can do better than 1/10 + 6/10 · 1/8 + 3/10 · 1/64, which is 0.18, apart from luck.
+# </details>
 
 # %% the-test [markdown] below="Let every number carry"
 # ## A test with labels
