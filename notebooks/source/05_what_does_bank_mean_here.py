@@ -68,7 +68,7 @@ show_figure(ax, "5.1")
 # “The thief saw the bank by the river” can be about a river bank.
 # With “robbed” in the place of “saw”, a money bank is meant,
 # and “river” only tells us where it stands.
-# Does “bank” notice in head 10, whose row changes most?
+# Does “bank” notice in head 10, where its row changes most?
 
 # %% see-robbed
 for verb in ("saw", "robbed"):
@@ -78,7 +78,7 @@ for verb in ("saw", "robbed"):
         print(f"“bank” gives “{word}” {row[tokens.index(word)]:.2f}")
 
 # %% ask-robbed-told [markdown] above="\u201cRiver\u201d loses more than"
-# “River” loses more than half of its weight, as if the head had noticed.
+# “River” loses more than half of its weight.
 # What happened to the score behind it?
 
 # %% ask-robbed
@@ -167,11 +167,12 @@ for head in (8, 10):
 # %% bank-in-two-heads [markdown] above="Head 8 chose well in" answers="05/in-river-sentences"
 # Head 8 chose well in the money sentences because it prefers the money word nearly everywhere.
 # Head 10 mostly prefers the water word, whichever bank is meant.
+#
+# Is this a habit of the two heads, or does it depend on “bank”?
 
 # %% rulers-told [markdown] below="We let twelve water"
 # ### Twelve water words, twelve money words
 #
-# Is this a habit of the two heads, or does it depend on “bank”?
 # We let twelve water words and twelve money words ask, none of which occurs in the sentences.
 # In what share of the 32 sentences does the water word win?
 
@@ -234,14 +235,14 @@ show_figure(ax, "5.2")
 # In head 8, “bank” asks as money words do: of 5,000 common words, one in a hundred goes as far.
 # In head 10 it asks rather as water words do.
 
-# %% experiment [markdown] below="Does some head know"
+# %% experiment [markdown] below="Does any head know"
 # ### Your experiment: let any word ask
 #
-# Does some head know after all?
+# Does any head know the meaning?
 # Then type words of your own.
 
 # %% explore-askers
-WhoAsksExplorer(head=0)
+WhoAsksExplorer(head=2)
 
 # %% answer-askers [markdown]
 # <details><summary>What you may have found</summary>
