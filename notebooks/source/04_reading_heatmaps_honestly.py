@@ -414,7 +414,7 @@ Table(lines, [f"token {i}" for i in range(8)], means)
 # - A colour stands for a number only if you know the scale.
 #   With $n$ keys, the darkest cell of a row holds $1/n$ or more.
 # - Before you explain a pattern, draw random tables and look for it there.
-#   In 92% of our random four-by-four tables, two or more queries preferred the same key.
+#   In most of our random four-by-four tables, two or more queries preferred the same key.
 # - A pattern is evidence if it was named before anyone looked, holds for many inputs,
 #   and beats a baseline.
 #   Even then, it is the pattern of one model: another one may do the same work in the opposite way.
