@@ -17,7 +17,7 @@
 # write multi-head attention that agrees with PyTorch’s layer;
 # follow every number through a split and a merge; and write a test that catches a scrambled split.
 #
-# **Time:** 46 minutes in class, or 80 on your own with the exercises.
+# **Time:** 45 minutes in class, or 79 on your own with the exercises.
 # “Further” takes another 5.
 
 # %% setup
@@ -111,8 +111,8 @@ for split in (split_a, split_b):
 # %% how-to-train [markdown] below=["The answer is read", "All three layers have", "All three layers have"]
 # The answer is read from the output of the question.
 #
-# $$\text{features } 0, \dots, 7 \to \text{votes on the first number} \qquad
-# \text{features } 8, \dots, 15 \to \text{votes on the second}$$
+# $$\text{features } 0, \dots, 7 \to \text{first number} \qquad
+# \text{features } 8, \dots, 15 \to \text{second}$$
 #
 # All three layers have 4,096 parameters, begin with the same random numbers and see the same lists.
 
@@ -727,11 +727,11 @@ cards.T.view(12)
 # [What attention costs, and how to pay less](08_what_attention_costs_and_how_to_pay_less.ipynb).
 
 # %% teacher-plan [markdown] tags=["teacher"]
-# <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
+# <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
-# **46 minutes.**
+# **45 minutes.**
 # Two numbers, and three layers: 13.
-# One head: 9.
+# One head: 8.
 # Two heads: 5.
 # Deal or cut, with the explorer: 13.
 # The test, and the answer: 6.

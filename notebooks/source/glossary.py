@@ -509,6 +509,7 @@
 # The function that turns a row of scores into [weights](#weight):
 # it raises $e$ to the power of each score and divides each result by their sum.
 # The weights are not negative and sum to one.
+# In attention it runs along the axis of the [keys](#key), the last one.
 # [Lesson 0](00_start_here.ipynb)
 #
 # ### split
