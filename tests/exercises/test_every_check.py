@@ -219,3 +219,10 @@ def test_a_verdict_shows_its_state_by_words_and_by_its_line(answer, headline, li
     page = exercises.check_three_logs(answer)._repr_html_()
     assert f"<b>{headline}</b>" in page
     assert f"border-left:6px {line};" in page
+
+
+def test_code_in_a_verdict_is_set_as_code():
+    verdict = Verdict("x", True, False, "Write `a < b`.", remarks=("`a` is `b`.",))
+    page = verdict._repr_html_()
+    assert "Write <code>a &lt; b</code>." in page
+    assert "<code>a</code> is <code>b</code>." in page

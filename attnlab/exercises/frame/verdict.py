@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 
@@ -73,9 +74,14 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         parts = [f"<b>{self.headline}</b> · <code>{escape(self.name)}</code>"]
-        parts.append(escape(self.message, quote=False))
-        parts += [f"<b>Good to know.</b> {escape(remark, quote=False)}" for remark in self.remarks]
+        parts.append(_html_of(self.message))
+        parts += [f"<b>Good to know.</b> {_html_of(remark)}" for remark in self.remarks]
         told = [f'<p style="{TEXT}">{part}</p>' for part in parts]
         if self.evidence is not None:
             told.insert(2, self.evidence._repr_html_())
         return f'<div style="{BOX.format(line=LOOKS[self.headline])}">{"".join(told)}</div>'
+
+
+def _html_of(text: str) -> str:
+    """Return a text as HTML; what stands between two backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
