@@ -88,6 +88,9 @@ class Prediction(Storable, anywidget.AnyWidget):
         folds.committed.pop(key, None)  # a cell that runs again asks again
         self._before = said_before(key)  # but what was said is not lost for hand_in
         self.observe(self._on_said, "said")
+        if key not in folds.asked and self._before in range(len(self.asked["options"])):
+            self.said = {"option": self._before}  # the next day it is shown once more
+        folds.asked.add(key)
 
     def _on_said(self, change: object) -> None:
         if self.said is not None:

@@ -26,6 +26,7 @@ SOURCES = [
 def shell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(folds, "committed", {})
+    monkeypatch.setattr(folds, "asked", set())
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     latest.clear()
     stale.ran.clear()
@@ -120,6 +121,22 @@ def test_a_prediction_that_is_asked_again_is_kept_for_hand_in(shell, tmp_path, m
     told = json.loads((tmp_path / "handin_00_Late.ipynb").read_text())["metadata"]["attnlab"]
     option = question_of("00/place-of-cat")["options"][1]["text"]
     assert told["predictions"] == {"00/place-of-cat": option}
+
+
+def test_the_next_day_a_prediction_shows_what_was_said(shell, tmp_path, monkeypatch):
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "00_mine.ipynb"))
+    key = "00/place-of-cat"
+    for option, shown in ((1, {"option": 1}), (9, None)):  # as many options had an older lesson
+        folds.asked.clear()
+        cell = nbformat.v4.new_code_cell(SOURCES[0])
+        facts = {"key": key, "said": option}
+        cell.outputs = [nbformat.v4.new_output("display_data", {BUNDLE: facts})]
+        notebook = nbformat.v4.new_notebook(cells=[cell])
+        nbformat.write(notebook, tmp_path / "00_mine.ipynb")
+        assert predict(key).said == shown
+        assert folds.committed == ({key: question_of(key)["options"][1]["text"]} if shown else {})
+        assert predict(key).said is None  # the cell has run again
+        assert folds.committed == {}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"cells": []}', '{"cells": [{"outputs": []}]}'])
