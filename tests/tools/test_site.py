@@ -195,13 +195,18 @@ def test_what_a_notebook_folds_is_folded(first):
 def test_a_page_says_where_an_exercise_is_done_and_which_mistakes_its_check_names(paths, made):
     page = BeautifulSoup(made[f"{FIRST}.html"], "html.parser")
     cell = page.select(".cell")[-1]
-    assert cell.select_one("a")["href"] == "#Exercises"
-    assert page.find(id="Exercises")
+    assert "type make lab in the folder of attnlab." in cell.get_text()
+    assert links_in(cell) == []  # there is nowhere to lead to
     told = [one.get_text() for one in cell.select("details:not([open]) li")]
     assert len(told) > 5
     assert "You used the last row of x as the query." in told[1]
     assert cell.select("details code")  # `query` in that sentence
     assert "Not done yet" not in page.get_text()
+    known = repository_at("https://example.org/ada/lab")
+    there = pages.pages(paths, repository=known)[f"{FIRST}.html"]
+    there = BeautifulSoup(there, "html.parser")
+    assert links_in(there.select(".cell")[-1]) == ["#Exercises"]
+    assert there.find(id="Exercises")
     without = pages.pages(paths, left_out=pages.FOR_ALL | {"solution"})[f"{FIRST}.html"]
     assert "You used the last row of x" not in without  # it tells how to do it
 
