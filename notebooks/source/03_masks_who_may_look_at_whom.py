@@ -31,7 +31,7 @@ from attnlab.plotting import plot_attention, plot_mask
 
 lesson_setup()
 
-# %% the-suspect [markdown] below=["The model reads six", "Its first guess is"]
+# %% the-suspect [markdown] below=["The model reads six", "The model reads six"]
 # ## The suspect
 #
 # The model reads six tosses and makes six guesses in one pass.
@@ -90,7 +90,7 @@ right.float().mean(dim=(0, 2)).round(decimals=2)  # the guesses of toss 2 to tos
 # The first five guesses are always right, and the last one is right half of the time.
 # The model must be reading: tosses 2 to 6 are in its input, and toss 7 is not.
 
-# %% the-question [markdown] below="An [**influence map**](glossary.ipynb#influence-map) tells"
+# %% the-influence-map [markdown] below="An [**influence map**](glossary.ipynb#influence-map) tells"
 # ## Which output looks where?
 #
 # An [**influence map**](glossary.ipynb#influence-map) tells how far each output moves when a token
@@ -115,7 +115,7 @@ show_figure(ax, "3.1")
 # %% it-copies [markdown] above="The guess of toss" answers="03/where-are-the-mistakes"
 # The guess of toss 2 depends on toss 2, and so on: the model copies the answers.
 
-# %% screens [markdown] below="A blocked score becomes" end="**How can a model"
+# %% the-question [markdown] below="A blocked score becomes" end="**How can a model"
 # ## A screen between the desks
 #
 # *The cat sat on the mat* holds five such guesses: *cat* after *The*, *sat* after *The cat* ...
