@@ -152,7 +152,7 @@ def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
     rows = {row.pop("learner"): row for row in rows_of(folder / "grades_00.csv")}
     late = rows.pop(f"Late {HTML}")  # who has run nothing, and has told lesson and name
     assert (late[TITLE], late["points"], late["of"], late["late"]) == ("missing", "0", "2", "late")
-    written = {"=": "'=1+1 [31m", "survivor": "Survivor"}  # which is no formula; as in the roster
+    written = {"=": "'=1+1 [31m", "survivor": "Doe, Amy", "overwrite": "Doe, Bob"}  # no formula
     names = [written.get(name, written.get(name[0], name)) for name in CLASS]
     assert sorted(rows) == sorted(names)
     for name, (_, verdict) in zip(names, CLASS.values(), strict=True):
@@ -189,15 +189,16 @@ def test_the_page_of_the_class_shows_who_made_which_mistake_and_runs_nothing_of_
     assert not page.select("script, link, img, iframe, [src], [href]")
     (table,) = page.select("table")
     rows = {row.th.get_text(" ", strip=True): row for row in table.select("tbody tr")}
-    names = {one.replace("\n\x1b", " ") for one in CLASS} - {"survivor"}
-    assert rows.keys() == names | {"Survivor", f"Late {HTML} late"}  # as the roster calls it
+    names = {one.replace("\n\x1b", " ") for one in CLASS} - {"survivor", "overwrite"}
+    amy, bob = "Doe, Amy", "Doe, Bob"  # as the roster calls them
+    assert rows.keys() == names | {amy, bob, f"Late {HTML} late"}
     marks = {
         name: [(mark["class"][1], mark.text) for mark in row.select(".mark")]
         for name, row in rows.items()
     }
-    assert marks["Survivor"] == [("right", "✓"), ("none", "–"), ("wrong-1", "A"), ("wrong-1", "?")]
-    assert marks["overwrite"][0][0].startswith("wrong")
-    assert rows["Survivor"].get_text(" ", strip=True).count("of 2") == 2  # points and predictions
+    assert marks[amy] == [("right", "✓"), ("none", "–"), ("wrong-1", "A"), ("wrong-1", "?")]
+    assert marks[bob][0][0].startswith("wrong")
+    assert rows[amy].get_text(" ", strip=True).count("of 2") == 2  # points and predictions
     cards = {card.h3.get_text(" ", strip=True): card for card in page.select("article")}
     first = next(card for title, card in cards.items() if title.startswith("Prediction 1: In the"))
     (option,) = first.select("li")  # everybody says the same, and it is told with its reason
@@ -233,8 +234,8 @@ def test_canvas_and_moodle_import_the_points_of_who_is_in_the_roster(graded):
     (row,) = rows_of(folder / "moodle_00.csv")  # one without an address would harm the row before
     assert (row["Email address"], row["attnlab 00"]) == ("amy@example.org", "1")
     assert row["attnlab 00 feedback"].startswith(f"{TITLE}: correct. The new vector")
-    assert "There is no graded file from Cy." in said
-    assert "The roster has no learner named" in said
+    assert "There is no graded file from Doe, Cy." in said
+    assert re.search("nobody, or several people, of this name: .*exit", said)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,6 @@ def test_canvas_and_moodle_import_the_points_of_who_is_in_the_roster(graded):
     [
         ("", "has none"),
         ("learner,name\nAda,A", "has learner, name"),
-        ("learner;Username\nAda;a\nada ;b", "names ada  twice"),
         (None, "cannot be read"),
     ],
 )
@@ -254,18 +254,40 @@ def test_a_roster_that_cannot_be_used_is_refused(tmp_path, text, why):
         Roster(path)
 
 
-def test_files_of_canvas_and_moodle_are_known_by_how_they_begin(tmp_path):
+def test_files_of_canvas_and_moodle_belong_to_people_of_what_these_export(tmp_path):
+    """By the number in the name of a file of Canvas, and otherwise by a name that only one has."""
     path = tmp_path / "roster.csv"
-    path.write_text("learner;Username\nlovelaceada;ada\nGrace Hopper;grace\n")
-    roster = Roster(path)
-    assert roster.row_of("lovelaceada_LATE_7_8_handin_00_Ada") == "lovelaceada"
-    assert roster.row_of("grace  Hopper_123_assignsubmission_file") == "grace hopper"
-    assert roster.row_of("love") is None
+    path.write_text(
+        "Student,ID,SIS Login ID,learner\n,,,\n    Points Possible,,,\n"
+        '"Lovelace, Ada",7,al1,\n"Lovelace, Ada",8,al2,Countess\n"Brontë, Anne",9,,\n'
+    )
+    canvas = Roster(path)
+    ids = {
+        "lovelaceada_LATE_7_80_handin_00_Ada": "7",
+        "lovelaceada_8_7_handin_00_Ada": "8",
+        "brontanne_9_7_handin_00_Anne": "9",
+        "Anne Bronte\u0308": "9",
+        "bronteanne": None,
+        "brontëanne_123_7_x": "9",
+        "AL1": "7",
+        "countess": "8",
+        "Ada Lovelace": None,
+        "7": None,
+        "": None,
+    }
+    found = {name: canvas.find(name) for name in ids}
+    assert {name: person and person.row["ID"] for name, person in found.items()} == ids
+    assert canvas.absent({}) == ["Lovelace, Ada", "Lovelace, Ada", "Brontë, Anne"]
+    path.write_text("First name;Surname;Email address\nGrace;Hopper;grace@example.org\n;;a@b.org")
+    moodle = Roster(path)
+    for name in ("grace  Hopper_123_assignsubmission_file", "Hopper, Grace", "grace@example.org"):
+        assert moodle.find(name).name == "Grace Hopper"
+    assert moodle.absent({}) == ["Grace Hopper", "a@b.org"]
     path = tmp_path / "lovelaceada_LATE_7_8_handin_00_Ada.ipynb"
     path.write_text("{")
     assert Submission(path, "x").is_late(None)
-    assert roster.called(Submission(path, path.stem)).learner == "lovelaceada"
-    assert roster.called(Submission(path, "x")).learner == "x"
+    assert canvas.called(Submission(path, path.stem)).learner == "Lovelace, Ada"
+    assert canvas.called(Submission(path, "x")).learner == "x"
 
 
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():

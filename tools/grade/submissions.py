@@ -26,7 +26,8 @@ class Exercise:
 class Submission:
     """A notebook that a learner handed in; ``trouble`` says why it cannot be read.
 
-    The lesson and the predictions are those that the file tells.
+    The lesson and the predictions are those that the file tells. ``person`` is whom the roster has
+    for its learner, or None.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class Submission:
     lesson: object = None
     predictions: dict[str, object] = field(default_factory=dict)
     trouble: str = ""
+    person: object = None
 
     @property
     def changed(self) -> datetime:
