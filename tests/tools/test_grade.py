@@ -73,6 +73,10 @@ CLASS = {  # what is handed in, and the verdict
     "memory": ([BIG], f"failed to run: {trial.OUT_OF_MEMORY}"),
     "early exit": (["import os; os._exit(0)", RIGHT], f"failed to run: {trial.ENDED}"),
     "=1+1\n\x1b[31m": ([STUB], "missing"),  # as it was handed out, so nothing runs
+    "endless": (
+        ["while True:\n    pass"],
+        "failed to run: This cell computed for more than 1 seconds.",
+    ),
     "lambda": ([STUB, RIGHT.replace("new_vector", "mine"), BY_LAMBDA], "correct: "),
 }
 NOT_GRADED = {
@@ -303,10 +307,12 @@ def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
 
 def test_a_cell_that_runs_too_long_is_said(tmp_path):
     try:
-        _, errors = run_cells(["answer = 1\nwhile True: pass"], 0.3, ran=tmp_path / "ran")
+        cells = ["answer = 1\nwhile True: pass", "+given", "+other"]
+        _, errors = run_cells(cells, 0.3, ran=tmp_path / "ran")
     finally:
         InteractiveShell.clear_instance()
-    assert errors == {"answer": "This cell computed for more than 0.3 seconds."}
+    why = "This cell computed for more than 0.3 seconds."
+    assert errors == dict.fromkeys(["answer", "given"], why)
 
 
 def test_long_answers_that_are_alike_are_a_hint():

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from tools.grade.fence import limit, run_apart
@@ -54,8 +56,9 @@ def run_cells(
 ) -> tuple[dict[str, object], dict[str, str]]:
     """Run cells as a notebook does, each for some seconds of computing at most.
 
-    Return the names that they define, and for some that they should define what went wrong. The
-    file ``ran`` counts the cells.
+    Return the names that they define, and for some that they should define what went wrong. What a
+    cell that was stopped should have defined is what the next cell uses. The file ``ran`` counts
+    the cells.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -66,7 +69,7 @@ def run_cells(
     shell.history_manager.enabled = False
     shell.display_formatter.active_types = ["text/plain"]  # nobody looks
     errors = {}
-    for number, source in enumerate(cells):
+    for number, (source, following) in enumerate(pairwise([*cells, ""])):
         ran.write_text(str(number))
         outcome = call(shell.run_cell, source, time_limit=seconds)
         result = outcome.value
@@ -74,11 +77,14 @@ def run_cells(
         if error is not None:
             # the alarm may hit IPython while it tells of the alarm, so the error says little
             why = Outcome(error=error).trouble
+            names = DEFINED.findall(source)
             if outcome.seconds >= seconds:
                 why = TOO_SLOW.format(seconds)
             elif outcome.passed >= WAIT:
                 why = WAITED.format(outcome.passed)
-            errors |= dict.fromkeys(DEFINED.findall(source), why)
+            if max(outcome.seconds / seconds, outcome.passed / WAIT) >= 1:
+                names += re.findall(r"\w+", following)
+            errors |= dict.fromkeys(names, why)
     ran.write_text(str(len(cells)))
     return shell.user_ns, errors
 
