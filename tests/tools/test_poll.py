@@ -112,6 +112,13 @@ class PollTest(AsyncHTTPTestCase):
         for page, part in (("/teacher", b"Poll"), ("/slides", b"data-poll")):
             assert part in self.visit(page, self.enter(f"/{SECRET}{page}")).body
 
+    def test_phones_read_the_address_from_a_code_if_they_can_reach_it(self):
+        teacher = {"Cookie": self.enter(f"/{SECRET}/teacher")}
+        for host, count in (("192.168.1.20:8899", 1), ("127.0.0.1:8899", 0)):
+            page = self.fetch("/teacher", headers={**teacher, "Host": host}).body.decode()
+            assert page.count("<svg") == page.count(f"<title>http://{host}/</title>") == count
+            assert "QR_CODE" not in page
+
     def test_hostile_requests_change_nothing(self):
         phone = self.enter()
         html = "<script>alert(1)</script>"
@@ -168,4 +175,5 @@ def test_who_names_no_address_is_told_how(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "Only this computer can open these pages." in said
     assert "make poll NB=03 ADDRESS=" in said
+    assert "It asks 3 predictions, and not what an explorer itself asks." in said
     assert said.endswith("The poll has ended.\n")

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import psutil
+import segno
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, HTTPError, RequestHandler
 
@@ -100,10 +101,10 @@ class Handler(RequestHandler):
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("Cache-Control", "no-store")
 
-    def page(self, name: str) -> None:
-        """Answer with a page of this folder."""
+    def page(self, name: str, code: str = "") -> None:
+        """Answer with a page of this folder, which may show a code."""
         text = (Path(__file__).parent / name).read_text(encoding="utf-8")
-        self.write(text.replace("COLOURS", palette.css()))
+        self.write(text.replace("COLOURS", palette.css()).replace("QR_CODE", code))
 
     def whole(self, name: str) -> int:
         """Return a field of the request, which must be a whole number."""
@@ -160,8 +161,10 @@ class TeacherPage(Handler):
             raise HTTPError(HTTPStatus.FORBIDDEN)
 
     def get(self) -> None:
-        """Show the page."""
-        self.page("teacher.html")
+        """Show the page, with a code from which phones read the address, if they can reach it."""
+        address = f"http://{self.request.host}/"
+        code = segno.make(address, micro=False).svg_inline(omitsize=True, title=address)
+        self.page("teacher.html", code * (self.request.host_name != HERE))
 
 
 class Slides(TeacherPage):
@@ -217,6 +220,7 @@ async def serve(poll: Poll, lesson: str, address: str, port: int) -> None:
         known = [one.address for net in psutil.net_if_addrs().values() for one in net]
         own = next((one for one in known if one.count(".") == 3 and one != HERE), "192.168.1.20")
         print(ONLY_HERE.format(lesson, own))
+    print(f"It asks {len(poll.questions)} predictions, and not what an explorer itself asks.")
     print("Ctrl+C ends the poll, and its votes are gone.")
     try:
         await asyncio.Event().wait()
