@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from ipykernel.ipkernel import IPythonKernel
+from IPython.core.interactiveshell import InteractiveShell
 from nbformat.sign import NotebookNotary
 from traitlets.config import Config
 
@@ -128,6 +129,15 @@ def test_without_a_browser_the_address_is_to_be_opened_by_hand(
     assert said.startswith(words)
 
 
+def test_the_first_lesson_is_opened_once_and_then_what_was_open(tmp_path):
+    first = f"/lab/tree/{lab.COPIES.name}/00_start_here.ipynb"
+    assert lab.first_page(Path("notebooks/00_start_here.ipynb"), tmp_path) == first
+    workspaces = Path(environment(tmp_path)["JUPYTERLAB_WORKSPACES_DIR"])
+    workspaces.mkdir()
+    (workspaces / "default-37a8.jupyterlab-workspace").touch()
+    assert lab.first_page(Path("notebooks/00_start_here.ipynb"), tmp_path) == "/lab"
+
+
 @pytest.mark.parametrize("text", ["abc", "80", "-1", "99999"])
 def test_what_is_no_port_is_refused(text, capsys):
     with pytest.raises(SystemExit):
@@ -192,3 +202,37 @@ def test_the_lessons_themselves_cannot_be_saved_in_jupyterlab_but_copies_can(tmp
         (tmp_path / name).touch()
     assert [files.is_writable(name) for name in names] == [False, True, True]
     assert not files.is_writable("/notebooks/00_start_here.ipynb")
+
+
+def test_a_name_error_says_so_if_a_cell_above_with_the_name_has_not_run(
+    tmp_path, monkeypatch, capsys
+):
+    sources = {"a": "x = zip(1)", "use": "x", "b": "x = y = 1"}
+    cells = [nbformat.v4.new_code_cell(source, id=name) for name, source in sources.items()]
+    path = tmp_path / "lesson.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    assert server.server_environment(tmp_path, "")["PYTHONSTARTUP"] == str(server.KERNEL_START)
+    shell = InteractiveShell.instance()
+
+    def said(source, cell_id):
+        shell.run_cell(source, cell_id=cell_id)
+        return capsys.readouterr().out
+
+    try:
+        monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+        before = set(shell.user_ns)
+        shell.safe_execfile(str(server.KERNEL_START), shell.user_ns)
+        assert set(shell.user_ns) == before
+        told = said("x", "use")
+        assert "NameError" in told
+        assert told.endswith("run this cell again.\n")
+        assert "has `x` and has not run" in told
+        assert not said("y", "use").endswith("again.\n")  # its cell is not above
+        assert not said("z", "use").endswith("again.\n")
+        said("pass", "a")
+        assert not said("x", "use").endswith("again.\n")
+        for path in ("", tmp_path, server.KERNEL_START):  # where no notebook is
+            monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+            assert "Custom TB Handler failed" not in said("w", "use")
+    finally:
+        InteractiveShell.clear_instance()

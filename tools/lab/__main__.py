@@ -117,8 +117,14 @@ def how_to_open(flags: list[str]) -> tuple[list[str], str]:
     return ["--no-browser"], "No browser was found on this machine; open this address in one:"
 
 
+def first_page(lesson: Path, home: Path) -> str:
+    """Return the page that opens what was open in JupyterLab last, or at first a lesson."""
+    was_here = any((home / "workspaces").glob("*"))
+    return "/lab" if was_here else f"/lab/tree/{COPIES.name}/{lesson.name}"
+
+
 def open_lab(wanted: int | None, flags: list[str]) -> None:
-    """Copy the new lessons, and replace this process by a JupyterLab that shows the first one."""
+    """Copy the new lessons, and replace this process by a JupyterLab that shows one of them."""
     lessons = find_lessons(LESSONS)
     if not lessons:
         raise RefusalError("There is no lesson in notebooks/; please run make notebooks first.")
@@ -126,7 +132,7 @@ def open_lab(wanted: int | None, flags: list[str]) -> None:
     if new := copy_new(lessons, COPIES):
         trust(new, HOME)
     write_settings(HOME)
-    page, token = f"/lab/tree/{COPIES.name}/{lessons[0].name}", secrets.token_hex(16)
+    page, token = first_page(lessons[0], HOME), secrets.token_hex(16)
     more, words = how_to_open(flags)
     print(*filter(None, [notice]), words, f"  http://{HOST}:{port}{page}?token={token}", sep="\n")
     print("It takes a few seconds to start. Press Ctrl-C in this terminal to end it.", flush=True)

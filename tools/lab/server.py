@@ -10,6 +10,7 @@ from pathlib import Path
 from tools.lab.isolated import environment
 
 CONFIG = Path(__file__).with_name("settings.py")
+KERNEL_START = Path(__file__).with_name("kernel_start.py")
 HOST = "127.0.0.1"
 
 # JupyterLab asks no question about news and does not look for newer versions of itself. Its list of
@@ -31,9 +32,10 @@ def server_environment(home: Path, token: str) -> dict[str, str]:
     """Return this process's variables and those of a server whose settings lie below ``home``.
 
     The token, which a browser must present, is one of them because other users of the machine can
-    read a command line.
+    read a command line. Its kernels run ``PYTHONSTARTUP`` first.
     """
-    return {**os.environ, **environment(home), "JUPYTER_TOKEN": token}
+    own = {"JUPYTER_TOKEN": token, "PYTHONSTARTUP": str(KERNEL_START)}
+    return {**os.environ, **environment(home), **own}
 
 
 def write_settings(home: Path, settings: Mapping[str, object] = SETTINGS) -> None:
