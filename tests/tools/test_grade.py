@@ -159,6 +159,7 @@ def test_every_submission_has_its_verdict_and_lines_of_its_own(graded):
     written = {"=": "'=1+1 [31m", "survivor": "Doe, Amy", "overwrite": "Doe, Bob"}  # no formula
     names = [written.get(name, written.get(name[0], name)) for name in CLASS]
     assert sorted(rows) == sorted(names)
+    assert [*rows].index("Doe, Amy") < [*rows].index("Doe, Bob") < [*rows].index("lambda")
     for name, (_, verdict) in zip(names, CLASS.values(), strict=True):
         assert rows[name][TITLE].startswith(verdict), name
         kind = verdict.partition(":")[0]

@@ -88,7 +88,8 @@ def main() -> None:
     asked = parser.parse_args()
     folder, due, roster = asked.folder, asked.due, Roster(asked.roster)
     found = read_submissions(folder) if folder.is_dir() else []
-    submissions = [roster.called(submission) for submission in found]
+    named = map(roster.called, found)
+    submissions = sorted(named, key=lambda one: (one.learner.casefold(), one.path))
     if not submissions:
         sys.exit(
             f"No notebooks were found in {folder}. Put the notebooks of your learners there, "

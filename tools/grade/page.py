@@ -90,13 +90,12 @@ def answer_to_question(question: Question, submission: Submission) -> Answer:
 
 def lesson_facts(lesson: Path, graded: Graded, due: datetime | None, roster: Roster) -> dict:
     """Return what the page tells of a lesson."""
-    learners = sorted(graded, key=lambda one: (one.learner.casefold(), one.path))
     solved, predicted = [], []
     for place, task in enumerate(exercises_of(lesson), 1):
-        given = [answer_to_exercise(task.check, graded[one][task.check]) for one in learners]
+        given = [answer_to_exercise(task.check, graded[one][task.check]) for one in graded]
         solved.append(column(str(place), task.title, given))
     for place, asked in enumerate(questions_of(lesson), 1):
-        given = [answer_to_question(asked, one) for one in learners]
+        given = [answer_to_question(asked, one) for one in graded]
         predicted.append(column(str(place), Markup(asked.text), given))
     rows = [
         {
@@ -107,7 +106,7 @@ def lesson_facts(lesson: Path, graded: Graded, due: datetime | None, roster: Ros
             "late": one.is_late(due),
             "changed": one.changed.isoformat(" ", "minutes"),
         }
-        for place, one in enumerate(learners)
+        for place, one in enumerate(graded)
     ]
     return {
         "title": Markup(title_of(lesson)),
