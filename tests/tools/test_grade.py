@@ -295,6 +295,19 @@ def test_files_of_canvas_and_moodle_belong_to_people_of_what_these_export(tmp_pa
     assert canvas.called(Submission(path, "x")).learner == "x"
 
 
+def test_the_rosters_of_the_page_for_teachers_know_the_files_that_it_names(tmp_path):
+    page = (ROOT / "TEACHING.md").read_text(encoding="utf-8")
+    tables = re.findall(r"```\n +((?:Student|First name),.*?)```", page, re.DOTALL)
+    files = re.findall(r"`(lovelaceada_[^`]+|Ada Lovelace_[^`]+)`", page)
+    names = []
+    for table, file in zip(tables, files, strict=True):
+        path = tmp_path / "roster.csv"
+        path.write_text(re.sub("^ +", "", table, flags=re.MULTILINE))
+        roster = Roster(path)
+        names.append((roster.find(file).name, roster.absent({})[1]))
+    assert names == [("Lovelace, Ada", "Hopper, Grace"), ("Ada Lovelace", "Grace Hopper")]
+
+
 def test_every_exercise_of_every_lesson_is_known_by_what_a_submission_calls():
     checks = [one.check for path in lessons() for one in exercises_of(path)]
     assert sorted(checks) == sorted(n for n in exercises.__all__ if "check_" in n)
