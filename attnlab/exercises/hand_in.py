@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ ASK_NAME = (
     'Write your name between the quotes, as in name="Ada", and run this cell again. Then hand in '
     "the file that it names."
 )
+WIDTH = 68  # characters
 RUN_OTHERS = "If you have answered them, run them, and then run this cell again."
 
 
@@ -61,36 +63,49 @@ def hand_in(lesson: str, *, name: str) -> None:
             "hand_in must be called in a notebook, because it collects the cells that were run."
         )
     if not name.strip():
-        print(ASK_NAME)
+        _say(ASK_NAME)
         return
-    sources = [source for source in shell.history_manager.input_hist_raw if source.strip()]
     saved = _saved_notebook(checks)
     predictions = saved.predictions if saved else {}
     predictions |= {key: said for key, said in folds.committed.items() if said is not None}
-    done = [check for check in checks if check in latest and latest[check].done]
-    verdicts = {check: latest[check].headline for check in done}
-    code, more = "your code", f"You answered {len(done)} of the {len(checks)} exercises, and the "
-    more += f"checks accepted {list(verdicts.values()).count('Correct')}."
-    if missing := [check for check in checks if check not in done]:
-        more += f" No answer yet: {', '.join(missing)}."
+    verdicts = {check: latest[check].headline for check in checks if _is_done(check)}
+    sources, code = shell.history_manager.input_hist_raw, "your code"
     run = sum(check in latest for check in checks)
-    if run < len(checks):
-        were = "was" if run == 1 else "were"
-        more = f"{run} of the {len(checks)} exercise cells {were} run since the kernel started; "
-        if saved:
-            sources = saved.sources
-            code = f"the code of {saved.name}, as it was last saved and with what has run since,"
-            more += "the others are handed in as they were saved."
-        elif run == 0:
-            print(f"{more}run them first, and then run this cell again.")
-            return
-        else:
-            more += f"the file holds no answer to the others. {RUN_OTHERS}"
+    were = "was" if run == 1 else "were"
+    some = f"{run} of the {len(checks)} exercise cells {were} run since the kernel started; "
+    if run == len(checks):
+        more = _answered(checks, verdicts)
+    elif saved:
+        sources = saved.sources
+        code = f"the code of {saved.name}, as it was last saved and with what has run since,"
+        more = f"{some}the others are handed in as they were saved."
+    elif run:
+        more = f"{some}the file holds no answer to the others. {RUN_OTHERS}"
+    else:
+        _say(f"{some}run them first, and then run this cell again.")
+        return
     told = {"lesson": lesson, "name": name, "predictions": predictions, "verdicts": verdicts}
     path = Path(f"handin_{lesson}_{_as_file_name(name)}.ipynb")
     path.write_text(json.dumps(_notebook(sources, told), indent=1) + "\n", encoding="utf-8")
-    print(f"Hand in the file {path.name}. It contains {code} and {_count(len(predictions))}.")
-    print(more)
+    _say(f"Hand in the file {path.name}. It contains {code} and {_count(len(predictions))}.")
+    _say(more)
+
+
+def _say(text: str) -> None:
+    """Print sentences in lines that fit JupyterLab's output at 1024 px, which breaks words."""
+    print(textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _is_done(check: str) -> bool:
+    return check in latest and latest[check].done
+
+
+def _answered(checks: list[str], verdicts: dict[str, str]) -> str:
+    """Return how many exercises were answered and accepted, and which were not answered."""
+    told = f"You answered {len(verdicts)} of the {len(checks)} exercises, and the checks accepted "
+    told += f"{list(verdicts.values()).count('Correct')}."
+    missing = [check for check in checks if check not in verdicts]
+    return f"{told} No answer yet: {', '.join(missing)}." if missing else told
 
 
 class Saved(NamedTuple):
@@ -109,7 +124,7 @@ def _saved_notebook(checks: list[str]) -> Saved | None:
         cells = [cell for cell in notebook["cells"] if "outputs" in cell]
         since = dict(ran)
         sources = [since.pop(cell.get("id"), "".join(cell["source"])) for cell in cells]
-        sources = [source for source in (*sources, *since.values()) if source.strip()]
+        sources += since.values()
         said = {
             key: question_of(key)["options"][option]["text"]
             for key, option in said_in(notebook).items()
@@ -133,5 +148,5 @@ def _as_file_name(text: str) -> str:
 def _notebook(sources: list[str], told: dict[str, object]) -> dict[str, object]:
     """Return a notebook of code cells without outputs."""
     empty = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
-    cells = [{**empty, "source": source} for source in sources]
+    cells = [{**empty, "source": source} for source in sources if source.strip()]
     return {"nbformat": 4, "nbformat_minor": 4, "metadata": {"attnlab": told}, "cells": cells}

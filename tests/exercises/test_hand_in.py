@@ -12,7 +12,7 @@ from attnlab.display.texts import question_of
 from attnlab.exercises import check_new_vector, check_third_sentence, hand_in, predict
 from attnlab.exercises.frame import stale
 from attnlab.exercises.frame.verdict import latest
-from attnlab.exercises.hand_in import ASK_NAME
+from attnlab.exercises.hand_in import ASK_NAME, WIDTH
 from tools.grade.submissions import lesson_of, read_submissions
 from tools.lab.saved_notebook import STATE, VIEW, keep_pages
 
@@ -34,13 +34,20 @@ def shell(tmp_path, monkeypatch):
     InteractiveShell.clear_instance()
 
 
+def sentences(capsys):
+    """Return what was printed, whose lines fit an output of JupyterLab that breaks words."""
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= WIDTH or " " not in line for line in lines)
+    return " ".join(lines)
+
+
 def test_the_file_holds_code_predictions_and_verdicts_and_can_be_graded(shell, tmp_path, capsys):
     for source in SOURCES:
         shell.run_cell(source, store_history=True)
     folds.committed.update({"00/mat": "cat", "00/not-answered": None})
     capsys.readouterr()
     hand_in("00", name="Ada / é")
-    said = capsys.readouterr().out
+    said = sentences(capsys)
     assert "handin_00_Ada_é.ipynb. It contains your code and 1 prediction." in said
     assert "1 of the 2 exercise cells was run since the kernel started" in said
     notebook = nbformat.read(tmp_path / "handin_00_Ada_é.ipynb", as_version=4)
@@ -63,7 +70,7 @@ def test_a_stub_is_no_verdict_and_no_answer(shell, tmp_path, capsys):
     hand_in("00", name="a")
     told = json.loads((tmp_path / "handin_00_a.ipynb").read_text())["metadata"]["attnlab"]
     assert list(told["verdicts"]) == ["check_third_sentence"]
-    said = capsys.readouterr().out
+    said = sentences(capsys)
     assert "You answered 1 of the 2 exercises, and the checks accepted 0." in said
     assert "No answer yet: check_new_vector." in said
     assert "no predictions, because none was answered" in said
@@ -72,7 +79,7 @@ def test_a_stub_is_no_verdict_and_no_answer(shell, tmp_path, capsys):
 def test_a_kernel_that_ran_no_exercise_hands_in_nothing(shell, tmp_path, capsys):
     hand_in("02", name="Late")
     said = "0 of the 4 exercise cells were run since the kernel started; run them first, and then"
-    assert capsys.readouterr().out.startswith(said)
+    assert sentences(capsys).startswith(said)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,7 +104,7 @@ def test_the_next_day_what_was_saved_is_handed_in(server, shell, tmp_path, monke
     shell.run_cell("new = 3", store_history=True, cell_id="not-saved")
     folds.committed["00/today"] = "yes"
     hand_in("00", name="Late")
-    told = capsys.readouterr().out
+    told = sentences(capsys)
     assert "the code of 00_mine.ipynb, as it was last saved and with what has run since" in told
     assert "and 2 predictions." in told
     assert "0 of the 2 exercise cells were run since the kernel started; the others are" in told
@@ -153,7 +160,7 @@ def test_a_name_is_needed_and_leads_nowhere_else(shell, tmp_path, capsys, name):
     hand_in("00", name=name)
     written = [path.name.startswith("handin_00_") for path in tmp_path.iterdir()]
     assert written == ([True] if name.strip() else [])
-    assert (capsys.readouterr().out == f"{ASK_NAME}\n") == (not name.strip())
+    assert (sentences(capsys) == ASK_NAME) == (not name.strip())
 
 
 def test_outside_a_notebook_it_says_so():
