@@ -1,7 +1,8 @@
 """Which sentences of a cell stand on slides: its metadata names them by their first words.
 
-``# %% nan-spreads [markdown] above="One empty row"`` puts a sentence over the slide before the
-cell, ``below=`` over the slide that follows, ``end=`` on the last slide, and a list puts several.
+``# %% nan-spreads [markdown] below="One empty row"`` puts a sentence over the slide that follows,
+``above=`` says what the slide before the cell shows, ``end=`` is for the last slide, and a list
+puts several.
 """
 
 import re

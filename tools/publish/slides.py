@@ -3,7 +3,8 @@
 The slides are made from the notebooks as they are stored, one thought a slide: a prediction, a
 figure, an explorer, a formula, or code with what it gives beside it. The prose of the lesson is in
 the notes of the slide that it follows, and so are captions and the reasons of an answer. Over a
-slide stands a sentence of the prose, which the source of the lesson names (slide_sentences.py).
+slide stands a sentence of the prose, which the source of the lesson names (slide_sentences.py);
+what there is to be seen on it, the next step says.
 Code that does not fit beside its output is left out, except for what code on slides needs.
 The notes for teachers are those of the first slide, and sections that a class does not look at
 together are left out.
@@ -70,16 +71,21 @@ class Slide:
     section: str
     body: str = ""  # as HTML
     sentence: str = ""  # leads to what is seen
-    verdict: str = ""  # says what is to be seen: the next step brings it, if there is a sentence
+    verdict: str = ""  # says what is to be seen: the next step brings it
     notes: list[str] = field(default_factory=list)
     code: str = ""  # stands over the body
     hidden: str = ""  # code of the cell that is not shown, unless other code needs it
     functions: bool = False  # the hidden code has functions that a class must see
 
     @property
+    def shows(self) -> bool:
+        """Whether there is something to be found out by looking."""
+        return bool(self.body) and self.kind in ("figure", "explorer", "code")
+
+    @property
     def headline(self) -> str:
-        """What stands over the slide from the start, which tells no answer of an explorer."""
-        return self.sentence or ("" if self.kind == "explorer" else self.verdict)
+        """What stands over the slide from the start: never what an output or a figure shows."""
+        return self.sentence or (self.section if self.shows else self.verdict)
 
     @property
     def height(self) -> float:
@@ -150,9 +156,10 @@ class Deck:
         found = [(place, words, sentence_in(prose, words)) for place, words in marks]
         self.said += [sentence for place, _, sentence in found if sentence and place == "below"]
         self.last += [sentence for place, _, sentence in found if sentence and place == "end"]
-        for place, _, sentence in found:
-            if sentence and place == "above":
-                self.slides[-1].verdict = sentence
+        above = [sentence for place, _, sentence in found if sentence and place == "above"]
+        if above:
+            *leading, self.slides[-1].verdict = above
+            self.slides[-1].sentence = "".join(leading) or self.slides[-1].sentence
         paragraphs = prose.strip("\n").split("\n\n")
         first = 0 if leads else next(self.leading(paragraphs, marks), len(paragraphs))
         if self.section == REMEMBER:
