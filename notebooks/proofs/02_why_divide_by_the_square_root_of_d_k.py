@@ -1,4 +1,4 @@
-# %% after: phone-book  numbers: 64
+# %% after: phone-book  numbers: 64, 32
 
 # %% after: look-up
 generator = torch.Generator().manual_seed(5)
@@ -10,7 +10,9 @@ asks, is_asked = names[who[3, :1]] @ w[0], names[who[3]] @ w[1]
 by_hand = (asks @ is_asked.T / 4).softmax(dim=-1) @ number[3]
 assert torch.allclose(look_up(w, 4, who, number)[3], by_hand[0])
 
-# %% after: training  numbers: 15, 16
+# %% after: numbers  numbers: 15, 16
+
+# %% after: training  numbers: 8
 
 # %% after: train
 # features of mean 0 and variance 1; a query and the key of the same name are strangers
@@ -21,7 +23,7 @@ for features in (query, key):
 raw = (query * key).sum(dim=-1)  # of each name with itself
 assert abs(raw.mean()) < 1 and abs(raw.std() - 8) < 0.8
 
-# %% after: counting  numbers: 8, 500
+# %% after: counting  numbers: 500
 
 # %% after: see-larger
 

@@ -1,4 +1,6 @@
-# %% after: opening  numbers: 92, 8
+# %% after: opening  numbers: 92
+
+# %% after: ask-where  numbers: 8
 
 # %% after: train
 # ten starts would be too long here: data/peeking_at_coins.csv holds those of 24

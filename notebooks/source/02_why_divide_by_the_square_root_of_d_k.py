@@ -44,6 +44,16 @@ lesson_setup()
 # As lesson 0 said, a model makes queries and keys from such vectors with two matrices.
 # Here only these two learn.
 # The first name of a book asks for its number: its query must find the key of the same name.
+#
+# At first both matrices are random, so a query is a stranger to every key.
+# They learn in ten steps of gradient descent, each on 32 new books.
+# Then we count the right answers.
+
+# %% ask-larger
+predict("02/larger-heads")
+
+# %% numbers [markdown]
+# A number from 0 to 15 is stored as 16 features, a single 1 among zeros.
 
 # %% look-up
 generator = torch.Generator().manual_seed(0)
@@ -64,31 +74,24 @@ def look_up(w, divisor, who, number):
     return (weights[:, :, None] * number).sum(dim=1)  # (n, 16)
 
 
-# %% training [markdown] below="`train` draws both matrices"
-# A number from 0 to 15 is stored as 16 features, a single 1 among zeros.
-#
-# `train` draws both matrices at random, so at first a query is a stranger to every key.
-# Then it takes ten steps of gradient descent, each on 32 new books.
+# %% training [markdown]
 # The loss is the squared error, as in lesson 1.
+# Dividing by 8 gives the features of queries and keys a variance of about 1.
 
 
 # %% train
 def train(d_k, divisor, generator, rate=0.5, books=32, steps=10):
     w = torch.randn(2, 64, d_k, dtype=torch.float64, generator=generator) / 8
-    optimizer = torch.optim.SGD([w.requires_grad_()], lr=rate)
     for _ in range(steps):
         who, number = phone_books(books, generator)
-        error = look_up(w, divisor, who, number) - number[:, 0]
+        error = look_up(w.requires_grad_(), divisor, who, number) - number[:, 0]
         loss = error.square().sum(dim=-1).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return w.detach()
+        (gradient,) = torch.autograd.grad(loss, w)
+        w = w.detach() - rate * gradient
+    return w
 
 
-# %% counting [markdown] below="`accuracy` trains five models"
-# Dividing by 8 gives the features of queries and keys a variance of about 1.
-#
+# %% counting [markdown] below=["`accuracy` trains five models", "`accuracy` trains five models"]
 # `accuracy` trains five models and returns the share of right answers in 500 new books each.
 
 
@@ -103,9 +106,6 @@ def accuracy(d_k, divisor, **training):
         right.append(answer == number[:, 0].argmax(dim=-1))
     return torch.cat(right).double().mean().item()
 
-
-# %% ask-larger
-predict("02/larger-heads")
 
 # %% see-larger
 # %%answer 02/larger-heads
@@ -127,7 +127,7 @@ Table(kinds, [f"d_k = {d_k}" for d_k in three], torch.tensor(table))
 # its gradients are extremely small.
 # We will see how far that is right.
 
-# %% other-divisors [markdown]
+# %% other-divisors [markdown] below="Which divisor is best"
 # ## Nine divisors
 #
 # Which divisor is best?
@@ -152,7 +152,7 @@ show_figure(ax, "2.1")
 # Why so?
 # We look first at the start of training, and then at a step of it.
 
-# %% strangers [markdown] below=["The raw score of", "We let 1,000 queries"]
+# %% strangers [markdown] below=["The raw score of", "We let 1,000 queries", "The sum is a"]
 # ## A sum of strangers
 #
 # The raw score of a query $q$ and a key $k$ is a sum of $d_k$ products.
@@ -183,11 +183,8 @@ from attnlab.plotting import WEIGHT_COLOURS
 from matplotlib.collections import LineCollection
 
 features = torch.arange(1, 1025)
-titles = {
-    "not divided: the luckiest key takes nearly all": torch.ones(1024),
-    "divided by √d_k: nobody has won": features**0.5,
-}
-_, axes = plt.subplots(1, 2, figsize=(10, 3.9), layout="constrained")
+titles = {"not divided": torch.ones(1024), "divided by √d_k": features**0.5}
+_, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
 for ax, (title, divided_by) in zip(axes, titles.items(), strict=True):
     lines = walks[0] / divided_by  # the first query
     band = features**0.5 / divided_by
@@ -255,24 +252,18 @@ def gradients(d_k, divisor):
 
 # %% crowd-figure jupyter={"source_hidden": true}
 titles = ["not divided", "divided by √d_k", "divided by d_k"]
-below = ["ever more are silent", "all speak, at every size", "ever softer whispers"]
-fig, axes = plt.subplots(3, 3, figsize=(10, 5.8), layout="constrained")
+fig, axes = plt.subplots(3, 3, figsize=(7.5, 3.9), layout="constrained")
 for i, d_k in enumerate([4, 64, 1024]):
     for j, power in enumerate([0, 0.5, 1]):
         ax, color = axes[i, j], (ORANGE, BLUE, GREEN)[j]
         loud = gradients(d_k, d_k**power)[:160]
         across, down = torch.arange(160) % 20, torch.arange(160) // 20
-        ax.scatter(across, down, 140 * loud, color=color, alpha=0.75, linewidth=0)
+        ax.scatter(across, down, 80 * loud, color=color, alpha=0.75, linewidth=0)
         ax.set(xlim=(-0.9, 19.9), ylim=(-0.9, 7.9), xticks=[], yticks=[])
         ax.spines[:].set(visible=True, color=color, linewidth=2.5 if j == 1 else 0.8)
         if i == 0:
             ax.set_title(titles[j], color=color)
-        if i == 2:
-            ax.set_xlabel(below[j], color=color)
     axes[i, 0].set_ylabel(f"d_k = {d_k:,}")
-fig.suptitle(
-    "Of the three, only the root keeps the voices the same at every size", weight="bold"
-)
 show_figure(fig, "2.3")
 
 # %% some-shout [markdown] above="**Some queries shout"
@@ -370,7 +361,8 @@ print(of_heads)
 words = readings[0].tokens
 pair = [1, 2]
 titles = [f"head {head}: spread {of_heads[head]:.1f}" for head in pair]
-figure = plot_heads(readings[0].weights[pair], queries=words, keys=words, titles=titles)
+names_of = {"queries": words, "keys": words, "titles": titles}
+figure = plot_heads(readings[0].weights[pair], **names_of, annotate=False)
 show_figure(figure, "2.4")
 
 # %% after-trained [markdown] above="Eleven heads have a"
@@ -648,7 +640,7 @@ x = torch.randn(1, 6, 64, generator=torch.Generator().manual_seed(0))  # (N, L, 
 default = F.scaled_dot_product_attention(x, x, x)
 assert torch.allclose(default, F.scaled_dot_product_attention(x, x, x, scale=1 / 8))
 
-# %% start [markdown] below="For tokens of variance"
+# %% start [markdown] below="After the division by"
 # After the division by the root, the spread at the start depends on how a layer draws its matrices.
 # For tokens of variance 1, `nn.Linear` starts queries and keys at variance 1/3,
 # so the scores have a spread of only 1/3.

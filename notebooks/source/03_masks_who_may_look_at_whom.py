@@ -1,10 +1,9 @@
-# %% opening [markdown] above="The coin is fair"
+# %% opening [markdown] above="How can a model guess"
 # # 3 · Masks: who may look at whom
 #
 # A small attention model looks at tosses of a coin and guesses the next ones.
 # The coin is fair, so nobody can expect to be right more than half of the time.
-# Yet this model is right 92% of the time.
-# Find out how.
+# How can a model guess fair tosses and be right 92% of the time?
 # The trail leads to the [**mask**](glossary.ipynb#mask), a table that says who may look at whom.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), a training loss and a gradient.
@@ -31,13 +30,16 @@ from attnlab.plotting import plot_attention, plot_mask
 
 lesson_setup()
 
-# %% the-suspect [markdown] below=["The model reads six", "The model reads six"]
+# %% the-suspect [markdown] below=["The model reads six", "The model reads six", "The model reads six"]
 # ## The suspect
 #
 # The model reads six tosses and makes six guesses in one pass.
 # Its first guess is about toss 2, and its last about toss 7.
 # Inside is one layer of attention, with matrices (lesson 6) and a vector for each place
 # (lesson 11).
+
+# %% ask-where
+predict("03/where-are-the-mistakes")
 
 
 # %% guesser
@@ -78,9 +80,6 @@ torch.manual_seed(0)
 suspect, new = train(fair), fair(8_000)  # 8,000 new rows of tosses
 right = (suspect(new[:, :-1]) > 0) == (new[:, 1:] > 0)  # (rows, 6, 1)
 print(f"right: {right.float().mean():.0%}")
-
-# %% ask-where
-predict("03/where-are-the-mistakes")
 
 # %% by-place
 # %%answer 03/where-are-the-mistakes
@@ -143,7 +142,7 @@ Table(names, tokens, torch.stack(rows))
 # With the mask, *The* and *cat* share the whole hour.
 # (*cat* may look at itself: the row of *The* has to guess *cat*.)
 #
-# ## A higher loss is good news
+# ## Is a lower loss better?
 #
 # Now train with screens, and also with a sticky coin,
 # which repeats its last side eight times out of ten.
@@ -182,13 +181,15 @@ for toss, causal in ((fair, False), (fair, True), (sticky, False), (sticky, True
     }
 pd.DataFrame(table).T  # loss (right)
 
-# %% worse-is-better [markdown] above="**The model with the"
+# %% worse-is-better [markdown] above="**The model with the" below="What do the two"
 # The masked model nears the lowest expected loss: $\ln 2 = 0.69$ for the fair coin,
 # and 0.50 for the sticky one, whose rule it has found.
 #
 # Without a mask the loss is far lower while the row is in sight,
 # and far higher from the earlier tosses alone, which lack the answer.
 # **The model with the lower loss is the worse one in use.**
+#
+# What do the two models of the sticky coin look at?
 
 # %% stripe jupyter={"source_hidden": true}
 from matplotlib.patches import Rectangle
@@ -198,12 +199,8 @@ from attnlab.palette import PURPLE
 torch.manual_seed(0)
 rows_of_sticky = sticky(100)[:, :-1]
 _, axes = plt.subplots(1, 2, figsize=(7.5, 3.9), layout="constrained", sharey=True)
-panels = {
-    "No mask: it reads the answers": "no",
-    "Causal mask: it reads the past": "causal",
-}
-for ax, (title, kind) in zip(axes, panels.items(), strict=True):
-    model = models[f"sticky coin, {kind} mask"]
+for ax, title in zip(axes, ("no mask", "causal mask"), strict=True):
+    model = models[f"sticky coin, {title}"]
     drawn = torch.stack([influence_map(model, row) for row in rows_of_sticky]).mean(
         dim=0
     )
@@ -267,9 +264,11 @@ both = may_attend & real[:, None, :]  # (N, L, S); the axis of size 1 is repeate
 first = attend_masked(batch, both)
 first[1]
 
-# %% nan [markdown] above="The rows of `<pad>`"
+# %% nan [markdown] above="The rows of `<pad>`" below="A second layer reads"
 # *sat* has the same output as alone.
 # The rows of `<pad>` have no open cell: the softmax divides 0 by 0, which is NaN.
+#
+# A second layer reads what the first one returns.
 
 # %% ask-nan
 predict("03/second-layer")
@@ -319,7 +318,6 @@ MaskExplorer(padding=0, ask=False)
 # %% two-meanings [markdown] below="`F.scaled_dot_product_attention` reads `True`"
 # ## Two meanings of True
 #
-# One guard at a door has a list of those who may come in, another of those who may not.
 # `F.scaled_dot_product_attention` reads `True` as “may attend”,
 # the layer `nn.MultiheadAttention` as “blocked”.
 # A mask of floats is *added* to the scores.
