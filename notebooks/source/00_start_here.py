@@ -38,7 +38,7 @@ from attnlab.plotting import plot_attention
 
 lesson_setup()
 
-# %% [markdown]
+# %% [markdown] below="A model reads"
 # ## Six words, five numbers each
 #
 # A model reads [tokens](glossary.ipynb#token), which are words or pieces of words,
@@ -52,7 +52,7 @@ lesson_setup()
 tokens, features, x = load_table("the_cat_sat_on_the_mat.csv")
 Table(tokens, features, x)
 
-# %% [markdown] above="The `animal` of `cat`"
+# %% [markdown] above="The `animal` of `cat`" below="The matrix product `x"
 # The `animal` of `cat` is large, and its `place` is 0.
 # Nothing in the word itself says where the cat is.
 # For that, you need the other words of the sentence.
@@ -85,7 +85,7 @@ Table(tokens, tokens, scores)
 # Each column belongs to a word that the query is compared with,
 # called the [key](glossary.ipynb#key).
 
-# %% from-scores-to-weights [markdown]
+# %% from-scores-to-weights [markdown] below="Scores are not yet"
 # ## From scores to weights
 #
 # Scores are not yet shares: where numbers differ in sign, a score can be negative.
@@ -112,7 +112,7 @@ weights = scores.softmax(dim=-1)  # (6, 6), and every row sums to 1
 names = {"queries": tokens, "keys": tokens}
 show_figure(plot_attention(weights, **names, colorbar=True), "0.1")
 
-# %% reading-the-heatmap [markdown] above="A dark cell means"
+# %% reading-the-heatmap [markdown] above=["A dark cell means", "In the row of"]
 # A dark cell means a large weight.
 # In the row of `cat`, the word keeps 0.36 of its attention for itself,
 # and it gives 0.25 to `sat` and 0.12 to `mat`.
@@ -134,7 +134,7 @@ output = weights @ x  # (6, 6) @ (6, 5) gives (6, 5)
 average = x.mean(dim=0, keepdim=True)
 Table([*tokens, "plain average"], features, torch.cat([output, average]))
 
-# %% after-new-vector [markdown] above="The `place` of `cat`" answers="00/place-of-cat"
+# %% after-new-vector [markdown] above=["A plain average would", "The `place` of `cat`"] answers="00/place-of-cat"
 # The `place` of `cat` was 0 and is now 0.37.
 # This is no longer a vector for *cat* in general.
 # It is the vector of *cat* in this sentence.
@@ -227,7 +227,7 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # 1 if a single word has all of it.
 # </details>
 
-# %% two-bats [markdown] below=["The word alone does not", "We gave `cave` some"]
+# %% two-bats [markdown] below=["The word alone does not", "We gave `cave` some", "The word alone does not"]
 # ## Two bats
 #
 # The next table holds the words of both sentences about a bat.
@@ -285,7 +285,7 @@ left.set(title="in the cave", ylim=(0, 1.1), ylabel="in the new vector of “bat
 right.set(title="with the ball")
 show_figure(left, "0.2")
 
-# %% after-two-bats [markdown] above="In the cave (Figure 0.2)"
+# %% after-two-bats [markdown] above="In the cave (Figure 0.2)" below="Can attention tell apart"
 # In the cave (Figure 0.2), `bat` gives itself a weight of 0.27,
 # so it keeps 0.27 of `animal` and of `sport`.
 # `cave` and `hung` add 0.21 to `animal`, and no word adds to `sport`.

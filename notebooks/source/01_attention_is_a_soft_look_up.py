@@ -1,4 +1,4 @@
-# %% opening [markdown] above="What if a dictionary" end="What if a dictionary"
+# %% opening [markdown] above="What if a dictionary" below="A Python dictionary is" end="What if a dictionary"
 # # 1 · Attention is a soft lookup
 #
 # A Python dictionary is strict.
@@ -38,7 +38,7 @@ lesson_setup()
 number_of_legs = {"cat": 4, "bird": 2, "spider": 8}
 number_of_legs["kitten"]  # this line is meant to fail
 
-# %% [markdown] above="*Kitten* is not"
+# %% [markdown] above="*Kitten* is not" below="Let every [key](glossary.ipynb#key)"
 # ## From “equal” to “close”
 #
 # *Kitten* is not a key, so the dictionary gives up, although *cat* would have been a good guess.
@@ -56,7 +56,7 @@ kitten = torch.tensor([0.866, 0.5])  # 30 degrees from cat, 60 from bird
 match = keys @ kitten
 match, legs[match.argmax()]
 
-# %% after-hard [markdown] above="The last line picks"
+# %% after-hard [markdown] above="The last line picks" below="Here is the soft"
 # The product `keys @ kitten` holds one [dot product](glossary.ipynb#dot-product) for each key.
 # For two arrows of length 1, the dot product is the cosine of the angle between them:
 # 1 for the same direction, 0 for a right angle and $-1$ for opposite directions.
@@ -81,7 +81,7 @@ def soft_lookup(query, keys, values, temperature=1.0):
 
 soft_lookup(kitten, keys, legs)
 
-# %% after-soft [markdown] above="The kitten gets 3.64"
+# %% after-soft [markdown] above="The kitten gets 3.64" below="What does the weight"
 # The kitten gets 3.64 legs.
 # The knob is the [temperature](glossary.ipynb#temperature):
 # the raw scores are divided by it before the softmax, and the results are called the scores.
@@ -158,7 +158,7 @@ SoftLookupExplorer()
 # because an average lies between the smallest and the largest of the values that it averages.
 # </details>
 
-# %% why-soft [markdown]
+# %% why-soft [markdown] below="Let us turn the"
 # ## Why give up a clear answer?
 #
 # The correct answer for a kitten is four legs, not 3.64.
@@ -191,7 +191,7 @@ start = turning[120]
 query = start.clone().requires_grad_()
 legs[(keys @ query).argmax()].backward()  # this line is meant to fail
 
-# %% after-hard-slope [markdown] above="The hard lookup answers" below="The loss is the square"
+# %% after-hard-slope [markdown] above="The hard lookup answers" below=["The loss is the square", "Now let the query"]
 # The hard lookup answers 2, which is wrong, and a small turn changes nothing.
 # The function `argmax` returns a position, through which PyTorch computes no slope.
 # The soft lookup is wrong too, but in Figure 1.2 it has a slope at 120 degrees:
@@ -229,7 +229,7 @@ print(f"The answer after learning: {soft_lookup(path[-1], keys, legs):.2f} legs"
 before_and_after = (path[[0, -1]] @ keys.T).softmax(dim=-1)
 Table(["before learning", "after learning"], animals, before_and_after)
 
-# %% after-learned [markdown] above="The query has learned" below="Twelve queries, arrows of" answers="01/who-has-most-weight"
+# %% after-learned [markdown] above="The query has learned" below=["Twelve queries, arrows of", "Twelve queries, arrows of"] answers="01/who-has-most-weight"
 # The query has learned to answer four legs, and *bird* still has the largest weight.
 #
 # How can the answer be correct with so much *bird*?

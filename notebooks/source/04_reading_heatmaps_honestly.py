@@ -49,7 +49,7 @@ titles = ["map A", "map B"]
 fig = plot_heads(shown, queries=tokens, keys=tokens, titles=titles)
 show_figure(fig, "4.1")
 
-# %% who-asks [markdown]
+# %% who-asks [markdown] below="We trained a toy"
 # The trained model puts the markers `[CLS]` and `[SEP]` around each sentence.
 # Its first layer computes twelve maps, one in each of its *heads* (lesson 7).
 # Figure 4.1 shows the map of head 3, which we chose because it is hard to tell from noise.
@@ -112,7 +112,7 @@ show_figure(axes[0], "4.3")
 # In this series, dark is large, and the scale for weights runs from 0 to 1 unless a colour bar says
 # otherwise.
 
-# %% could-it-be-chance [markdown]
+# %% could-it-be-chance [markdown] below="The table on the"
 # ## Could it be chance?
 #
 # The table on the left of Figure 4.3 comes from random queries and keys.
@@ -274,7 +274,7 @@ ax = plot_attention(weights_six, queries=tokens, keys=tokens, title=title)
 lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.4"), lengths)
 
-# %% one-row-proves-little [markdown] below=["One sentence proves little", "In 35 sentences with"]
+# %% one-row-proves-little [markdown] below=["One sentence proves little", "In 35 sentences with", "*Zeroing* a key sets"]
 # Here it is not: in every row, *sat* or *mat* has the longest term.
 # One sentence proves little.
 # In 35 sentences with the word *bank*, 241 rows of words give `[CLS]` the largest weight of head 6.
@@ -345,7 +345,7 @@ show_figure(axes[0], "4.5")
 # hiding a paler cell moves the output further.
 # How much a dark cell matters depends on what takes its place.
 
-# %% the-answer [markdown] end="One thing: in this"
+# %% the-answer [markdown] below="And the two maps" end="One thing: in this"
 # ## So what does a dark cell prove?
 #
 # One thing: in this row, the query gave this key a larger share than it gave the keys of the paler

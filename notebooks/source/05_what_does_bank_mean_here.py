@@ -62,7 +62,7 @@ show_figure(ax, "5.1")
 # We chose this pair because it is so clear.
 # What does a row of this layer depend on?
 
-# %% thief [markdown] below="\u201cThe thief saw the"
+# %% thief [markdown] below=["\u201cThe thief saw the", "Does \u201cbank\u201d notice in"]
 # ## A thief by the river
 #
 # “The thief saw the bank by the river” can be about a river bank.
@@ -148,7 +148,7 @@ askers = ["river", "money", "chair"]
 of_three = water_wins(askers)[:, 8].sum(dim=0)  # in head 8
 dict(zip(askers, of_three.tolist(), strict=True))
 
-# %% ask-bank-told [markdown] above="So it matters which"
+# %% ask-bank-told [markdown] above="So it matters which" below="Now \u201cbank\u201d itself asks"
 # So it matters which word asks.
 # Now “bank” itself asks, in head 8.
 
@@ -170,7 +170,7 @@ for head in (8, 10):
 #
 # Is this a habit of the two heads, or does it depend on “bank”?
 
-# %% rulers-told [markdown] below="We let twelve water"
+# %% rulers-told [markdown] below=["We let twelve water", "In what share of"]
 # ### Twelve water words, twelve money words
 #
 # We let twelve water words and twelve money words ask, none of which occurs in the sentences.

@@ -57,7 +57,7 @@ labels = [f"{day} {row[7:].argmax()}" for day, row in zip(days, week, strict=Tru
 features = [*days, "0", "1", "2", "3", "4"]
 pd.DataFrame(week.int().numpy(), labels, features).replace(0, "")
 
-# %% the-question [markdown] above="The week repeats, so"
+# %% the-question [markdown] above="The week repeats, so" below="Let us first use"
 # Every day is asked the same question: *how many guests arrive tomorrow?*
 # The correct answer for `Mon` is the number for `Tue`, and so on.
 # The week repeats, so `Sun` has to find the number for `Mon`.
@@ -68,7 +68,7 @@ pd.DataFrame(week.int().numpy(), labels, features).replace(0, "")
 as_they_are = (week @ week.T / 12**0.5).softmax(dim=-1)  # (L, L)
 show_figure(plot_attention(as_they_are, queries=labels, keys=labels), "6.1")
 
-# %% why-it-fails [markdown] above="Each day gives its" below=["Three matrices make three", "We choose $d_k"]
+# %% why-it-fails [markdown] above="Each day gives its" below=["Three matrices make three", "We choose $d_k", "We choose $d_k"]
 # Each day gives its largest weight to itself, because no other token has as much in common with it.
 # Otherwise, a score depends only on whether the two days have the same number.
 # `Mon` cannot tell that `Tue` is the next day and `Wed` is not.
@@ -189,7 +189,7 @@ class SelfAttention(nn.Module):
         return weights @ value, weights
 
 
-# %% the-loop [markdown] above="All tokens share the" below="Now we train the"
+# %% the-loop [markdown] above="All tokens share the" below=["Now we train the", "Now we train the"]
 # All tokens share the same three matrices, which have one row for each feature of a token.
 #
 # Now we train the layer on random weeks, 32 at a time, with cross-entropy as the loss.
@@ -261,7 +261,7 @@ Table(["without W_K", "without W_V", "without both"], days, torch.stack(shares))
 # and the numbers can be handed over as they are.
 # So for this task, one matrix would be enough.
 
-# %% one-matrix [markdown]
+# %% one-matrix [markdown] below="Now one trained matrix"
 # ## One matrix for both
 #
 # Now one trained matrix makes both the query and the key, so $W_Q = W_K$.

@@ -108,7 +108,7 @@ def merge_b(heads):
 for split in (split_a, split_b):
     print(tuple(split(tokens).shape), split(tokens).data_ptr() == tokens.data_ptr())
 
-# %% how-to-train [markdown] below=["The answer is read", "All three layers have", "All three layers have"]
+# %% how-to-train [markdown] below=["The answer is read", "All three layers have", "All three layers have", "All three layers have"]
 # The answer is read from the output of the question.
 #
 # $$\text{features } 0, \dots, 7 \to \text{first number} \qquad
@@ -163,7 +163,7 @@ Table(
     torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
 )
 
-# %% three-numbers [markdown] above="This lesson explains why"
+# %% three-numbers [markdown] above="This lesson explains why" below="First, three questions about"
 # This lesson explains why only version A succeeds.
 #
 # First, three questions about a list of our own.
@@ -178,7 +178,7 @@ for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
         print("    ", *at_the_question(output)[0].argmax(dim=-1).tolist(), end="")
     print()
 
-# %% a-clue [markdown] above="Version B is wrong" below="Here is the question"
+# %% a-clue [markdown] above="Version B is wrong" below=["Here is the question", "Without a split, each"]
 # Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
 #
 # ## One head, one average
@@ -287,7 +287,7 @@ from attnlab.display import diagram
 
 show_figure(diagram("multi_head_attention"), "7.3")
 
-# %% head-dim [markdown] above="The layer projects first"
+# %% head-dim [markdown] above="The layer projects first" below="Version B has two"
 # The layer projects first and [**splits**](glossary.ipynb#split) afterwards,
 # so each feature of a head is made from all features of the token.
 # Then each head attends on its own,

@@ -30,7 +30,7 @@ from attnlab.explorers import CostExplorer, PiecesExplorer
 
 lesson_setup()
 
-# %% count-weights [markdown]
+# %% count-weights [markdown] below="A head that compares"
 # ## Count the weights
 #
 # A head that compares $n$ queries with $n$ keys has $n^2$ weights,
@@ -85,7 +85,7 @@ def peak(function, *inputs):  # MiB
 inputs = [torch.randn(1, 1, 2048, 64) for _ in range(3)]  # (N, H, L, E) each
 peak(plain, *inputs)
 
-# %% rows [markdown] above="A table of 2,048"
+# %% rows [markdown] above="A table of 2,048" below="To compute one output"
 # A table of 2,048 by 2,048 numbers takes 16 MiB, and the output half a MiB.
 # So this is where the memory goes: into two whole tables, scores and weights.
 #

@@ -43,7 +43,7 @@ from attnlab.plotting import plot_mask
 
 lesson_setup()
 
-# %% a-test-that-cannot-fail [markdown]
+# %% a-test-that-cannot-fail [markdown] below="Here are a correct"
 # ## A test that cannot see the bug
 #
 # Here are a correct `attention` and a first patient, `patient_a`, which has one bug.
@@ -72,7 +72,7 @@ def patient_a(query, key, value):
 
 attention(query, key, value).shape, patient_a(query, key, value).shape
 
-# %% probe-1 [markdown] above="Patient A passes the"
+# %% probe-1 [markdown] above="Patient A passes the" below="Each output is a"
 # Patient A passes the shape test like `attention`,
 # and so would a function that returns nothing but zeros.
 # Do not trust a test until you have seen it fail on the bug that you fear.
@@ -135,7 +135,7 @@ for size in (4, 11, 64):
         found = divisor_of(attend, some_query, some_key)[0, 0, 0]  # of one pair of keys
         print(f"{size:2} features, {attend.__name__}: {found:.3f}")
 
-# %% certificate [markdown] above="At 64 features patient" below="A public course checks"
+# %% certificate [markdown] above="At 64 features patient" below=["A public course checks", "A public course checks"]
 # With 11 features the divisor should be $\sqrt{11} = 3.317$.
 # At 64 features patient C divides by the same number as attention.
 # So a test that passes at a single size cannot tell a rule from a constant.
@@ -197,7 +197,7 @@ pd.DataFrame.from_dict(table, orient="index", columns=["sum of weights", "diviso
 # But the divisor of `attention` cannot be read there, because some weights are 0.
 # So in float64 take size 1 to see the divisor, and size 100 to see an overflow.
 
-# %% probe-3-the-influence-map-draws-the-mask [markdown]
+# %% probe-3-the-influence-map-draws-the-mask [markdown] below="A friend replaces the"
 # ## Probe 3: the influence map draws the mask
 #
 # A friend replaces the last of five tokens, and only the last output of her layer moves.
@@ -254,7 +254,7 @@ show_figure(axes[0], "9.1")
 # In evaluation mode every token but the last sees the future.
 # So draw the map once in each mode, with dropout set to 0.
 
-# %% probe-4-change-what-is-blocked [markdown] below="What the padding contains"
+# %% probe-4-change-what-is-blocked [markdown] below=["What the padding contains", "What the padding contains"]
 # ## Probe 4: change what is blocked
 #
 # The last two of the seven keys are padding.

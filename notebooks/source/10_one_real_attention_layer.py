@@ -124,7 +124,7 @@ ax = sns.heatmap(portrait, yticklabels=names, annot=True, fmt=".2f", cmap="Blues
 ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
 show_figure(ax, "10.2")
 
-# %% by-asker [markdown] above="In eight heads, most" below="In lesson 5, our"
+# %% by-asker [markdown] above="In eight heads, most" below=["In lesson 5, our", "In lesson 5, our"]
 # In eight heads, most words give their largest weight to `[CLS]`.
 # In head 2 every word looks most at the token before it, so we call this head the *neighbour*.
 #

@@ -33,7 +33,7 @@ from attnlab.models.list_reader import load_list_reader, make_lists, to_words
 
 lesson_setup()
 
-# %% shuffle [markdown]
+# %% shuffle [markdown] below="Each word of *The"
 # ## Shuffle the words
 #
 # Each word of *The dog bit the man* attends to all five words.
@@ -54,7 +54,7 @@ print("dog:  ", torch.allclose(attend(bites)[1], attend(bitten)[4], atol=1e-5))
 twice = attend(torch.cat([bites, bites]))
 print("twice:", torch.allclose(twice[:5], attend(bites), atol=1e-5))
 
-# %% bag-of-words [markdown] above="*dog* gets the same"
+# %% bag-of-words [markdown] above="*dog* gets the same" below="Under a causal mask"
 # *dog* gets the same vector whether it bites or is bitten.
 # An output is a sum over all keys.
 # So is the number that the softmax divides by, and a sum does not depend on the order of its terms.

@@ -146,7 +146,7 @@ for name, trained in (("one layer: ", one_layer), ("two layers:", two_layers)):
     share = share_correct(trained, new_texts)
     print(f"{name}  {size:,} parameters, {share:.2f} correct")
 
-# %% baseline [markdown] above="Does the single layer"
+# %% baseline [markdown] below="Does the single layer"
 # Does the single layer need more heads, or more time?
 
 # %% longer jupyter={"source_hidden": true}
@@ -215,7 +215,7 @@ from attnlab.display import diagram
 
 show_figure(diagram("two_looks"), "12.3")
 
-# %% find-heads [markdown] below=["The *previous-token score* is", "Does the trained model"]
+# %% find-heads [markdown] below=["The *previous-token score* is", "Does the trained model", "The *previous-token score* is"]
 # The second look needs the result of the first.
 # Two heads of one layer cannot take turns, because they work at the same time.
 #
@@ -331,7 +331,7 @@ def guess_with_exchanged(tokens, one, other):  # (N, L) -> (N, L)
 forged = guess_with_exchanged(to_tokens("KQZBMTAR|QZ")[None], 3, 5)
 print("after the last Z:", to_text(forged[0, -1:]))
 
-# %% many-notes [markdown] above="The model guesses T" answers="12/forged-note"
+# %% many-notes [markdown] above="The model guesses T" below="We do the same" answers="12/forged-note"
 # The model guesses T, which now carries the note about Z. We do the same in 1,000 texts,
 # and look at the guesses whose answer stands only at position 3.
 

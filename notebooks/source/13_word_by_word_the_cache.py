@@ -35,7 +35,7 @@ from attnlab.models.looking_back import to_text, to_tokens
 
 lesson_setup()
 
-# %% writing [markdown] below="In the texts of"
+# %% writing [markdown] below=["In the texts of", "In the texts of"]
 # ## A model that writes
 #
 # In the texts of lesson 12, a loop of letters is repeated, and a bar marks where it jumps.
@@ -337,7 +337,7 @@ ax.set_title("The whole pass slows down most, the step of the large stack least"
 ax.legend(title="")
 show_figure(ax, "13.1")
 
-# %% time-read [markdown] above="The step of the large" below="The parameters stay the"
+# %% time-read [markdown] above="The step of the large" below=["The parameters stay the", "The parameters stay the"]
 # In the small stack, at 2,048 tokens, a whole pass took about 100 times as long as a step.
 # The step got slower, too: it took about five times as long as at 32 tokens.
 # The step of the large stack took only 1.4 times as long as at 32.
