@@ -11,10 +11,12 @@ LESSONS = [path for path in find_notebooks() if is_lesson(path)]
 SIZES = [{"width": 1280, "height": 720}, {"width": 1024, "height": 768}]
 LONGEST = 95  # characters of a line that fits in the smallest type
 SMALLEST = 20  # px: of text, which must be read from the last row
+SMALLEST_DRAWN = 16  # px: of the labels of a figure
 MOST_WORDS = 30  # of prose that is not a question
 
 # Show all slides at once, one upon the other, and return of each: what is beyond its edges or must
-# be scrolled, the size of its text, and the words of its longest paragraph.
+# be scrolled, the size of its text and of the labels of its figures (10.5 pt, in pictures with 144
+# dots per inch), and the words of its longest paragraph.
 LOOK = """() => {
     const style = document.createElement('style');
     style.textContent = `.reveal .slides section {
@@ -38,6 +40,9 @@ LOOK = """() => {
         return {
             cut: [slide, ...inside(slide)].filter(isCut(box)).map(name),
             size: parseFloat(slide.style.fontSize),
+            drawn: Math.min(99, ...[...slide.querySelectorAll(':scope.figure figure img')].map(
+                one => 21 * Math.min(one.offsetWidth / one.naturalWidth,
+                    one.offsetHeight / one.naturalHeight))),
             broken: slide.dataset.layout === 'broken',
             longest: Math.max(0, ...[...slide.querySelectorAll('pre')].flatMap(
                 one => one.textContent.split('\\n').map(line => line.length))),
@@ -89,6 +94,7 @@ def test_nothing_is_cut_off_and_prose_is_in_the_notes(open_slides, only_tab, pat
     assert [slide for slide in seen if slide["cut"]] == []
     assert [one for one in seen if one["broken"] and one["longest"] <= LONGEST] == []
     assert min(slide["size"] for slide in seen) >= SMALLEST
+    assert min(slide["drawn"] for slide in seen) >= SMALLEST_DRAWN
     assert max(slide["prose"] for slide in seen) <= MOST_WORDS
 
 
