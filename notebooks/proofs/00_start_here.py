@@ -145,8 +145,8 @@ with torch.no_grad():
     assert torch.allclose(block(x[None])[0], second, atol=1e-5)
 
 # %% after: two-boxes
-# half of the `animal` of `cat` was lost, and the plus brings it back
-assert abs(output[cat, 0] / x[cat, 0] - 0.5) < 0.005 and (x + output)[cat, 0] > x[cat, 0]
+# `cat` had lost some of its `animal`, and the plus brings it back
+assert output[cat, 0] < x[cat, 0] < (x + output)[cat, 0]
 
 # %% after: remember
 # heads of three models: the divisor is the root of the features of a query, not of the width

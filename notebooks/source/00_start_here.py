@@ -177,14 +177,14 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # %% try-it-yourself [markdown] below="Which vector does"
 # ## Try it yourself
 #
-# The picture below shows the weights of Figure 0.1 and the new vector of `cat`.
+# The picture below shows the weights and the new vector of `cat`.
 # The control `scale` multiplies the dot products; until now it was $1/\sqrt{5}$, or 0.4472.
 # The control `causal` hides from each word all words that come after it.
 # Such a rule is called a [mask](glossary.ipynb#mask) (lesson 3).
 #
 # Leave `causal` off at first.
 # Which vector does `cat` get at scale 0, and which one does it come close to at scale 8?
-# And why is its `place` 0 at every scale once `causal` is on?
+# What is its `place` once `causal` is on, and why?
 
 # %% slider jupyter={"source_hidden": true}
 from attnlab import attention_weights, causal_mask, effective_keys
@@ -212,7 +212,7 @@ def draw(fig, scale, causal):
 
 controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": [False, True]}
 alt = "Heatmap of weights, and bars for the new vector of “cat”."
-live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
+live(draw, start={"scale": 2}, alt=alt, figsize=(7.5, 3.4), **controls)
 
 # %% slider-answer [markdown]
 # <details><summary>An answer</summary>
@@ -220,7 +220,8 @@ live(draw, start={"scale": 0.4472}, alt=alt, figsize=(7.5, 3.4), **controls)
 # At scale 0 all scores are equal, so `cat` gets the plain average of all six rows.
 # Scale 8 exaggerates the differences between the scores,
 # and the new vector comes close to the old row of `cat`, which matches itself best.
-# With `causal` on, `cat` may attend only to `The` and to itself, and neither has any `place`.
+# With `causal` on, `place` is 0 at every scale: `cat` may attend only to `The` and to itself,
+# and neither has any `place`.
 #
 # The line next to the picture says how many words `cat`
 # [spreads its attention over](glossary.ipynb#effective-keys): 6 if all six have the same weight,
@@ -343,12 +344,10 @@ show_figure(diagram("attention_steps"), "0.3")
 show_figure(diagram("transformer_block"), "0.4")
 
 # %% two-boxes [markdown]
-# Two of the boxes bring back what was lost on this page: the order of the words,
-# and half of the `animal` of `cat`.
-# **+ position** is there because one step of attention cannot see the order of the words that it
-# averages.
-#
-# The **+** after attention adds the old vector to the new one.
+# Two of the boxes add something to each vector.
+# **+ position** adds where its word stands in the sentence (lesson 11).
+# The **+** after attention adds the old vector to the new one,
+# which brings back what `cat` has lost of its `animal`.
 # Here is the vector of `cat` after this plus.
 # (We leave out the norm, the positions and the trained matrices of a real model.)
 
