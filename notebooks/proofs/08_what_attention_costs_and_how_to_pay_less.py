@@ -71,6 +71,23 @@ for size in (1, 2, 3, 4, 6):
         one_pass(rising, size, False)[1], rising.softmax(dim=-1), atol=1e-3
     )
 
+# %% after: explore-pieces
+from attnlab.explorers.pieces import CUTS, FACTORS, SCORES, VALUES
+
+scores, values = torch.tensor([SCORES, VALUES], dtype=torch.float64)
+of_torch = scores.softmax(dim=-1) @ values
+for cut in CUTS:
+    right, *others = (PiecesExplorer(cut=cut, factor=factor).result for factor in FACTORS)
+    assert torch.allclose(right.output, of_torch)
+    assert torch.allclose(right.terms[-1], scores.softmax(dim=-1))
+    unnoticed = scores[:cut].max() == scores[cut:].max()
+    assert unnoticed == (2 <= cut <= 5)
+    assert all(torch.allclose(one.output, of_torch) == unnoticed for one in others)
+wrong = PiecesExplorer(cut=1, factor="forgotten").result
+assert abs(wrong.terms[-1, 0] - 0.26) < 5e-3 and abs(scores.softmax(dim=-1)[0] - 0.04) < 5e-3
+
+# %% after: tiles  numbers: 3
+
 # %% after: add-piece
 # after two pieces: attention over the first four words, which is what exercise 4 relies on
 state_of_four = empty_state(x[5:], x)
@@ -93,22 +110,7 @@ assert attend_in_pieces(blocked, -torch.inf).isnan().all()
 assert torch.allclose(attend_in_pieces(blocked, lowest), blocked.softmax(dim=-1) @ x)
 assert torch.allclose(attend_in_pieces(row - 200, lowest), row.softmax(dim=-1) @ x, atol=1e-4)
 
-# %% after: explore-pieces
-from attnlab.explorers.pieces import CUTS, FACTORS, SCORES, VALUES
-
-scores, values = torch.tensor([SCORES, VALUES], dtype=torch.float64)
-of_torch = scores.softmax(dim=-1) @ values
-for cut in CUTS:
-    right, *others = (PiecesExplorer(cut=cut, factor=factor).result for factor in FACTORS)
-    assert torch.allclose(right.output, of_torch)
-    assert torch.allclose(right.terms[-1], scores.softmax(dim=-1))
-    unnoticed = scores[:cut].max() == scores[cut:].max()
-    assert unnoticed == (2 <= cut <= 5)
-    assert all(torch.allclose(one.output, of_torch) == unnoticed for one in others)
-wrong = PiecesExplorer(cut=1, factor="forgotten").result
-assert abs(wrong.terms[-1, 0] - 0.26) < 5e-3 and abs(scores.softmax(dim=-1)[0] - 0.04) < 5e-3
-
-# %% after: tiles  numbers: 3, 256
+# %% after: tiles-told  numbers: 256
 
 # %% after: tiled
 assert torch.allclose(tiled(*inputs), plain(*inputs), atol=1e-6)

@@ -189,8 +189,34 @@ old_total, same_terms, same_terms / old_total
 #
 # The output is a running sum too: it adds up the values, each multiplied by its exponential.
 # It shrinks by the same factor, and we divide it by the total once, at the end.
+
+
+# %% your-experiment-cut-a-row [markdown] below="At how many of"
+# ### Your experiment: cut a row
 #
-# The next cell does the same for many rows at once.
+# The explorer cuts a row of eight scores, each with a value, in two.
+# Each piece is computed by itself, with a top of its own,
+# and gets a factor of its own when the two are joined.
+# In the picture below this factor is left out, as in a program with a bug,
+# and the first score gets a weight of 0.26 instead of 0.04.
+#
+# Move the cut, and watch what each piece keeps.
+# At how many of the seven cuts is the output wrong, and why?
+
+# %% explore-pieces
+PiecesExplorer(cut=1, factor="forgotten")
+
+# %% tiles [markdown]
+# <details><summary>The answer</summary>
+#
+# At three: after one score, after six and after seven.
+# At the others, both pieces have the top 3, so both factors are 1,
+# and leaving them out changes nothing.
+# </details>
+#
+# ## Tiles
+#
+# The next cell adds a piece to many rows at once.
 # The top begins at the lowest finite number: with $-\infty$,
 # a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.
 
@@ -212,31 +238,7 @@ def add_piece(state, scores, values):  # (..., L, piece), (..., piece, Ev)
     return new_top, total, output * factor + exponentials @ values
 
 
-# %% your-experiment-cut-a-row [markdown] below="At how many of"
-# ### Your experiment: cut a row
-#
-# The explorer cuts a row of eight scores, each with a value, in two.
-# Each piece is computed by itself, with a top of its own,
-# and gets a factor of its own when the two are joined.
-# In the picture below this factor is left out, as in a program with a bug,
-# and the first score gets a weight of 0.26 instead of 0.04.
-#
-# Move the cut, and watch what each piece keeps.
-# At how many of the seven cuts is the output wrong, and why?
-
-# %% explore-pieces
-PiecesExplorer(cut=1, factor="forgotten")
-
-# %% tiles [markdown] below="Besides its inputs and"
-# <details><summary>The answer</summary>
-#
-# At three: after one score, after six and after seven.
-# At the others, both pieces have the top 3, so both factors are 1,
-# and leaving them out changes nothing.
-# </details>
-#
-# ## Tiles
-#
+# %% tiles-told [markdown] below="Besides its inputs and"
 # We can cut the queries as well, because a row does not need the other rows.
 # We take 256 queries and go through the keys in pieces of 256.
 # The scores of 256 queries and 256 keys are one [**tile**](glossary.ipynb#tile) of the table.
