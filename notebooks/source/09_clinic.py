@@ -291,13 +291,11 @@ print(sums[0])  # of the weights of each query
 # So changing only the values is not enough.
 # The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
 
-# %% your-experiment-the-weight-that-is-lost [markdown] below="Whatever is missing from"
-# ### Your experiment: the weight that is lost
+# %% your-experiment-add-padding [markdown] below="If you put one"
+# ### Your experiment: add padding
 #
-# The mask editor of lesson 3 draws the weights of patient E, with one `<pad>` before the words.
-# Beside each row is its sum.
-# Whatever is missing from 1 is the weight that `<pad>` has taken.
-# Which word would lose the most with two or three of them?
+# The mask editor of lesson 3 draws the weights of patient E, and beside each row its sum.
+# If you put one, two or three `<pad>` before the words, the sum of which word changes most?
 
 
 # %% explore
@@ -305,12 +303,13 @@ def patient_e_weights(scores, mask):
     return scores.softmax(dim=-1) * mask
 
 
-MaskExplorer(function=patient_e_weights, mask="padding", padding=1)
+MaskExplorer(function=patient_e_weights, mask="padding", padding=0)
 
 # %% who-loses-most [markdown]
 # <details><summary>The answer</summary>
 #
-# “The” would lose the most.
+# That of “The”.
+# Whatever is missing from 1 is the weight that `<pad>` has taken.
 # A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 
