@@ -270,8 +270,8 @@ for ax, paths in zip(axes, (from_legs, from_both), strict=True):
     ax.set(xlim=(-1.9, 2.8), ylim=(-2.2, 1.9), aspect="equal", xlabel="right")
     ax.set(xticks=range(-1, 3), yticks=range(-2, 2))
 axes[0].axline((0, math.log(2)), slope=-1, color=MUTED, linestyle="--", linewidth=1)
-axes[0].set(title="legs alone: many mixtures will do", ylabel="up")
-axes[1].set(title="legs and wings: only “cat” will do")
+axes[0].set(title="from the legs alone", ylabel="up")
+axes[1].set(title="from legs and wings")
 show_figure(axes[0].figure, "1.3")
 
 # %% after-twelve [markdown] above="From legs and wings" answers="01/who-has-most-weight"

@@ -63,7 +63,7 @@ print("twice:", torch.allclose(twice[:5], attend(bites), atol=1e-5))
 # So attention treats a sentence as a [**bag of words**](glossary.ipynb#bag-of-words),
 # of which it sees only the proportions.
 #
-# ## What a causal mask gives away
+# ## With a causal mask
 #
 # Under a causal mask, each word sees only itself and the words before it.
 
