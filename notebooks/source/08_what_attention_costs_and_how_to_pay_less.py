@@ -177,7 +177,7 @@ old_total = (first - first.max()).exp().sum()
 same_terms = (first - second.max()).exp().sum()
 old_total, same_terms, same_terms / old_total
 
-# %% online-softmax [markdown] above=["With the new top", "All old terms shrink"] below="The output is a running" answers="08/the-top-rises"
+# %% online-softmax [markdown] above=["With the new top", "All old terms shrink"] answers="08/the-top-rises"
 # With the new top, the two old terms add up to 1.290, which is 0.731 times as much as before.
 # One law of exponents makes this work.
 # For a score $s$, an old top $m$ and a new top $m'$,
@@ -206,7 +206,7 @@ old_total, same_terms, same_terms / old_total
 # %% explore-pieces
 PiecesExplorer(cut=1, factor="forgotten")
 
-# %% tiles [markdown]
+# %% tiles [markdown] below="A piece can be"
 # <details><summary>The answer</summary>
 #
 # At three: after one score, after six and after seven.
@@ -216,7 +216,7 @@ PiecesExplorer(cut=1, factor="forgotten")
 #
 # ## Tiles
 #
-# The next cell adds a piece to many rows at once.
+# A piece can be added to many rows at once.
 # The top begins at the lowest finite number: with $-\infty$,
 # a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.
 
