@@ -56,7 +56,7 @@ site: $(READY)  ## export all lessons as web pages into site/; FOR=teachers, SOL
 slides: $(READY)  ## write slides of all lessons into slides/, with notes for teachers; NB=03: lesson 03
 	@$(RUN) tools.publish.slides $(NB)
 
-student: $(READY)  ## write copies without answers and teacher notes into student/
+student: $(READY)  ## write copies without solutions and teacher notes into student/
 	@$(RUN) tools.publish.student
 
 grade: $(READY)  ## DIR=submissions: check what a class handed in; ROSTER=roster.csv, DUE=2026-11-29T12:00

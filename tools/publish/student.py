@@ -1,7 +1,7 @@
-"""Write copies of the lessons for a class, without answers and teacher notes: `make student`.
+"""Write copies of the lessons for a class, without solutions and teacher notes: `make student`.
 
-A copy has no outputs, because they show what the predictions ask for. Its last cell writes what the
-learner did into a file to hand in. The page START_HERE.md says how to open the copies.
+A copy has no outputs, since learners run it themselves. Its last cell writes what they did into a
+file to hand in. The page START_HERE.md says how to open the copies.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def without_folds(text: str, goes: Callable[[str], bool]) -> str:
 
 
 def hand_out(path: Path) -> NotebookNode:
-    """Return the copy of a lesson that learners get: nothing in it tells an answer.
+    """Return the copy of a lesson that learners get, without outputs; its last cell hands it in.
 
-    Hints are the only folds that it keeps. It has no outputs, and its last cell hands it in.
+    The folds that it keeps are hints, and texts that wait for a prediction, which are part of the
+    lesson.
     """
     notebook = leave_out(edition(path, "student"), LEFT_OUT)
     for cell in notebook.cells:
@@ -78,7 +79,7 @@ def write_class(folder: Path = COPIES) -> list[Path]:
 def main() -> None:
     """Write the copies and print how many there are."""
     count = len(write_class())
-    print(f"{COPIES.name}/ now contains {count} notebooks without answers, and {PAGE}.")
+    print(f"{COPIES.name}/ now contains {count} notebooks without solutions, and {PAGE}.")
 
 
 if __name__ == "__main__":
