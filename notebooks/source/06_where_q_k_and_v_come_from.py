@@ -6,7 +6,7 @@
 # Why three matrices, and not simply the tokens themselves?
 #
 # For a small task, you will fill in three matrices by hand, let training find its own,
-# and then take away two of them.
+# and then take some of them away.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the training of a layer in PyTorch
 # (loss, gradients, optimizer), and the inverse of a matrix.
