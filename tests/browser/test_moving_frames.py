@@ -61,6 +61,14 @@ def test_every_stop_has_its_picture_and_sentence_and_axe_finds_nothing(tab, fold
     assert barriers(page, ".attnlab-explorer") == tab.problems == []
 
 
+def test_a_click_opens_the_picture_that_is_shown(tab, folder):
+    page = tab.open(folder / "moving" / "00_made_up.html")
+    card, large = page.locator(".card"), page.get_by_role("dialog").get_by_role("img")
+    page.get_by_role("slider").press("End")
+    card.locator("img").click()
+    assert large.get_attribute("src") == shown(card)[0]
+
+
 def test_the_figure_moves_on_a_slide(tab, folder):
     page = tab.open(folder / "slides" / "00_made_up.html")
     page.wait_for_function("() => window.Reveal?.isReady()")

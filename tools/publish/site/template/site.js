@@ -367,7 +367,8 @@ offerThemes(row);
 offerProjector(row);
 offerNotebook(document.querySelector(".download"));
 offerPrinting(document.querySelector(".download"));
-offerEnlarging(document.querySelectorAll("main :is(figure img, .shown > img)"));
+offerEnlarging([...document.querySelectorAll("main :is(figure img, .shown > img)"),
+  ...[...explorers.values()].flatMap(({ target }) => [...target.shadowRoot.querySelectorAll("img")])]);
 followReading(document.querySelector("aside.contents"));
 letScroll();
 addEventListener("resize", letScroll);
