@@ -289,8 +289,6 @@ w, ratio = to_cls.median(dim=1).values, ratio.median(dim=1).values  # (H,) each
 
 # %% draw-growth jupyter={"source_hidden": true}
 # %%answer 10/without-the-sink
-from attnlab.display.texts import caption_of
-
 _, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
 ax.scatter(w, ratio, c=longer > 5, cmap="coolwarm", s=70)
 for head in range(12):
@@ -298,7 +296,6 @@ for head in range(12):
 curve = torch.linspace(0, 0.46, 50)
 ax.plot(curve, 1 / (1 - curve), color="gray")
 ax.set(xlabel="w of [CLS]", ylabel="length without / with [CLS]")
-ax.set_title(caption_of("10.4")["title"])
 show_figure(ax, "10.4")
 
 # %% the-arithmetic [markdown] above="It grows: in head" answers="10/without-the-sink"

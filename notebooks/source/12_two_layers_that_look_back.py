@@ -282,18 +282,14 @@ predict("12/half-a-score")
 
 # %% see-half jupyter={"source_hidden": true}
 # %%answer 12/half-a-score
-from attnlab.display.texts import caption_of
-
 before = weights[0].diagonal(-1, dim1=-2, dim2=-1)  # layer 0: (N, H, L - 1)
 spread = pd.read_csv(data_path("notes_spread.csv")).query("seed == 0 and step <= 150")
 spread = spread.pivot(index="step", columns="position", values="note")
 _, (top, below) = plt.subplots(2, figsize=(7, 4.4), layout="constrained")
 top.bar(range(1, 32), before.mean(dim=(0, 1)))
 top.set(xlim=(0.5, 31.5), ylabel="weight on\nthe token before")
-top.set_title(caption_of("12.4")["title"])
 below.pcolormesh(spread.columns, spread.index, spread, vmin=0, vmax=1, cmap="Blues")
 below.set(xlabel="position", ylabel="training step")
-below.set_title("During its training")
 show_figure(top, "12.4")
 
 # %% average-hides [markdown] above="Layer 0 looks at" answers="12/half-a-score"

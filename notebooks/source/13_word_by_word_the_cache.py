@@ -465,14 +465,12 @@ shares = {
 
 # %% draw-window jupyter={"source_hidden": true}
 # %%answer 13/what-to-drop
-from attnlab.display.texts import caption_of
 from attnlab.palette import GREEN, INK, PURPLE
 
 _, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 look = {"markers": True, "palette": [INK, GREEN, PURPLE]}
 sns.lineplot(pd.DataFrame(shares, index=range(20, 32)), **look, ax=ax)
 ax.set(ylim=(0, 1.05), xlabel="position", ylabel="share of correct guesses")
-ax.set_title(caption_of("13.2")["title"])
 show_figure(ax, "13.2")
 
 # %% window-read [markdown] answers="13/what-to-drop"
