@@ -276,17 +276,12 @@ def code(d_k: int, own: Own | None = None) -> str:
 
 
 def sentence(d_k: int, rate: float, entries: int, own: Own | None = None) -> str:
-    """Return what each divisor reaches here, which need another rate, and what each can reach."""
+    """Return what each divisor reaches here, and which need another rate."""
     result, names = measure(d_k, rate, entries, own), [*BY.values(), *((own.name,) if own else ())]
     here = [f"{name} {share:.2f}" for name, share in zip(names, result.accuracy, strict=True)]
-    best = [
-        f"{name} {share:.2f} (at {RATES[best_rate]})"
-        for name, share, best_rate in zip(names, result.best, result.best_rates, strict=True)
-    ]
-    at_best = f"At the best rates: {', '.join(best)}."
     return (
         f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
-        f"ten steps: {', '.join(here)}. {verdict(result, names)} {at_best}"
+        f"ten steps: {', '.join(here)}. {verdict(result, names)}"
     )
 
 

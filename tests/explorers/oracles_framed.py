@@ -129,9 +129,6 @@ def scaling(explorer: Explorer) -> Truth:
     said += ["another rate"] * (reach != could) + ["would not"] * (any(could) and not all(could))
     rate = explorer.rate
     written = [1, 1 / rate] if rate < 1 else [rate]
-    bests = [
-        [most, *([1, 1 / one] if one < 1 else [one])] for most, one in zip(best, rates, strict=True)
-    ]
     half = [(one.sort().values.flip(0).cumsum(0) < one.sum() / 2).sum() + 1 for one in lengths]
     typical = [one.median() for one in lengths]
     told = zip([max(one, 0.001) for one in typical], half, strict=True)
@@ -140,7 +137,7 @@ def scaling(explorer: Explorer) -> Truth:
     scores = (names @ w[0]) @ (names @ w[1]).T / d_k**0.5
     return Truth(
         {"accuracy": here, "best": best, "best_rates": tuple(rates), "lengths": lengths},
-        [d_k, *written, entries, *here, 0.9, *itertools.chain(*bests)],
+        [d_k, *written, entries, *here, 0.9],
         {"rates.values": table, "bad": not any(reach)},
         {"crowds.told": [one for pair in told for one in (*pair, 100)]},
         {"rates": here, "sizes": here},
