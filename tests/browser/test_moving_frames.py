@@ -4,6 +4,7 @@ import pytest
 from nbformat import write
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from attnlab.display.figure import CSS_PIXELS_PER_INCH
 from attnlab.explorers import live
 from tests.browser.pages import FilePage, barriers
 from tools.publish import slides
@@ -67,6 +68,19 @@ def test_a_click_opens_the_picture_that_is_shown(tab, folder):
     page.get_by_role("slider").press("End")
     card.locator("img").click()
     assert large.get_attribute("src") == shown(card)[0]
+
+
+def test_on_a_phone_the_picture_keeps_a_size_at_which_it_can_be_read(tab, folder):
+    page = tab.open(folder / "moving" / "00_made_up.html")
+    page.set_viewport_size({"width": 390, "height": 664})
+    picture = page.locator(".card img")
+    width = picture.evaluate("img => img.getBoundingClientRect().width")
+    assert width == pytest.approx(0.65 * 5 * CSS_PIXELS_PER_INCH)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    picture.focus()
+    page.keyboard.press("ArrowRight")  # scrolls
+    page.wait_for_function("img => img.parentNode.scrollLeft > 0", arg=picture.element_handle())
+    assert barriers(page, ".attnlab-explorer") == tab.problems == []
 
 
 def test_the_figure_moves_on_a_slide(tab, folder):

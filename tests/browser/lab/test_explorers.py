@@ -168,7 +168,7 @@ def test_running_again_and_restarting_leaves_no_dead_copies(lab):
     lab.until("print(1)", "1")
     own = lab.cards[OWN]  # its Python is gone: it says so and does not pretend
     own.locator("button.cell").first.click()
-    expect(own).to_contain_text("Python has not answered yet")
+    expect(own.locator(".bar")).to_contain_text("run this cell again")
     assert own.locator(".picture.stale").count() == 1
     lab.cards[SCALING].get_by_role("slider").first.press(
         "ArrowLeft"

@@ -13,13 +13,14 @@
 // such function here.
 import { button, meets } from "./controls.mjs";
 import { codeLines, html, markup, rich, weightColours } from "./drawing.mjs";
-import { adopt, isProjected, project } from "./projector.mjs";
+import { adopt, isProjected, keepInSight, project } from "./projector.mjs";
 import { STYLE } from "./style.mjs";
 import { linkWords } from "./quoted.mjs";
 
 const DIMMED = 300;  // ms until a picture is dimmed that is no longer that of the state
 export const PATIENCE = 2500;  // ms until a silent kernel is spoken of
-export const SILENT = "Python has not answered yet: the kernel may be busy, or was restarted.";
+export const SILENT = "Python has not answered yet: the kernel may be busy. "
+  + "If none runs, or it was restarted, run this cell again.";
 const SHEET = new CSSStyleSheet();
 SHEET.replaceSync(STYLE);
 
@@ -68,12 +69,14 @@ class Lab {
     const { card, explorer } = this, { title, hint } = this.data;
     card.setAttribute("aria-label", title || "Live figure");
     const heading = title ? [html("h3", {}, title), html("p", { class: "hint" }, hint)] : [];
-    card.append(...heading, this.error, this.bar, this.sayLine, this.note, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
+    card.append(...heading, this.error, this.bar, this.sayLine, this.picture, html("div", { class: "foot" }, this.code, this.scales), this.projector);
     this.on(card, "keydown", keepKey);
     this.on(this.code, "toggle", () => this.showCode());
-    followPage(this);
     this.keepRoom();
+    this.fit = keepInSight(this);
+    followPage(this);
     this.drawState = explorer.render(this);
+    this.bar.append(this.note);  // which stays in sight
     this.code.append(this.codeBox);
     const { question } = this.data;
     const asks = this.state.ask && question && !this.model.opened;
@@ -202,6 +205,7 @@ class Lab {
     const { classList } = this.host;
     classList.toggle("large", this.state.large || isProjected());
     classList.toggle("slide", "slides" in document.documentElement.dataset);
+    this.fit();
   }
 
   /** Write the lines of PyTorch; in a box that is folded away nothing has to be laid out. */

@@ -114,7 +114,7 @@ const MAKERS = {
     return { element, show };
   },
   picture: (lab, { alt, width }) => {
-    const element = html("img", { alt, style: `width:${width}px` });
+    const element = html("img", { alt, style: `width:${width}px`, tabindex: 0 });  // it may scroll
     return { element, show: ({ png }) => { element.src = `data:image/png;base64,${png}`; } };
   },
   key: (lab, { entries }) => ({ element: keyOf(entries), show: () => {} }),
