@@ -116,6 +116,8 @@ function makeScale({ data: { common, rulers, words: texts } }) {
     picture.setAttribute("aria-label", text);
     if (head !== drawn) {
       const most = Math.max(...common[head]), seen = {};
+      const counts = rulers[head].map((count) => rulers[head].filter((one) => one === count).length);
+      const step = Math.min(STEP, LINE / Math.max(...counts));  // a high pile stays below the heading
       bars.forEach((bar, count) => {
         const height = (HIGH * common[head][count]) / most;
         bar.setAttribute("y", LINE - height);
@@ -125,7 +127,7 @@ function makeScale({ data: { common, rulers, words: texts } }) {
         const count = rulers[head][i];
         seen[count] = (seen[count] ?? 0) + 1;
         dot.setAttribute("cx", across(count));
-        dot.setAttribute("cy", LINE + 5 - STEP * seen[count]);
+        dot.setAttribute("cy", LINE + 5 - step * seen[count]);
       });
     }
     drawn = head;

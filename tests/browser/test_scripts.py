@@ -203,6 +203,11 @@ def test_the_query_is_dragged_and_walked(open_cards):
 WON = """e => [e.closest('button').dataset.sentence, e.textContent]"""
 
 
+def test_no_pile_of_those_who_ask_reaches_into_the_heading(open_cards):
+    for card in open_cards([WhoAsksExplorer(ask=False, head=head) for head in range(12)]):
+        assert min(read(card.locator("circle"), "e => e.cy.baseVal.value")) >= 5
+
+
 def test_who_asks(open_cards):
     explorer = WhoAsksExplorer(ask=False, word="tide", head=4, sentence=20)
     [card] = open_cards([explorer])

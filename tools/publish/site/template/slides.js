@@ -11,13 +11,14 @@ function holds(box) {
  */
 function fit(slide) {
   const boxes = [slide, ...slide.querySelectorAll(".body, .body > *, pre")];
+  const fitsItself = slide.querySelector(".attnlab-explorer");  // by the size of its picture
   for (const layouts of [["rows", "columns"], ["broken"]]) {
     for (const size of SIZES) {
       slide.style.fontSize = `${size}px`;
       slide.style.setProperty("--zoom", size / 24);
       for (const layout of layouts) {
         slide.dataset.layout = layout;
-        if (boxes.every(holds)) return;
+        if (fitsItself || boxes.every(holds)) return;
       }
     }
   }
