@@ -280,18 +280,19 @@ show_figure(fig, "2.3")
 # %% ask-rates
 predict("02/another-learning-rate")
 
-# %% explore-scaling
-# %%answer 02/another-learning-rate
-ScalingExplorer(ask=False)
-
-# %% try-it [markdown] answers="02/another-learning-rate"
-# The dots are queries before training.
-# The curves are models that `data/make_scaling_race.py` trained in advance.
+# %% try-it [markdown]
+# The answer is in the explorer below.
+# Its dots are queries before training,
+# and its curves are models that `data/make_scaling_race.py` trained in advance.
 # At which rates does each divisor reach .9 at $d_k = 16$?
 # Which of these rates still work at 1,024?
 #
 # A divisor of your own is drawn as a fourth line: `ScalingExplorer(function=my_divisor)`,
 # where `my_divisor(d_k)` returns a number.
+
+# %% explore-scaling
+# %%answer 02/another-learning-rate
+ScalingExplorer(ask=False)
 
 # %% rescued [markdown] above="At a rate of" answers="02/another-learning-rate"
 # A whisper can be turned up.
