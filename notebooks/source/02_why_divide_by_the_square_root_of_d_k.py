@@ -272,7 +272,7 @@ show_figure(fig, "2.3")
 # **Some queries shout, and the more features there are, the more are silent.**
 # Divided by $d_k$, all of them whisper, and ever more softly.
 
-# %% sound-check [markdown] below="Up to here the"
+# %% sound-check [markdown]
 # ## Another learning rate
 #
 # Up to here the learning rate was ½.
@@ -280,7 +280,7 @@ show_figure(fig, "2.3")
 # %% ask-rates
 predict("02/another-learning-rate")
 
-# %% try-it [markdown]
+# %% try-it [markdown] below="At which rates does"
 # The answer is in the explorer below.
 # Its dots are queries before training,
 # and its curves are models that `data/make_scaling_race.py` trained in advance.
