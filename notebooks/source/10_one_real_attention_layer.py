@@ -65,11 +65,36 @@ for place, token in enumerate(sat.tokens):
     ax.text(-0.05, place, token, ha="right", va="center")
     ax.text(1.05, place, token, ha="left", va="center")
     ax.plot([0, 1], [bank, place], color="#1f5fa8", lw=10 * sat.weights[4, bank, place])
-ax.set(xlim=(-0.5, 1.5), ylim=(9.5, -0.5), title="In head 4, bank looks at river")
+ax.set(xlim=(-0.5, 1.5), ylim=(9.5, -0.5))
 ax.axis("off")
 show_figure(ax, "10.1")
 
+# %% what-it-looks-at [markdown] below="In *she sat on"
+# ## Does the arc know which bank is meant?
+#
+# In *she sat on the bank of the river*, “bank” gives “river” a weight of 0.71 in head 4.
+# A swimmer is even more likely to be at a river than somebody who sits.
+
+# %% ask-swam
+predict("10/she-swam")
+
+# %% see-swam
+# %%answer 10/she-swam
+for verb in ("sat", "swam", "waited"):
+    row = layer.read(f"she {verb} on the bank of the river").weights[4, -5]  # of "bank"
+    print(f"{verb:7} river {row[-2]:.3f}  she {row[1]:.5f}")
+
+# %% what-the-verb-does [markdown] above="Whichever token stands there" answers="10/she-swam"
+# With *swam*, the weight of *river* falls from 0.71 to 0.65,
+# and that of *she* falls by the same factor.
+# Neither score has changed, but *swam* has a larger score than *sat*,
+# so the softmax divides by a larger sum.
+# Whichever token stands there, “river” gets 230 times as much as “she”.
+# **So the arc does not show that the model knows which bank is meant.**
+
 # %% experiment-heads [markdown] below="Which head draws the"
+# ## Where do words look?
+#
 # ### Your experiment: twelve maps
 #
 # In each small map, the rows are the tokens that ask and the columns those that are asked.
@@ -86,8 +111,6 @@ RealHeadsExplorer(ask=False)
 # Head 2 does: in short sentences,
 # every token after the first gives nearly all its weight to the token before it.
 # </details>
-#
-# ## Where do words look?
 #
 # One sentence proves little, so we turn to 46.
 # Each sentence was written for one of 21 ambiguous words, and six were written for “bank”.
@@ -121,7 +144,7 @@ portrait = portrait.float().mean(dim=-1)  # (6, H)
 names = ["[CLS]", "[SEP]", "itself", "token before", "token after", "some other word"]
 plt.figure(figsize=(9, 3.2), layout="constrained")
 ax = sns.heatmap(portrait, yticklabels=names, annot=True, fmt=".2f", cmap="Blues")
-ax.set(xlabel="head", title="In eight heads, most words look most at [CLS]")
+ax.set(xlabel="head")
 show_figure(ax, "10.2")
 
 # %% by-asker [markdown] above="In eight heads, most" below=["In lesson 5, our", "In lesson 5, our"]
@@ -177,7 +200,6 @@ ax.set(xlabel="head", ylabel="uniform shares of the clues", yscale="log")
 ax.set(ylim=(0.2, 4), xticks=range(12), yticks=[0.25, 0.5, 1, 2, 4])
 ax.set(yticklabels=["0.25", "0.5", "1", "2", "4"])
 ax.minorticks_off()
-ax.set_title("On average, heads 1, 4, 8 and 10 favour the clues’ own word most")
 ax.legend(loc="upper right", ncols=2)
 show_figure(ax, "10.3")
 
@@ -225,6 +247,8 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 # The arc from *bank* to *river* in head 4 is among them.
 # Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
 # *Headed* has little to do with river banks, and yet its arc is wider.
+# So the arc shows something real:
+# **head 4 finds a clue, but it does not decide on a meaning.**
 
 # %% what-reaches-the-output [markdown] below="`[CLS]` always stands at"
 # ## What reaches the output?
@@ -308,39 +332,15 @@ show_figure(ax, "10.4")
 # **So a sink lets a head contribute less:** the weights of a row must sum to 1,
 # but much of this 1 can go to a token that adds little.
 
-# %% what-it-looks-at [markdown] below="In *she sat on"
-# ## Does the arc know which bank is meant?
+# %% the-answer [markdown] end="In eight heads, most words look"
+# ## What the layer looks at
 #
-# In *she sat on the bank of the river*, “bank” gives “river” a weight of 0.71 in head 4.
-# A swimmer is even more likely to be at a river than somebody who sits.
-
-# %% ask-swam
-predict("10/she-swam")
-
-# %% see-swam
-# %%answer 10/she-swam
-for verb in ("sat", "swam", "waited"):
-    row = layer.read(f"she {verb} on the bank of the river").weights[4, -5]  # of "bank"
-    print(f"{verb:7} river {row[-2]:.3f}  she {row[1]:.5f}")
-
-# %% the-answer [markdown] above="**Head 4 finds a" end="In eight heads, most words look" answers="10/she-swam"
-# With *swam*, the weight of *river* falls from 0.71 to 0.65,
-# and that of *she* falls by the same factor.
-# Neither score has changed, but *swam* has a larger score than *sat*,
-# so the softmax divides by a larger sum.
-# Whichever token stands there, “river” gets 230 times as much as “she”.
-#
-# So the arc from *bank* to *river* shows something real,
-# but not that the model knows which bank is meant.
-# **Head 4 finds a clue, but it does not decide on a meaning.**
-#
-# What does the layer really look at in our 46 sentences of 7 to 12 tokens?
 # In eight heads, most words look most at `[CLS]`, which in the five *resting heads* adds little.
 # The *neighbour* looks at the token before.
 # In the four *clue finders* the clues get on average 1.7 to 2.2 times as much from their own word
 # as from others, and in head 3 they get much from all.
 #
-# All this is one layer of one model.
+# All this is one layer of one model, in 46 sentences of 7 to 12 tokens.
 # A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
 # its input, and five more layers follow.
 # In lesson 14, we follow *bank* through them.
@@ -698,11 +698,10 @@ else:
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.**
-# The layer, the arc and the explorer: 15.
-# Where words look: 4.
+# The layer, the arc and the swimmer: 14.
+# The explorer, and where words look: 13.
 # The word that asks, and luck: 8.
 # What reaches the output, and the sink: 10.
-# The arc once more: 8.
 # The exercises take another 40 minutes; set them, and “Further”, as homework.
 #
 # **Where a class stalls.**
