@@ -6,6 +6,8 @@ assert (~is_mixed).sum() == 51 and is_mixed.sum() == 48
 
 # %% after: nearer  numbers: 20, 0
 
+# %% after: ask-layers  numbers: 25, 30, 45
+
 # %% after: lean
 tokens_of_known = [encoder.tokens(one) for one in known.sentence]
 where = [tokens.index("bank") for tokens in tokens_of_known]
@@ -20,7 +22,7 @@ for one, x in zip(
     assert torch.equal(x[0], at_first[encoder.tokens(one).index("bank")])
 assert lean(vectors, known_vectors)[:, 0].abs().max() < 1e-6
 
-# %% after: read-lean  numbers: 0, 2, 5
+# %% after: read-lean  numbers: 0, 2, 5, 99
 from attnlab.models.meanings import lean as lean_by
 
 for left_out in range(10):  # any nine of the ten pairs
@@ -31,6 +33,35 @@ for left_out in range(10):  # any nine of the ten pairs
     assert (falls > 0).all() and falls[1] < falls[[0, 2]].min()  # most in layers 3 and 5
     assert of_thief[5] < of_thief[3] / 2  # layers 3 and 4 take more than half
 assert (lean(vectors[thief], known_vectors)[1:4].diff() > 0).all()
+
+# %% after: see-layers
+assert own[~is_mixed].sum(dim=0).tolist() == [50, 50, 50, 50, 50, 51]
+assert own[is_mixed].sum(dim=0).tolist() == [31, 36, 38, 37, 36, 33]
+
+# %% after: draw-leans  numbers: 51, 48, 50, 31, 0
+assert (to_own_side[~is_mixed, -1] > 0).all()
+assert ((to_own_side[is_mixed] < 0).sum(dim=0)[1:] >= 10).all()
+
+# %% after: read-layers  numbers: 0
+from attnlab.models.meanings import lean as lean_by
+
+assert (is_mixed & is_river).sum() == 24 and (is_mixed & ~is_river).sum() == 24
+for left_out in range(10):
+    rest = torch.arange(20) // 2 != left_out
+    own_ = on_own_side(lean_by(vectors, known_vectors[rest], known_is_river[rest]))
+    assert (own_[~is_mixed].sum(dim=0) >= 49).all()
+    assert (own_[is_mixed].sum(dim=0) >= 31).all() and (own_[is_mixed].sum(dim=0) <= 39).all()
+    assert own_[is_mixed][:, 0].sum() <= 34 and own_[is_mixed][:, -1].sum() <= 36
+middle = (
+    known_vectors[known_is_river].mean(dim=0) + known_vectors[~known_is_river].mean(dim=0)
+) / 2
+centred = on_own_side(lean(vectors - middle, known_vectors - middle))
+assert (centred[~is_mixed].sum(dim=0) >= 48).all() and (centred[is_mixed].sum(dim=0) <= 40).all()
+# without the 13 clear sentences whose clue stands in a sentence of the means, it is the same
+seen_ = {*" ".join(known.sentence).split()}
+shared_ = torch.tensor([clue in seen_ for clue in bank.clue])
+assert (shared_ & ~is_mixed).sum() == 13
+assert own[~is_mixed & ~shared_].sum(dim=0).min() >= 37
 
 # %% after: your-experiment-from-layer-to-layer  numbers: 5
 
@@ -98,40 +129,9 @@ for _ in range(20):
     x = vectors_of(encoder, "bank", [sentences[thief]], edit=random_shares)
     assert lean(x, known_vectors)[0, -1] > 0
 
-# %% after: read-equal  numbers: 3, 4, 5, 99, 0.14
+# %% after: read-equal  numbers: 3, 4, 5, 0.14
 of_nurse = encoder.read(sentences[thief].replace("thief", "nurse"))
 assert round(of_nurse.weights[5, :, 6, 2].mean().item(), 2) == 0.14 and of_nurse.tokens[6] == "bank"
-
-# %% after: ask-layers  numbers: 25, 30, 45
-
-# %% after: see-layers
-assert own[~is_mixed].sum(dim=0).tolist() == [50, 50, 50, 50, 50, 51]
-assert own[is_mixed].sum(dim=0).tolist() == [31, 36, 38, 37, 36, 33]
-
-# %% after: draw-leans  numbers: 51, 48, 50, 31, 0
-assert (to_own_side[~is_mixed, -1] > 0).all()
-assert ((to_own_side[is_mixed] < 0).sum(dim=0)[1:] >= 10).all()
-
-# %% after: read-layers  numbers: 0
-from attnlab.models.meanings import lean as lean_by
-
-assert (is_mixed & is_river).sum() == 24 and (is_mixed & ~is_river).sum() == 24
-for left_out in range(10):
-    rest = torch.arange(20) // 2 != left_out
-    own_ = on_own_side(lean_by(vectors, known_vectors[rest], known_is_river[rest]))
-    assert (own_[~is_mixed].sum(dim=0) >= 49).all()
-    assert (own_[is_mixed].sum(dim=0) >= 31).all() and (own_[is_mixed].sum(dim=0) <= 39).all()
-    assert own_[is_mixed][:, 0].sum() <= 34 and own_[is_mixed][:, -1].sum() <= 36
-middle = (
-    known_vectors[known_is_river].mean(dim=0) + known_vectors[~known_is_river].mean(dim=0)
-) / 2
-centred = on_own_side(lean(vectors - middle, known_vectors - middle))
-assert (centred[~is_mixed].sum(dim=0) >= 48).all() and (centred[is_mixed].sum(dim=0) <= 40).all()
-# without the 13 clear sentences whose clue stands in a sentence of the means, it is the same
-seen_ = {*" ".join(known.sentence).split()}
-shared_ = torch.tensor([clue in seen_ for clue in bank.clue])
-assert (shared_ & ~is_mixed).sum() == 13
-assert own[~is_mixed & ~shared_].sum(dim=0).min() >= 37
 
 # %% after: is-it-the-meaning  numbers: 119
 
@@ -193,6 +193,6 @@ for some in (old, ~old, is_mixed, ~is_mixed, is_river, ~is_river):
 
 # %% after: next  numbers: 2017, 2021, 2022
 
-# %% after: teacher-plan  numbers: 46, 9, 14, 34, 9.4%
+# %% after: teacher-plan  numbers: 46, 16, 14, 7, 9, 34, 9.4%
 
 # %% after: teacher-questions  numbers: 20, 50, 51

@@ -77,6 +77,10 @@ vectors.shape  # (N, 7, E)
 # Above 0, it is nearer to the river mean.
 # We say that “bank” is on its *own side* if it leans to the meaning that it has in its sentence.
 
+# %% ask-layers
+predict("14/after-one-layer")
+
+
 # %% lean
 known = pd.read_csv(data_path("bank_means.csv"))
 known_is_river = torch.tensor(known.meaning == "river")
@@ -91,16 +95,61 @@ def lean(vector, known_vectors):
     return to_river - cosine_similarity(vector, money, dim=-1)
 
 
+layers = [f"layer {number}" for number in range(6)]
 thief = sentences.index("the thief sailed to the bank with the gold")
 lean(vectors[thief], known_vectors)  # before the first layer, and after each of the six
 
-# %% read-lean [markdown]
+# %% read-lean [markdown] below="We ask all 99"
 # Before the first layer, the two means are equal, as their positions are, and the lean is 0.
 # Up to layer 2, the lean to the river grows.
 # Then it falls, most in layers 3 and 5, and at the end “bank” is about equally near to both means.
+#
+# ## Is the thief an exception?
+#
+# We ask all 99 sentences.
+
+
+# %% see-layers
+# %%answer 14/after-one-layer
+def on_own_side(leans):
+    return ((leans > 0) == is_river[:, None])[:, 1:]  # after each layer: (99, 6)
+
+
+own = on_own_side(lean(vectors, known_vectors))
+kinds = {"51 clear sentences": ~is_mixed, "48 mixed sentences": is_mixed}
+pd.DataFrame(
+    {name: own[kind].sum(dim=0).tolist() for name, kind in kinds.items()}, layers
+).T
+
+# %% draw-leans jupyter={"source_hidden": true}
+# %%answer 14/after-one-layer
+to_own_side = (
+    lean(vectors, known_vectors) * torch.where(is_river, 1, -1)[:, None]
+)  # (99, 7)
+fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True, layout="constrained")
+for ax, (name, kind) in zip(axes, kinds.items(), strict=True):
+    ax.plot(to_own_side[kind].T, color="#0b61a4", lw=1, alpha=0.45)
+    ax.axhline(0, color="#333", lw=1)
+    ax.axhspan(-0.1, 0, color="#333", alpha=0.1, lw=0)
+    ax.set(xlabel="after layer", ylim=(-0.08, 0.11))
+    ax.set_title(name, fontweight="normal")
+    ax.set_xticks(range(7), ["before", *range(6)])
+axes[0].set_ylabel("lean towards its own side")
+axes[0].text(6, -0.07, "other side", color="#333", ha="right")
+axes[1].plot(to_own_side[thief], "o-", color="#06365c", lw=2, ms=4)
+axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#06365c", va="bottom")
+show_figure(fig, "14.2")
+
+# %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
+# In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
+# In the mixed ones, guessing would give 24 of 48, and layer 0 gives 31.
+# The later layers do not settle the rest: at best there are 38, and at the end 33.
+# So the thief is no exception.
 
 # %% your-experiment-from-layer-to-layer [markdown] below=["The bars show what", "Which words does \u201cbank\u201d"]
-# ### Your experiment: what turns the thief back?
+# ## What turns the thief back?
+#
+# ### Your experiment: from layer to layer
 #
 # The bars show what “bank” attends to in one layer, on average over the heads.
 # The curves show the lean of “bank” and those of the two means.
@@ -117,7 +166,6 @@ tokens, weights = readings[thief].tokens, readings[thief].weights  # (6, H, L, L
 looks = weights[[0, 5], :, of_bank[thief]].mean(dim=1)  # mean of the heads: (2, L)
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
 plot_attention(looks, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=tokens)
-ax.set_title("“Bank” turns from “sailed” to “thief” and “gold”")
 show_figure(ax, "14.1")
 
 # %% read-thief [markdown] above="In layer 0, \u201cbank\u201d" below="In every head, each"
@@ -154,63 +202,14 @@ def equal_shares(layer, weights):  # (N, H, L, L)
 changed = vectors_of(encoder, "bank", [sentences[thief]], edit=equal_shares)[0]
 means = vectors_of(encoder, "bank", known.sentence.tolist(), edit=equal_shares)
 leans = torch.stack([lean(vectors[thief], known_vectors), lean(changed, means)])
-layers = [f"layer {number}" for number in range(6)]
 names = ["trained weights", "equal shares from layer 3"]
 pd.DataFrame(leans[:, 1:].tolist(), names, layers).round(3)
 
-# %% read-equal [markdown] above="In layers 3 and 4" below="We ask all 99"
+# %% read-equal [markdown] above="In layers 3 and 4"
 # In layers 3 and 4, the lean falls with equal shares as well.
 # In layer 5 it does not, and the thief stays with the river, at 0.019.
 # So it is the choice of the last layer that turns “bank” back there.
 # The layer need not choose “thief” for its meaning: *nurse* in its place gets 0.14.
-#
-# ## Is the thief an exception?
-#
-# We ask all 99 sentences.
-
-# %% ask-layers
-predict("14/after-one-layer")
-
-
-# %% see-layers
-# %%answer 14/after-one-layer
-def on_own_side(leans):
-    return ((leans > 0) == is_river[:, None])[:, 1:]  # after each layer: (99, 6)
-
-
-own = on_own_side(lean(vectors, known_vectors))
-kinds = {"51 clear sentences": ~is_mixed, "48 mixed sentences": is_mixed}
-pd.DataFrame(
-    {name: own[kind].sum(dim=0).tolist() for name, kind in kinds.items()}, layers
-).T
-
-# %% draw-leans jupyter={"source_hidden": true}
-# %%answer 14/after-one-layer
-to_own_side = (
-    lean(vectors, known_vectors) * torch.where(is_river, 1, -1)[:, None]
-)  # (99, 7)
-fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.6), sharey=True, layout="constrained")
-for ax, (name, kind) in zip(axes, kinds.items(), strict=True):
-    ax.plot(to_own_side[kind].T, color="#0b61a4", lw=1, alpha=0.45)
-    ax.axhline(0, color="#333", lw=1)
-    ax.axhspan(-0.1, 0, color="#333", alpha=0.1, lw=0)
-    ax.set(xlabel="after layer", ylim=(-0.08, 0.11))
-    ax.set_title(name, fontweight="normal")
-    ax.set_xticks(range(7), ["before", *range(6)])
-axes[0].set_ylabel("lean towards its own side")
-axes[0].text(6, -0.07, "other side", color="#333", ha="right")
-axes[1].plot(to_own_side[thief], "o-", color="#06365c", lw=2, ms=4)
-axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#06365c", va="bottom")
-clear, mixed = (own[kind, 0].sum().item() for kind in kinds.values())
-title = f"After layer 0, {clear} of 51 and {mixed} of 48 are on their own side"
-fig.suptitle(title, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
-show_figure(fig, "14.2")
-
-# %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
-# In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
-# In the mixed ones, guessing would give 24 of 48, and layer 0 gives 31.
-# The later layers do not settle the rest: at best there are 38, and at the end 33.
-# So the thief is no exception.
 
 # %% is-it-the-meaning [markdown] below=["What we read may", "As a control, we"]
 # ## Is it the meaning of “bank”?
@@ -591,9 +590,9 @@ check_fooling_sentence(fooling_sentence_solution)
 # <details><summary>For teachers: a plan for 46 minutes, and where a class stalls</summary>
 #
 # **46 minutes.**
-# The model and the lean: 9.
+# The model, the lean and all sentences: 16.
 # The thief, the explorer and the choice: 14.
-# All sentences, and other nouns: 14.
+# Other nouns: 7.
 # The swap and the answer: 9.
 # The exercises take another 34 minutes; set them as homework.
 # If time is short, leave out the swap by hand.
