@@ -177,7 +177,6 @@ ax.set(
     xlabel="training step",
     ylabel="share of correct guesses",
     ylim=(0, 1.03),
-    title="Even with 22 heads, a single layer stays far behind",
 )
 tokens, known = new_texts
 played = F.one_hot(tokens[:, :-1], 27).cumsum(dim=1)[:, :, :26] > 0

@@ -333,7 +333,6 @@ stops = times["tokens"].unique()
 ax.set_xticks(stops, [f"{n:,}" for n in stops])
 ax.set_yticks([1, 10, 100], ["1", "10", "100"])
 ax.minorticks_off()
-ax.set_title("The whole pass slows down most, the step of the large stack least")
 ax.legend(title="")
 show_figure(ax, "13.1")
 
