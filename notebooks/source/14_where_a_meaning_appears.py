@@ -101,7 +101,7 @@ lean(vectors[thief], known_vectors)  # before the first layer, and after each of
 
 # %% read-lean [markdown] below="We ask all 99"
 # Before the first layer, the two means are equal, as their positions are, and the lean is 0.
-# Up to layer 2, the lean to the river grows.
+# Up to layer 2, the thief’s lean to the river grows.
 # Then it falls, most in layers 3 and 5, and at the end “bank” is about equally near to both means.
 #
 # ## Is the thief an exception?
