@@ -171,7 +171,7 @@ turning = torch.stack([angle.deg2rad().cos(), angle.deg2rad().sin()], dim=-1)
 hard = legs[(turning @ keys.T).argmax(dim=-1)]
 hard[[45, 135]] = math.nan  # at these degrees, two keys are equally close
 curves = {"hard": hard, "soft": soft_lookup(turning, keys, legs)}
-ax = plot_sweep(angle, curves, title="A hard lookup jumps; a soft one glides", at=120)
+ax = plot_sweep(angle, curves, at=120)
 ax.set(xticks=[0, 45, 90, 120, 135, 180], xlabel="angle (degrees)", ylabel="legs")
 show_figure(ax, "1.2")
 

@@ -269,8 +269,7 @@ def head_six(text):
 
 
 tokens, weights_six, values = head_six("the cat sat on the mat")
-title = "Every query prefers [CLS]"
-ax = plot_attention(weights_six, queries=tokens, keys=tokens, title=title)
+ax = plot_attention(weights_six, queries=tokens, keys=tokens)
 lengths = Table(["length of the value"], tokens, values.norm(dim=-1)[None])
 display(show_figure(ax, "4.4"), lengths)
 

@@ -50,7 +50,6 @@ rows = torch.stack([left.weights[4, bank], keep.weights[4, bank]])
 keys = "[CLS] i left/keep my money on/in the bank of/by the lake [SEP]".split()
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
 plot_attention(rows, ax=ax, queries=["river bank", "money bank"], keys=keys)
-ax.set_title("Two meanings, nearly the same row")
 show_figure(ax, "5.1")
 
 # %% same-arc [markdown] above="In no head does"
