@@ -1,4 +1,4 @@
-# %% opening [markdown] above="How much memory is" end="How much memory is"
+# %% opening [markdown] above="How much memory do" end="How much memory do"
 # # 8 · What attention costs, and how to pay less
 #
 # A model reads a long text of 16,384 tokens.
@@ -6,7 +6,7 @@
 # If a layer has eight heads with 64 features each and stores all its attention weights,
 # these take far more memory than the 96 MiB of queries, keys and values and the 32 MiB of output.
 #
-# How much memory is this, and is it necessary?
+# How much memory do the attention weights of a long text take, and is it necessary?
 # You will build attention that gives the same result without ever holding all the weights.
 #
 # **You need:** [lesson 1](01_attention_is_a_soft_look_up.ipynb), the causal mask of lesson 3,
@@ -127,7 +127,7 @@ peak(by_rows, *inputs)
 # %% traffic jupyter={"source_hidden": true}
 show_figure(diagram("memory_traffic"), "8.1")
 
-# %% gpu [markdown] above="But fast memory is" below="But how can you"
+# %% gpu [markdown] above="Fast memory, however, is" below="How can you take"
 # *FlashAttention* is such a kernel.
 # On an A100, a GPU that moves about 1.5 TB per second,
 # its authors measured one attention layer with 16 heads of 64 features, forward and backward,
@@ -137,7 +137,7 @@ show_figure(diagram("memory_traffic"), "8.1")
 # In this layer a table takes 2.1 GB,
 # so the four arrows of Figure 8.1 that carry a table stand for 8.6 GB in the forward pass alone.
 #
-# But fast memory is small.
+# Fast memory, however, is small.
 # Each processor of that GPU has 192 KiB of it, and a row of 16,384 scores in float32 takes 64 KiB.
 # Three such rows would fill it.
 # In Figure 8.1, every block of queries reads all keys and values again:
@@ -145,7 +145,7 @@ show_figure(diagram("memory_traffic"), "8.1")
 # To read them less often, a block must hold more queries, and then whole rows do not fit.
 # We have to cut the rows themselves into pieces.
 #
-# But how can you take the softmax of half a row?
+# How can you take the softmax of half a row?
 #
 # ## One row in pieces
 #
@@ -304,7 +304,7 @@ measured.pivot(index="function", columns="tokens", values="seconds").round(2)
 # and the fused kernel took the least time.
 # But 16,384 tokens took both loops and the fused kernel about 16 times as long as 4,096, or longer.
 #
-# ## So how much memory is this, and is it necessary?
+# ## So how much memory do the weights take, and is it necessary?
 #
 # The weights of our 16,384 tokens take 8 GiB, and this memory is not necessary.
 # `plain` would hold 16 GiB, because the scores are a second table of this size.
