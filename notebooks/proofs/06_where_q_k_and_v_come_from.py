@@ -17,13 +17,13 @@ tomorrow = torch.arange(1, 8) % 7
 assert torch.equal(output.argmax(dim=-1), answer)
 assert torch.equal(weights.argmax(dim=-1), tomorrow) and weights.amax(dim=-1).min() > 0.9
 
+# %% after: let-training-find-the-matrices  numbers: 12
+
 # %% after: train-two
 assert accuracy(two).min() > 0.99
 for seed in range(1, 5):  # from every start
     torch.manual_seed(seed)
     assert accuracy(train(SelfAttention(12, 2, 5))).min() > 0.99
-
-# %% after: which-matrices  numbers: 12
 
 # %% after: see-without
 for seed in range(5):

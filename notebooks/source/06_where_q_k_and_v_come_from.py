@@ -35,11 +35,12 @@ lesson_setup()
 #
 # A small hotel has written down how many guests arrive on each day of the week.
 # Every number is between 0 and 4.
-# Each day is a token with twelve features: one of the first seven is 1 and shows which day it is,
+# In `week`, each day is a token with twelve features:
+# one of the first seven is 1 and shows which day it is,
 # and one of the last five is 1 and shows how many guests arrive.
 # The others are 0, and the table leaves them empty.
 
-# %% one-week
+# %% one-week jupyter={"source_hidden": true}
 days = "Mon Tue Wed Thu Fri Sat Sun".split()
 
 
@@ -163,11 +164,20 @@ show_figure(figure, "6.2")
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
 
-# %% let-training-find-the-matrices [markdown] below="In a trained model"
+# %% let-training-find-the-matrices [markdown]
 # ## Let training find the matrices
 #
 # In a trained model, the matrices start as random numbers, and training changes them step by step.
-# They are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
+# A layer with three matrices learns our task.
+# Does it need all three?
+# We take away $W_K$, then $W_V$, then both.
+# Without $W_K$, the tokens themselves are the keys, so $d_k$ is 12.
+
+# %% ask-without
+predict("06/which-can-go")
+
+# %% parameters [markdown] below="The matrices are the"
+# The matrices are the [**parameters**](glossary.ipynb#parameter) of an `nn.Module`:
 # tensors that are wrapped in `nn.Parameter` and assigned to an attribute.
 
 
@@ -189,10 +199,10 @@ class SelfAttention(nn.Module):
         return weights @ value, weights
 
 
-# %% the-loop [markdown] above="All tokens share the" below=["Now we train the", "Now we train the"]
+# %% the-loop [markdown] above="All tokens share the" below=["We train the layer", "We train the layer"]
 # All tokens share the same three matrices, which have one row for each feature of a token.
 #
-# Now we train the layer on random weeks, 32 at a time, with cross-entropy as the loss.
+# We train the layer on random weeks, 32 at a time, with cross-entropy as the loss.
 
 
 # %% train
@@ -225,17 +235,13 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every" below="We take away $W_K$"
+# %% which-matrices [markdown] above="After 300 steps, every" below="Now we train a"
 # A random guess is right in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
 # ## Which matrices does the task need?
 #
-# We take away $W_K$, then $W_V$, then both.
-# Without $W_K$, the tokens themselves are the keys, so $d_k$ is 12.
-
-# %% ask-without
-predict("06/which-can-go")
+# Now we train a layer without $W_K$, one without $W_V$, and one without both.
 
 # %% see-without
 # %%answer 06/which-can-go
