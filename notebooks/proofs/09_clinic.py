@@ -1,4 +1,4 @@
-# %% after: patient-a
+# %% after: random-inputs
 assert len({N, L, S, E, Ev}) == 5
 
 # %% after: weights-of
@@ -32,7 +32,7 @@ for seed in range(50):
         for attend, wanted in ((attention, size**0.5), (patient_b, 1.0), (patient_c, 8.0)):
             assert torch.allclose(divisor_of(attend, *pair), torch.tensor(wanted).double())
 
-# %% after: certificate  numbers: 3.317, 114, 11, 64
+# %% after: read-divisors  numbers: 3.317, 11, 64
 assert abs(11**0.5 - 3.317) < 5e-4
 
 # %% after: course-inputs
@@ -290,6 +290,6 @@ for f in (frozen_weights, frozen_query):
 
 # %% after: sources  numbers: 199, 522, 2017
 
-# %% after: teacher-plan  numbers: 44, 1, 2, 3, 4, 11, 17, 8
+# %% after: teacher-plan  numbers: 44, 1, 2, 3, 4, 6, 13, 17, 8
 
 # %% after: teacher-questions  numbers: 8, 1, 2, 3, 4, 5, 99

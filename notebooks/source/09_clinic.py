@@ -1,4 +1,4 @@
-# %% opening [markdown] above="So how do you" end="So how do you"
+# %% opening [markdown] above="How do you find" end="How do you find"
 # # 9 · The attention clinic: finding a bug without a correct version
 #
 # You have written attention.
@@ -8,7 +8,7 @@
 # If a correct version exists, you can compare yours with it on random numbers.
 # But often there is none: you wrote your own attention precisely because it has a new mask or a new
 # scale.
-# So how do you find a bug without a correct version?
+# How do you find a bug without a correct version?
 #
 # You do know some properties that softmax attention must have, whatever the numbers are.
 # The weights of a query add up to 1 (unless all its keys are blocked, or dropout is on),
@@ -43,23 +43,35 @@ from attnlab.plotting import plot_mask
 
 lesson_setup()
 
-# %% a-test-that-cannot-fail [markdown] below="Here are a correct"
+# %% a-test-that-cannot-fail [markdown] below="A public course checks"
 # ## A test that cannot see the bug
 #
-# Here are a correct `attention` and a first patient, `patient_a`, which has one bug.
-# The five sizes of the inputs are all different, so that a mix-up of two axes has a chance to show:
-# $N = 2$ sequences, $L = 5$ queries, $S = 7$ keys, $E = 11$ features,
-# and $E_v = 3$ features in a value.
-# The numbers are random, in float64.
+# A public course checks your attention by comparing its output with stored correct numbers
+# (see Sources).
+# These are its inputs: three queries, keys and values of four features, whole numbers up to 114.
 
-# %% patient-a
-N, L, S, E, Ev = 2, 5, 7, 11, 3
-torch.manual_seed(0)
-query = torch.randn(N, L, E, dtype=torch.float64)
-key = torch.randn(N, S, E, dtype=torch.float64)
-value = torch.randn(N, S, Ev, dtype=torch.float64)
+# %% course-inputs
+rows = [[12.0, 2, 17, 88], [1, 43, 13, 7], [69, 48, 18, 55]]
+course_query = torch.tensor([rows])
+course_key = torch.tensor([[[10.0, 99, 65, 10], [85, 6, 114, 53], [25, 5, 3, 4]]])
+course_value = torch.tensor([[[33.0, 32, 18, 3], [36, 77, 90, 37], [19, 47, 72, 39]]])
+course_query @ course_key.mT  # the raw scores
+
+# %% three-patients [markdown]
+# We try this test on three patients, each with one bug.
+# Patient A runs its softmax over the queries, not over the keys.
+# Patient B forgets to divide the scores.
+# Patient C divides them by 8, the number used in the original Transformer,
+# where a head has 64 features.
+
+# %% ask-certificate
+predict("09/large-whole-numbers")
+
+# %% patients [markdown] below="Here are a correct"
+# Here are a correct `attention` and the three patients.
 
 
+# %% patients-a-to-c
 def attention(query, key, value):
     scores = query @ key.mT / query.shape[-1] ** 0.5
     return scores.softmax(dim=-1) @ value
@@ -70,6 +82,41 @@ def patient_a(query, key, value):
     return scores.softmax(dim=-2) @ value
 
 
+def patient_b(query, key, value):
+    return (query @ key.mT).softmax(dim=-1) @ value
+
+
+def patient_c(query, key, value):
+    return (query @ key.mT / 8).softmax(dim=-1) @ value
+
+
+# %% see-certificate
+# %%answer 09/large-whole-numbers
+stored = torch.tensor([[[36.0, 77, 90, 37], [33, 32, 18, 3], [36, 77, 90, 37]]])
+for attend in (attention, patient_a, patient_b, patient_c):
+    output = attend(course_query, course_key, course_value)
+    print(f"{attend.__name__:10} passes: {torch.equal(output, stored)}")
+
+# %% certificate [markdown] above="The test catches patient" answers="09/large-whole-numbers"
+# The test catches patient A, but B and C return exactly the stored numbers.
+# In each row the best score leads by thousands.
+# Even after a division by 8 its key gets a weight that rounds to 1,
+# so the output is a copy of one value.
+
+# %% other-inputs [markdown] below="Our own inputs are"
+# ### Inputs of our own
+#
+# Our own inputs are random numbers, in float64.
+# Their five sizes are all different, so that a mix-up of two axes has a chance to show:
+# $N = 2$ sequences, $L = 5$ queries, $S = 7$ keys, $E = 11$ features,
+# and $E_v = 3$ features in a value.
+
+# %% random-inputs
+N, L, S, E, Ev = 2, 5, 7, 11, 3
+torch.manual_seed(0)
+query = torch.randn(N, L, E, dtype=torch.float64)
+key = torch.randn(N, S, E, dtype=torch.float64)
+value = torch.randn(N, S, Ev, dtype=torch.float64)
 attention(query, key, value).shape, patient_a(query, key, value).shape
 
 # %% probe-1 [markdown] above="Patient A passes the" below="Each output is a"
@@ -95,7 +142,7 @@ def weights_of(attend, query, key):
 for attend in (attention, patient_a):
     print(weights_of(attend, query, key)[0].sum(dim=-1))  # of each query
 
-# %% probe-2 [markdown] above="The weights of patient" below=["Are the scores divided", "Patient B forgets to"]
+# %% probe-2 [markdown] above="The weights of patient" below=["Are the scores divided", "You know the raw"]
 # The weights of patient A do not add up to 1 for each query.
 # Its softmax runs over the queries, so the weights of each *key* add up to 1.
 #
@@ -107,10 +154,7 @@ for attend in (attention, patient_a):
 #
 # $$\log w_i - \log w_j = \frac{\text{raw score}_i - \text{raw score}_j}{\text{divisor}}$$
 #
-# You know the raw scores, so this gives the divisor.
-#
-# Patient B forgets to divide.
-# Patient C divides by 8, the number used in the original Transformer, where a head has 64 features.
+# You know the raw scores, so the formula gives the divisor.
 
 
 # %% divisor-of
@@ -121,53 +165,16 @@ def divisor_of(attend, query, key):
     return (raw[..., 1:] - raw[..., :1]) / (logs[..., 1:] - logs[..., :1])
 
 
-def patient_b(query, key, value):
-    return (query @ key.mT).softmax(dim=-1) @ value
-
-
-def patient_c(query, key, value):
-    return (query @ key.mT / 8).softmax(dim=-1) @ value
-
-
 for size in (4, 11, 64):
     some_query, some_key = torch.randn(2, N, 5, size, dtype=torch.float64)
     for attend in (attention, patient_b, patient_c):
         found = divisor_of(attend, some_query, some_key)[0, 0, 0]  # of one pair of keys
         print(f"{size:2} features, {attend.__name__}: {found:.3f}")
 
-# %% certificate [markdown] above="At 64 features patient" below=["A public course checks", "A public course checks"]
+# %% read-divisors [markdown] above="At 64 features patient"
 # With 11 features the divisor should be $\sqrt{11} = 3.317$.
 # At 64 features patient C divides by the same number as attention.
 # So a test that passes at a single size cannot tell a rule from a constant.
-#
-# ### A test with stored numbers
-#
-# A public course checks your attention by comparing its output with stored correct numbers
-# (see Sources).
-# These are its inputs: three queries, keys and values of four features, whole numbers up to 114.
-
-# %% course-inputs
-rows = [[12.0, 2, 17, 88], [1, 43, 13, 7], [69, 48, 18, 55]]
-course_query = torch.tensor([rows])
-course_key = torch.tensor([[[10.0, 99, 65, 10], [85, 6, 114, 53], [25, 5, 3, 4]]])
-course_value = torch.tensor([[[33.0, 32, 18, 3], [36, 77, 90, 37], [19, 47, 72, 39]]])
-course_query @ course_key.mT  # the raw scores
-
-# %% ask-certificate
-predict("09/large-whole-numbers")
-
-# %% see-certificate
-# %%answer 09/large-whole-numbers
-stored = torch.tensor([[[36.0, 77, 90, 37], [33, 32, 18, 3], [36, 77, 90, 37]]])
-for attend in (attention, patient_a, patient_b, patient_c):
-    output = attend(course_query, course_key, course_value)
-    print(f"{attend.__name__:10} passes: {torch.equal(output, stored)}")
-
-# %% probe-3 [markdown] above="The test catches patient" answers="09/large-whole-numbers"
-# The test catches patient A, but B and C return exactly the stored numbers.
-# In each row the best score leads by thousands.
-# Even after a division by 8 its key gets a weight that rounds to 1,
-# so the output is a copy of one value.
 
 # %% size-of-the-numbers [markdown] below="Patient H writes out"
 # ### The size of the numbers
@@ -703,8 +710,8 @@ check_disguise(disguised_solution)
 # <details><summary>For teachers: a plan for 44 minutes, and where a class stalls</summary>
 #
 # **44 minutes.**
-# Probes 1 and 2: 11.
-# The stored numbers and the size of the numbers: 8.
+# The stored numbers: 6.
+# Probes 1 and 2, and the size of the numbers: 13.
 # Probes 3 and 4, with the explorer: 17.
 # The clinic, your own function and layer, and what a report does not prove: 8.
 # Set “Further” as homework.
