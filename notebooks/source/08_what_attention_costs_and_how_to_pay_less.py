@@ -304,7 +304,7 @@ measured.pivot(index="function", columns="tokens", values="seconds").round(2)
 # and the fused kernel took the least time.
 # But 16,384 tokens took both loops and the fused kernel about 16 times as long as 4,096, or longer.
 #
-# ## So how much memory do the weights take, and is it necessary?
+# ## So is this memory necessary?
 #
 # The weights of our 16,384 tokens take 8 GiB, and this memory is not necessary.
 # `plain` would hold 16 GiB, because the scores are a second table of this size.
