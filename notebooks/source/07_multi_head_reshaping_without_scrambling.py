@@ -77,47 +77,16 @@ class Attention(nn.Module):
         return self.out_proj(self.merge(weights @ value)), weights
 
 
-# %% two-versions [markdown] below="Both splits give the"
-# We compare three layers.
-# In the first, `split` and `merge` return what they are given.
-# In the other two, versions A and B, they turn (N, 6, 32) into (N, 2, 6, 16) and back.
-# Both splits give the same shape and share the memory of `x`: not a single number is moved.
-
-
-# %% a-and-b
-def unchanged(x):
-    return x
-
-
-def split_a(x):
-    return x.view(len(x), -1, 2, 16).transpose(1, 2)
-
-
-def merge_a(heads):
-    return heads.transpose(1, 2).flatten(2)
-
-
-def split_b(x):
-    return x.view(len(x), 2, -1, 16)
-
-
-def merge_b(heads):
-    return heads.reshape(len(heads), -1, 32)
-
-
-for split in (split_a, split_b):
-    print(tuple(split(tokens).shape), split(tokens).data_ptr() == tokens.data_ptr())
-
-# %% how-to-train [markdown] below=["The answer is read", "All three layers have", "All three layers have", "All three layers have"]
+# %% how-to-train [markdown] below=["The answer is read", "The answer is read"]
+# ## One head, one average
+#
 # The answer is read from the output of the question.
 #
 # $$\text{features } 0, \dots, 7 \to \text{first number} \qquad
 # \text{features } 8, \dots, 15 \to \text{second}$$
-#
-# All three layers have 4,096 parameters, begin with the same random numbers and see the same lists.
 
 
-# %% training
+# %% training jupyter={"source_hidden": true}
 def at_the_question(output):
     return output[:, -1, :16].unflatten(-1, (2, 8))  # (N, 2, 8)
 
@@ -128,65 +97,47 @@ def train(layer):
     for _ in range(800):
         tokens, answers = two_animals(32, generator)
         guesses = at_the_question(layer(tokens)[0])
-        loss = F.cross_entropy(guesses.flatten(0, 1), answers.flatten())
         optimizer.zero_grad()
-        loss.backward()
+        F.cross_entropy(guesses.flatten(0, 1), answers.flatten()).backward()
         optimizer.step()
     return layer
 
 
-# %% counting
 @torch.no_grad()
-def share_correct(layer):
-    """Return the share of right guesses for the first number, the second and both."""
+def share_correct(layer):  # of the first number, the second and both
     generator = torch.Generator().manual_seed(1)
-    correct = []
-    for _ in range(10):  # 20,000 new lists
-        tokens, answers = two_animals(2000, generator)
-        correct.append(at_the_question(layer(tokens)[0]).argmax(dim=-1) == answers)
-    right = torch.cat(correct).double()
+    new_lists = [two_animals(2000, generator) for _ in range(10)]
+    tokens, answers = map(torch.cat, zip(*new_lists, strict=True))
+    right = (at_the_question(layer(tokens)[0]).argmax(dim=-1) == answers).double()
     return torch.cat([right.mean(dim=0), right.prod(dim=-1).mean(dim=0, keepdim=True)])
 
 
-# %% three-layers
+# %% at-first [markdown] below="At first, `split` and"
+# At first, `split` and `merge` return what they are given.
+
+
+# %% no-split
+def unchanged(x):
+    return x
+
+
 def start(split, merge):
     torch.manual_seed(1)  # the same first matrices for every layer
     return Attention(split, merge)
 
 
+animals = {"cat": 3, "dog": 7, "owl": 0, "fox": 5, "bat": 1}  # a list of our own
+parts = ["first correct", "second correct", "both correct"]
 no_split = train(start(unchanged, unchanged))
-with_a = train(start(split_a, merge_a))
-with_b = train(start(split_b, merge_b))
-Table(
-    ["no split", "version A", "version B"],
-    ["first correct", "second correct", "both correct"],
-    torch.stack([share_correct(layer) for layer in (no_split, with_a, with_b)]),
-)
+Table(["no split"], parts, share_correct(no_split)[None])
 
-# %% three-numbers [markdown] above="This lesson explains why" below="First, three questions about"
-# This lesson explains why only version A succeeds.
-#
-# First, three questions about a list of our own.
-
-# %% own-list
-animals = {"cat": 3, "dog": 7, "owl": 0, "fox": 5, "bat": 1}
-print("            no split   A       B")
-for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
-    print(f"{first}, {second}?", end="")
-    for layer in (no_split, with_a, with_b):
-        output, _ = layer(ask(animals, first, second))
-        print("    ", *at_the_question(output)[0].argmax(dim=-1).tolist(), end="")
-    print()
-
-# %% a-clue [markdown] above="Version B is wrong" below=["Here is the question", "Without a split, each"]
-# Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
-#
-# ## One head, one average
+# %% one-row [markdown] above="This layer finds both" below="Here is the question"
+# This layer finds both numbers in about one list of five.
 #
 # Without a split, each query has one row of weights, and so it gets one weighted average.
 # The part of a layer that computes one row of weights for each query is called a
 # [**head**](glossary.ipynb#head), and here it is the whole layer.
-# Here is the question’s row of weights for two questions about our list.
+# Here is the question’s row of weights for two questions about a list of our own.
 
 # %% twins jupyter={"source_hidden": true}
 import matplotlib.pyplot as plt
@@ -235,8 +186,59 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # which is right only if both numbers are equal.
 # An MLP can favour the second largest.
 
-# %% two-heads [markdown] below="Which tokens does each"
+# %% two-versions [markdown] below="Both splits give the"
 # ## Two heads, two averages
+#
+# Two averages could keep the two numbers apart.
+# In two more layers, versions A and B, `split` and `merge` turn (N, 6, 32) into (N, 2, 6, 16)
+# and back.
+# Both splits give the same shape and share the memory of `x`: not a single number is moved.
+
+
+# %% a-and-b
+def split_a(x):
+    return x.view(len(x), -1, 2, 16).transpose(1, 2)
+
+
+def merge_a(heads):
+    return heads.transpose(1, 2).flatten(2)
+
+
+def split_b(x):
+    return x.view(len(x), 2, -1, 16)
+
+
+def merge_b(heads):
+    return heads.reshape(len(heads), -1, 32)
+
+
+for split in (split_a, split_b):
+    print(tuple(split(tokens).shape), split(tokens).data_ptr() == tokens.data_ptr())
+
+# %% same-start [markdown] below="All three layers have"
+# All three layers have 4,096 parameters, begin with the same random numbers and see the same lists.
+
+# %% three-layers
+with_a, with_b = train(start(split_a, merge_a)), train(start(split_b, merge_b))
+layers = {"no split": no_split, "version A": with_a, "version B": with_b}
+Table(list(layers), parts, torch.stack([*map(share_correct, layers.values())]))
+
+# %% three-numbers [markdown] above="This lesson explains why" below="First, three questions about"
+# This lesson explains why only version A succeeds.
+#
+# First, three questions about our own list.
+
+# %% own-list
+print("            no split   A       B")
+for first, second in [("owl", "dog"), ("dog", "owl"), ("fox", "bat")]:
+    print(f"{first}, {second}?", end="")
+    for layer in (no_split, with_a, with_b):
+        output, _ = layer(ask(animals, first, second))
+        print("    ", *at_the_question(output)[0].argmax(dim=-1).tolist(), end="")
+    print()
+
+# %% two-heads [markdown] above="Version B is wrong" below="Which tokens does each"
+# Version B is wrong about *owl* and *dog* but right about *fox* and *bat*.
 #
 # Which tokens does each of the 32 features of an average come from?
 
@@ -730,9 +732,8 @@ cards.T.view(12)
 # <details><summary>For teachers: a plan for 45 minutes, and where a class stalls</summary>
 #
 # **45 minutes.**
-# Two numbers, and three layers: 13.
-# One head: 8.
-# Two heads: 5.
+# Two numbers, and one head: 14.
+# Two heads: 12.
 # Deal or cut, with the explorer: 13.
 # The test, and the answer: 6.
 # Leave “Further” for home.
