@@ -68,10 +68,11 @@ course_query @ course_key.mT  # the raw scores
 predict("09/large-whole-numbers")
 
 # %% patients [markdown] below="Here are a correct"
-# Here are a correct `attention` and the three patients.
+# Here are a correct `attention`, the three patients, and their test.
 
 
-# %% patients-a-to-c
+# %% see-certificate
+# %%answer 09/large-whole-numbers
 def attention(query, key, value):
     scores = query @ key.mT / query.shape[-1] ** 0.5
     return scores.softmax(dim=-1) @ value
@@ -90,8 +91,6 @@ def patient_c(query, key, value):
     return (query @ key.mT / 8).softmax(dim=-1) @ value
 
 
-# %% see-certificate
-# %%answer 09/large-whole-numbers
 stored = torch.tensor([[[36.0, 77, 90, 37], [33, 32, 18, 3], [36, 77, 90, 37]]])
 for attend in (attention, patient_a, patient_b, patient_c):
     output = attend(course_query, course_key, course_value)
