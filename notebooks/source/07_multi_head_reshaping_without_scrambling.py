@@ -131,7 +131,7 @@ parts = ["first correct", "second correct", "both correct"]
 no_split = train(start(unchanged, unchanged))
 Table(["no split"], parts, share_correct(no_split)[None])
 
-# %% one-row [markdown] above="This layer finds both" below="Here is the question"
+# %% one-row [markdown] above="This layer finds both" below=["Here is the question", "Without a split, each"]
 # This layer finds both numbers in about one list of five.
 #
 # Without a split, each query has one row of weights, and so it gets one weighted average.
