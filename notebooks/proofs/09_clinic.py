@@ -38,6 +38,8 @@ assert abs(11**0.5 - 3.317) < 5e-4
 # %% after: course-inputs
 assert max(t.max() for t in (course_query, course_key, course_value)) == 114
 
+# %% after: three-patients  numbers: 64
+
 # %% after: see-certificate
 inputs = course_query, course_key, course_value
 assert torch.equal(stored, course_value[:, [1, 0, 1]])  # three of the values

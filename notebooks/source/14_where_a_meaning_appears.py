@@ -138,7 +138,7 @@ axes[0].set_ylabel("lean towards its own side")
 axes[0].text(6, -0.07, "other side", color="#333", ha="right")
 axes[1].plot(to_own_side[thief], "o-", color="#06365c", lw=2, ms=4)
 axes[1].text(6.1, to_own_side[thief, -1], "thief", color="#06365c", va="bottom")
-show_figure(fig, "14.2")
+show_figure(fig, "14.1")
 
 # %% read-layers [markdown] above="In the clear sentences, one" answers="14/after-one-layer"
 # In the clear sentences, one layer is enough: “bank” is on its own side in 50 of 51.
@@ -166,7 +166,7 @@ tokens, weights = readings[thief].tokens, readings[thief].weights  # (6, H, L, L
 looks = weights[[0, 5], :, of_bank[thief]].mean(dim=1)  # mean of the heads: (2, L)
 _, ax = plt.subplots(figsize=(7.6, 2.2), layout="constrained")
 plot_attention(looks, ax=ax, vmax=0.2, queries=["layer 0", "layer 5"], keys=tokens)
-show_figure(ax, "14.1")
+show_figure(ax, "14.2")
 
 # %% read-thief [markdown] above="In layer 0, \u201cbank\u201d" below="In every head, each"
 # In layer 0, “bank” gives “sailed” the most of all words, 0.17.
