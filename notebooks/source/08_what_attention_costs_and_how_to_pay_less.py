@@ -190,7 +190,6 @@ old_total, same_terms, same_terms / old_total
 # The output is a running sum too: it adds up the values, each multiplied by its exponential.
 # It shrinks by the same factor, and we divide it by the total once, at the end.
 
-
 # %% your-experiment-cut-a-row [markdown] below="At how many of"
 # ### Your experiment: cut a row
 #
