@@ -80,7 +80,6 @@ vectors.shape  # (N, 7, E)
 # %% ask-layers
 predict("14/after-one-layer")
 
-
 # %% lean
 known = pd.read_csv(data_path("bank_means.csv"))
 known_is_river = torch.tensor(known.meaning == "river")
