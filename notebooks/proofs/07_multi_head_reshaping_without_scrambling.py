@@ -1,6 +1,6 @@
 # %% after: opening  numbers: 7
 
-# %% after: how-to-train  numbers: 15
+# %% after: how-to-train  numbers: 15, 32, 800, 20
 
 # %% after: twins
 with torch.no_grad():
@@ -122,6 +122,9 @@ for heads, bound in ((2, 0.1797), (4, 0.0594)):
     assert abs(best_share(heard) - bound) < 1e-4
 
 # %% after: experiment-read  numbers: 0.18
+# both cards of the question lie in hand 1, so it gets two averages there
+of_tokens = torch.arange(6).repeat_interleave(32).view(1, 6, 32)
+assert [set(row) for row in split_b(of_tokens)[0, 1].tolist()[4:]] == [{5}, {5}]
 from attnlab.explorers.deal import move
 
 for way, most in ((("cut", "collect"), 3), (("deal", "pile"), 6)):

@@ -15,7 +15,7 @@
 #
 # **You will be able to:** say what several heads are for;
 # write multi-head attention that agrees with PyTorch’s layer;
-# follow every number through a split and a merge; and write a test that catches a scrambled split.
+# follow every number through a split and a merge; and find a scrambled split with labels.
 #
 # **Time:** 45 minutes in class, or 79 on your own with the exercises.
 # “Further” takes another 5.
@@ -80,6 +80,8 @@ class Attention(nn.Module):
 # %% how-to-train [markdown] below=["The answer is read", "The answer is read"]
 # ## One head, one average
 #
+# We train the layer for 800 steps, on 32 random lists each, with cross-entropy for both numbers,
+# and test it on 20,000 new lists.
 # The answer is read from the output of the question.
 #
 # $$\text{features } 0, \dots, 7 \to \text{first number} \qquad
@@ -179,9 +181,9 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # A new matrix finds both numbers hardly more often than before,
 # but an MLP finds them in nine lists of ten.
 #
-# In most lists, the first number has the largest share of the average,
+# At this start, the first number mostly has the largest share of the average,
 # and the second number the second largest.
-# In a matrix, a larger share always speaks for a guess or always against it.
+# Behind a matrix, the score of a guess can only rise, or only fall, as the share of its number grows.
 # In most lists, the new matrix names the largest share twice,
 # which is right only if both numbers are equal.
 # An MLP can favour the second largest.
@@ -192,6 +194,7 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # Two averages could keep the two numbers apart.
 # In two more layers, versions A and B, `split` and `merge` turn (N, 6, 32) into (N, 2, 6, 16)
 # and back.
+# A has the line of the opening, and B the reader’s `view`, with a merge that undoes it.
 # Both splits give the same shape and share the memory of `x`: not a single number is moved.
 
 
@@ -223,10 +226,9 @@ with_a, with_b = train(start(split_a, merge_a)), train(start(split_b, merge_b))
 layers = {"no split": no_split, "version A": with_a, "version B": with_b}
 Table(list(layers), parts, torch.stack([*map(share_correct, layers.values())]))
 
-# %% three-numbers [markdown] above="This lesson explains why" below="First, three questions about"
-# This lesson explains why only version A succeeds.
-#
-# First, three questions about our own list.
+# %% three-numbers [markdown] above="Only version A succeeds" below="Three questions about our"
+# Only version A succeeds.
+# Three questions about our own list give a clue.
 
 # %% own-list
 print("            no split   A       B")
@@ -256,8 +258,8 @@ def sources_of(layer):
 
 
 fig, axes = plt.subplots(1, 2, figsize=(7.5, 2.9), layout="constrained", sharey=True)
-layers = {"no split: one head": no_split, "version A: two heads": with_a}
-for ax, (title, layer) in zip(axes, layers.items(), strict=True):
+drawn = {"no split: one head": no_split, "version A: two heads": with_a}
+for ax, (title, layer) in zip(axes, drawn.items(), strict=True):
     sources = sources_of(layer)
     ax.pcolormesh(sources.numpy(), cmap=WEIGHT_COLOURS, vmin=0, vmax=1)
     ax.axvline(16, color="white", linewidth=0 if layer is no_split else 4)
@@ -344,8 +346,9 @@ DealExplorer(ask=False)
 # <details><summary>The answers</summary>
 #
 # 1. The cards of the question lie in head 1, together with those of *fox* and *bat*.
-#    It hears these two and itself, and with four heads *bat* and itself.
-# 2. Ten averages go to wrong tokens; after *cut*, each hears three.
+#    So the question gets two averages too, but only of these two and itself,
+#    and with four heads of *bat* and itself.
+# 2. Ten averages of twelve go to a wrong token; after *cut*, each is of three tokens only.
 # </details>
 #
 # <details><summary>Where the 0.18 comes from</summary>
@@ -476,9 +479,9 @@ show_figure(axes[0], "7.4")
 
 # %% census-read [markdown]
 # All 36 pairs give the correct shape and learned to copy eight digits.
-# Eight learned to name both animals, and six pass the round trip.
+# In 800 steps, eight learned to name both animals, and six pass the round trip.
 # Only *deal* and *collect* passes the label test.
-# LdH twice is a correct layer that numbers the features otherwise.
+# “LdH” twice is correct too, with another order of the features.
 
 # %% remember [markdown] end=["Several heads keep several", "Split with `view` to", "A correct shape and"]
 # ## What to remember
@@ -505,7 +508,7 @@ show_figure(axes[0], "7.4")
 #
 # Write the layer for any width $E$ and any number of heads $H$ that divides it.
 # Call the four matrices `q_proj`, `k_proj`, `v_proj` and `out_proj`, as above, without biases.
-# The check copies the same parameters into your layer and into one of PyTorch,
+# The check copies the same parameters into your layer and into PyTorch’s,
 # and compares the output (N, L, E) and the weights (N, H, L, L).
 #
 # <details><summary>Hint</summary>
@@ -602,7 +605,7 @@ check_mended_heads(mended_solution)
 # Many programs use one large matrix instead of `q_proj`, `k_proj` and `v_proj`.
 # It gives each token $3E$ features: first all of its query, then all of its key,
 # and then all of its value.
-# Make query, key and value of them, each of the shape (N, H, L, head_dim).
+# Turn them into query, key and value, each of the shape (N, H, L, head_dim).
 #
 # <details><summary>Hint</summary>
 #
@@ -692,7 +695,7 @@ print(cards.stride(), cards.T.stride())
 # %% further-contiguity [markdown] below="A tensor is [**contiguous**]"
 # A tensor is [**contiguous**](glossary.ipynb#contiguous) if reading it in order means walking
 # through memory step by step, and `cards.T` is not.
-# A row of the new shape would need several strides, so `view` refuses.
+# In the new order the numbers are not equally far apart in memory, so `view` refuses.
 
 # %% view-error tags=["raises-exception"]
 cards.T.view(12)
@@ -700,7 +703,7 @@ cards.T.view(12)
 # %% further-contiguity-2 [markdown]
 # The message recommends `reshape`, which copies the numbers if it must.
 # That joins them in the order of the axes as they are now.
-# If this is not the order that you mean, the error has gone and the scramble is there.
+# If this is not the order that you mean, the error is gone, but the numbers are scrambled.
 
 # %% sources [markdown]
 # ## Sources
