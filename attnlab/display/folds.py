@@ -31,7 +31,6 @@ CLOSING = "</details>"
 PRE = '<pre style="white-space:pre-wrap">{}</pre>'
 
 committed: dict[str, object] = {}  #: what was predicted in this kernel, by key
-asked: set[str] = set()  #: the keys of the predictions that this kernel has asked for
 
 
 def register() -> None:

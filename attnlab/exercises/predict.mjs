@@ -10,11 +10,16 @@ function render({ model, el }) {
     button.addEventListener("click", () => commit(i));
     return button;
   });
-  const commit = (option) => {
-    if (model.get("said")) return;
-    model.set("said", { option });
+  const say = (said) => {
+    model.set("said", said);
     model.save_changes();
   };
+  const commit = (option) => { if (!model.get("said")) say({ option }); };
+  const again = make("button", { type: "button", class: "again" }, "Answer again");
+  again.addEventListener("click", () => {
+    say(null);
+    buttons[0].focus();
+  });
   bar.append(...buttons);
   el.classList.add("attnlab-predict");
   el.replaceChildren(make("p", { class: "attnlab-predict-kind" }, "Predict"),
@@ -26,8 +31,11 @@ function render({ model, el }) {
     if (said) open(asked.key);
     if (said || !asked.ask) {
       outcome.replaceChildren(...(said ? verdict(asked.options, buttons, said.option) : []),
-        rich("p", asked.explanation));
+        rich("p", asked.explanation), said ? again : "");
       typeset(manager, outcome);
+    } else {
+      outcome.replaceChildren();
+      buttons.forEach(clear);
     }
   };
   draw();
@@ -49,6 +57,12 @@ function open(key) {
   }
 }
 
+/** Take the marks from a button. */
+function clear(button) {
+  for (const name of ["aria-disabled", "aria-pressed", "data-mark"]) button.removeAttribute(name);
+  button.classList.remove("right", "wrong");
+}
+
 /** Mark the option that was chosen and the correct one; return what is said about it. */
 function verdict(options, buttons, chosen) {
   buttons.forEach((button, i) => {
@@ -62,7 +76,7 @@ function verdict(options, buttons, chosen) {
   const { correct, feedback, text } = options[chosen];
   const word = make("b", { class: correct ? "right" : "wrong" },
     correct ? "✓ Correct." : "✗ Not quite.");
-  return [make("p", {}, word, " You said ", rich("b", text), "."),
+  return [make("p", {}, word, " You said: ", rich("b", text)),
     ...(feedback ? [rich("p", feedback)] : [])];
 }
 

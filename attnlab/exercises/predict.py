@@ -11,12 +11,14 @@ from attnlab.display import browser, folds, texts
 from attnlab.display.extra import lessons_extra
 from attnlab.display.stored import Storable
 from attnlab.exercises.frame.saved import said_before
+from attnlab.palette import BLUE
 
 with lessons_extra():
     import anywidget
     import traitlets
 
 FORMATTED = re.compile(r"(`[^`]+`|\$[^$]+\$)")
+FRAME = f"padding:8px 16px;border-left:5px solid {BLUE}"  # it is stored without a style sheet
 SCRIPT = Path(__file__).with_name("predict.mjs")
 STYLE = SCRIPT.with_suffix(".css")
 DETAILS = "<details{}><summary>{}</summary>{}</details>"
@@ -85,12 +87,12 @@ class Prediction(Storable, anywidget.AnyWidget):
         self._question = texts.question_of(key)
         self.key = key
         super().__init__(asked={"key": key, "ask": ask, **_formatted_texts(self._question)})
-        folds.committed.pop(key, None)  # a cell that runs again asks again
-        self._before = said_before(key)  # but what was said is not lost for hand_in
+        options = [option["text"] for option in self._question["options"]]
+        committed = folds.committed.get(key)
+        self._before = options.index(committed) if committed in options else said_before(key)
         self.observe(self._on_said, "said")
-        if key not in folds.asked and self._before in range(len(self.asked["options"])):
-            self.said = {"option": self._before}  # the next day it is shown once more
-        folds.asked.add(key)
+        if ask and self._before in range(len(options)):
+            self.said = {"option": self._before}  # a cell that runs again shows what was said
 
     def _on_said(self, change: object) -> None:
         if self.said is not None:
@@ -127,12 +129,12 @@ class Prediction(Storable, anywidget.AnyWidget):
         answer = f"{reasons}<p>{asked['explanation']}</p>"
         if said:
             answer = (
-                f"<p>You said <b>{said}</b>.</p>{DETAILS.format(' open', 'The answer', answer)}"
+                f"<p>You said: <b>{said}</b></p>{DETAILS.format(' open', 'The answer', answer)}"
             )
             answer += NOTE.format("again")
         elif asked["ask"]:
             answer = DETAILS.format("", "Show the answer", answer) + NOTE.format("here")
-        return f'<div class="attnlab-predict-stored">{question}{answer}</div>'
+        return f'<div class="attnlab-predict-stored" style="{FRAME}">{question}{answer}</div>'
 
 
 def _reason(option: dict) -> str:

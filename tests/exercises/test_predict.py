@@ -28,13 +28,16 @@ def ask(monkeypatch):
     return ask
 
 
-def test_the_browser_says_what_was_answered_and_a_cell_that_runs_again_asks_again(ask):
+def test_the_browser_says_what_was_answered_and_a_cell_that_runs_again_shows_it(ask):
     prediction = ask()
     assert prediction.answer is None
     prediction.said = {"option": 2}
     assert prediction.answer == folds.committed["17/zebra"] == "most of it"
-    assert ask().answer is None
-    assert "17/zebra" not in folds.committed
+    again = ask()
+    assert again.answer == "most of it"
+    again.said = None  # the learner answers again, and until then the first answer counts
+    assert (again.answer, folds.committed["17/zebra"]) == (None, "most of it")
+    assert ask(ask=False).answer is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def test_a_stored_question_folds_the_answer_and_is_told_as_data(ask, monkeypatch
     facts = data[BUNDLE]
     assert (facts["kind"], facts["question"]) == ("prediction", CHOICE["question"])
     assert [option["correct"] for option in facts["options"]] == [False, False, True]
-    assert "<p>You said <b>{said}</b>.</p><details open>" in facts["answered"]
+    assert "<p>You said: <b>{said}</b></p><details open>" in facts["answered"]
 
 
 @pytest.mark.parametrize(

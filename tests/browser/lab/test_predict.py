@@ -95,28 +95,33 @@ def test_the_keyboard_commits_to_a_wrong_option_that_gets_no_tick(look):
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     box = page.locator(".attnlab-predict").first
-    expect(box.get_by_role("status")).to_contain_text("✗ Not quite. You said nothing.")
+    expect(box.get_by_role("status")).to_contain_text("✗ Not quite. You said: nothing")
     # what answers has opened itself, in the output and in the text
     assert in_sight(look) == ["zebra", "lion", "ocelot", "hyena"]
     expect(fold(look, "17/choice").locator("summary")).to_have_text("The answer")
     marks = box.get_by_role("button").evaluate_all("all => all.map(one => one.dataset.mark)")
-    assert marks == ["✗ ", "✓ "]
+    assert marks == ["✗ ", "✓ ", None]
     assert page.evaluate(FOCUSED) == "nothing"
     box.get_by_role("button", name="some").click(force=True)  # it is too late
-    assert "You said nothing." in box.inner_text()
+    assert "You said: nothing" in box.inner_text()
     kept = look.ask("from attnlab.display import folds; print(folds.committed)")
     assert kept == "{'17/choice': 'nothing'}"
+    box.get_by_role("button", name="Answer again").press("Enter")
+    assert page.evaluate(FOCUSED) == "nothing"
+    expect(box.get_by_role("status")).to_be_empty()
+    page.keyboard.press("Enter")
+    expect(box.get_by_role("status")).to_contain_text("You said: nothing")
     assert page.evaluate(COUNTS) == counts  # no shortcut of JupyterLab ran a cell
 
 
-def test_a_cell_that_runs_again_asks_again(look):
+def test_a_cell_that_runs_again_shows_what_was_said(look):
     page = look.page
     box = page.locator(".attnlab-predict").nth(1)
     box.get_by_role("button", name="a quarter").click()
     expect(box.get_by_role("status")).to_contain_text("The leopard divided once too often.")
     assert {"giraffe", "leopard", "cheetah"} <= {*in_sight(look)}
     look.run([3])
-    expect(box.get_by_role("status")).to_be_empty()
+    expect(box.get_by_role("status")).to_contain_text("You said: a quarter")
 
 
 def test_all_words_can_be_read_in_both_themes(look):

@@ -99,7 +99,7 @@ def test_tomorrow_all_is_there_even_before_a_kernel_answers(said, browser, home,
             page.wait_for_function(IS_SHOWN, arg=name)
             panel.locator(STORED).first.wait_for()
             answer = panel.locator(".attnlab-predict-stored").first
-            expect(answer).to_contain_text(f"You said {said[name]}.")
+            expect(answer).to_contain_text(f"You said: {said[name]}")
             assert answer.locator("details").get_attribute("open") is not None
             folds = panel.locator("details.attnlab-answer")
             key = folds.first.evaluate("one => one.classList[1]")

@@ -370,7 +370,7 @@ def test_an_answer_comes_after_a_choice_and_is_kept_until_it_is_forgotten(lesson
     for again in (False, True):
         if again:
             lesson.reload()
-        expect(status).to_contain_text(f"✗ Not quite. You said {plain(option.text)}.")
+        expect(status).to_contain_text(f"✗ Not quite. You said: {plain(option.text)}")
         expect(status).to_contain_text(plain(option.feedback))
         expect(folds.locator("visible=true").first).to_have_attribute("open", "")
         assert all(folds.evaluate_all("all => all.map(one => one.open)"))
