@@ -21,6 +21,8 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
+from pathlib import Path
+from types import TracebackType
 from unittest.mock import patch
 
 import matplotlib as mpl
@@ -41,6 +43,7 @@ from attnlab.explorers.frame.learner import name_of
 from attnlab.explorers.frame.panels import Panel, Picture, stacked
 from attnlab.palette import BLUE, INK, SOFT
 
+HERE = Path(__file__).parent
 PAUSE = 0.02  # seconds that a further key press has to arrive before the next stop is drawn
 LINES = 8  # of what ``draw`` prints: the last ones are shown
 PLACE = "place_{}"  # the state that a control moves: its name alone may be taken
@@ -115,6 +118,7 @@ def live(
                 f"start of {name} must be one of its stops {stops[name]}, got {short(value)}."
             )
         places[PLACE.format(name)] = stops[name].index(value)
+    __tracebackhide__ = True  # IPython shows the lines of draw alone
     kind = type(
         "Live", (Live,), {PLACE.format(name): _control(name, stops[name]) for name in stops}
     )
@@ -154,7 +158,8 @@ class Live(Explorer):
         self._frames_from = ipython.cells_run()
         super().__init__(draw, **places)
         if self.last_error:  # an error in draw shows at once, as the error of the cell
-            raise self.last_error
+            __tracebackhide__ = True
+            raise self.last_error.with_traceback(_outside(self.last_error.__traceback__))
 
     @property
     def value(self) -> dict[str, object]:
@@ -314,6 +319,13 @@ class Knob:
     @value.setter
     def value(self, value: object) -> None:
         setattr(self._owner, self._place, self._stops.index(value))
+
+
+def _outside(trace: TracebackType | None) -> TracebackType | None:
+    """Return the part of a traceback that begins outside of this folder, if there is one."""
+    while trace and HERE in Path(trace.tb_frame.f_code.co_filename).parents:
+        trace = trace.tb_next
+    return trace
 
 
 def _texts(stops: Sequence[object]) -> list[str]:

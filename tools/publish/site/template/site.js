@@ -22,7 +22,7 @@ function ask({ box, asked }) {
       set: (name, value) => { values[name] = value; },
       save_changes: () => {
         draw();
-        keepAnswer(asked.key, asked.options[values.said.option].text);
+        if (values.said) keepAnswer(asked.key, asked.options[values.said.option].text);
       },
       on: (_, work) => { draw = work; },
       off: () => {},
@@ -90,13 +90,14 @@ function toolButton(text, work) {
   return button;
 }
 
-/** One button that unfolds and folds everything in the lesson. */
+/** One button that unfolds and folds all in the lesson but the answers of open predictions. */
 function offerUnfolding(row) {
   const folds = [...document.querySelectorAll("main details:not(.contents)")];
   if (!folds.length) return;
   row.append(toolButton("Unfold all", (button) => {
-    const open = folds.some((fold) => !fold.open);
-    folds.forEach((fold) => { fold.open = open; });
+    const ready = folds.filter((fold) => !fold.matches(UNANSWERED));
+    const open = ready.some((fold) => !fold.open);
+    ready.forEach((fold) => { fold.open = open; });
     button.textContent = open ? "Fold all" : "Unfold all";
   }));
 }
