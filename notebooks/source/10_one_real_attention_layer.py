@@ -3,11 +3,10 @@
 #
 # You may have seen a picture with an arc from *bank* to *river*.
 # The caption says that the model knows which bank is meant.
-# You can get the same picture from the layer of this lesson.
+# The layer of this lesson gives the same picture.
 # But each of its twelve heads has a row of weights for every token of every sentence,
 # and one row picked from so many proves little.
 #
-# So let us not pick a row.
 # **What does a trained layer really look at**?
 # We measure all twelve heads on 46 sentences,
 # and for every result we ask what we would see if the head did nothing special.
@@ -48,8 +47,7 @@ lesson_setup()
 # The markers `[CLS]` and `[SEP]` are put before and after the sentence.
 # Each token enters as the sum of a vector for its piece, one for its position and a constant one,
 # normalised.
-# So no token knows anything about the others yet,
-# and a score depends on two tokens and their positions only, as in lesson 5.
+# So, as in lesson 5, no token knows anything about the others yet.
 #
 # Here is the arc from *bank* to *river*: the row of *bank* in head 4.
 # The wider a line, the larger the weight.
@@ -80,15 +78,15 @@ predict("10/she-swam")
 
 # %% see-swam
 # %%answer 10/she-swam
-for verb in ("sat", "swam", "waited"):
+for verb in ("sat", "swam"):
     row = layer.read(f"she {verb} on the bank of the river").weights[4, -5]  # of "bank"
-    print(f"{verb:7} river {row[-2]:.3f}  she {row[1]:.5f}")
+    print(f"{verb:4} river {row[-2]:.3f}  she {row[1]:.5f}")
 
 # %% what-the-verb-does [markdown] above="Whichever token stands there" answers="10/she-swam"
 # With *swam*, the weight of *river* falls from 0.71 to 0.65,
-# and that of *she* falls by the same factor.
-# Neither score has changed, but *swam* has a larger score than *sat*,
-# so the softmax divides by a larger sum.
+# and that of *she* by the same factor.
+# A score depends on two tokens and their positions,
+# so only that of the verb has changed: *swam* has a larger one than *sat*.
 # Whichever token stands there, “river” gets 230 times as much as “she”.
 # **So the arc does not show that the model knows which bank is meant.**
 
@@ -97,9 +95,9 @@ for verb in ("sat", "swam", "waited"):
 #
 # ### Your experiment: twelve maps
 #
-# In each small map, the rows are the tokens that ask and the columns those that are asked.
+# In each small map, the tokens of the rows ask, and those of the columns are asked.
 # The arc of Figure 10.1 is one dark cell in the map of head 4.
-# Look through the other maps, and then type in sentences of your own.
+# Look through the other maps, then type in your own sentences.
 # Which head draws the same picture every time?
 
 # %% explore-heads
@@ -108,8 +106,9 @@ RealHeadsExplorer(ask=False)
 # %% many-sentences [markdown] below="Each sentence was written"
 # <details><summary>The answer</summary>
 #
-# Head 2 does: in short sentences,
+# In short sentences, head 2 does:
 # every token after the first gives nearly all its weight to the token before it.
+# So do heads 7 and 11, nearly: almost every word gives its largest weight to `[CLS]`.
 # </details>
 #
 # One sentence proves little, so we turn to 46.
@@ -154,13 +153,12 @@ show_figure(ax, "10.2")
 # ## Does it matter which word asks?
 #
 # In lesson 5, our water and money words differed clearly in four heads.
-# But all sentences were about “bank”.
-# Does this hold for other ambiguous words, and in which heads?
+# Does this hold for other ambiguous words than “bank”, and in which heads?
 # In each sentence, we measure how many [**uniform shares**](glossary.ipynb#uniform-share) the
 # ambiguous word gives to a clue: the weight times the number of tokens, on average over the clues.
 #
-# A large share can have two reasons: it may matter that this particular word asks,
-# or the head may give such clues large shares whichever word asks.
+# A large share can have two reasons: this particular word asks,
+# or the head gives such clues large shares whichever word asks.
 # To tell them apart, we let the other 20 ambiguous words ask in its place.
 
 
@@ -206,6 +204,8 @@ show_figure(ax, "10.3")
 # %% two-reasons [markdown] above="In heads 1, 4" below="How many askers are"
 # In heads 1, 4, 8 and 10, ambiguous words give their clues on average 1.7 to 2.2 times as much as
 # the others do.
+# Without “bank”, it is 1.6 to 2.3 times.
+# In 31 to 37 of all 46 sentences, they give more than most of the others; chance gives about 22.
 # These are the four heads of lesson 5, and we call them the *clue finders*.
 # The clues get most in head 3, about two uniform shares,
 # but they get as much from the other ambiguous words.
@@ -214,13 +214,12 @@ show_figure(ax, "10.3")
 # ### Was the arc a lucky pick?
 #
 # Twelve heads and 46 sentences give 552 chances to find such an arc.
-# Now the first 5,000 words of the vocabulary with at least three letters,
-# except the ambiguous ones, ask in the place of the ambiguous word.
-# We call them *askers*.
+# Now *askers* take the place of the ambiguous word:
+# roughly the 5,000 most common words with at least three letters, but none of the 21.
 # How many askers are ahead of the ambiguous word, that is, give the clues more than it does?
 # We list all cases in which fewer than ten are ahead and the clues get at least one uniform share.
-# As a control, we repeat the count twenty times,
-# each time with another of the 21 words in the place of the ambiguous word.
+#
+# As a control, we repeat the count twenty times, each time with a wrong ambiguous word.
 
 # %% luck
 common = [word for word in layer.common_words(5000) if word not in ambiguous]
@@ -242,7 +241,8 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 
 # %% what-arrives [markdown] above="With another ambiguous word"
 # These are 14 of the 552 cases, 12 of them in the clue finders.
-# With another ambiguous word there are 0 to 5, so luck may explain a few of the 14, but not all.
+# With another ambiguous word there are 0 to 5, on average 1.7,
+# so luck may explain a few of the 14, but not all.
 #
 # The arc from *bank* to *river* in head 4 is among them.
 # Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
@@ -253,7 +253,6 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 # %% what-reaches-the-output [markdown] below="`[CLS]` always stands at"
 # ## What reaches the output?
 #
-# So far we have looked at weights alone.
 # What a weight adds to the output depends on the token that gets it.
 # Head $h$ turns token $j$ into a value of 32 features,
 # and 32 columns of the last matrix turn this value back into 384 features.
@@ -262,8 +261,8 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 # The output is a weighted sum of all vectors $u_{h,j}$, plus a bias.
 #
 # `[CLS]` always stands at position 0, so in each head it has the same $u$.
-# How much weight does it get from a word, on average?
-# And how much longer is the $u$ of a word?
+# How much weight does it get from a word (the median)?
+# And how much longer is the $u$ of a word, on average?
 
 # %% contributions
 blocks = layer.attention.out_proj.weight.chunk(12, dim=1)  # (E, 32) for each head
@@ -282,16 +281,16 @@ assert torch.allclose(output, sat.output, atol=1e-5)
 words = torch.cat([reading.embedded[1:-1] for reading in readings])  # (words, E)
 longer = projected_values(words).norm(dim=-1).mean(dim=-1) / u[:, 0].norm(dim=-1)
 to_cls = torch.cat([reading.weights[:, 1:-1, 0] for reading in readings], dim=1)
+w = to_cls.median(dim=1).values  # (H,)
 heads = [f"head {head}" for head in range(12)]
-measures = torch.stack([to_cls.mean(dim=1), longer])  # (2, H)
-Table(["weight of [CLS]", "u: word / [CLS]"], heads, measures)
+Table(["weight of [CLS]", "u: word / [CLS]"], heads, torch.stack([w, longer]))
 
 # %% sink [markdown] above="In heads 6 to" below=["Let us take it", "Let us take it"]
 # In heads 6 to 9 and 11, a word’s $u$ is on average 8 to 12 times as long as that of `[CLS]`.
-# They spend much weight on a token that adds little, so we call them the *resting heads*.
-# Such a token is called an [**attention sink**](glossary.ipynb#attention-sink).
+# A token that gets much weight and adds little is called an
+# [**attention sink**](glossary.ipynb#attention-sink), so we call these five the *sink heads*.
 # What is it good for?
-# Let us take it away: no token may look at `[CLS]` any more.
+# Let us take it away: no token may look at `[CLS]`.
 
 # %% ask-sink
 predict("10/without-the-sink")
@@ -308,13 +307,14 @@ def ratio_of_lengths(reading):
     return without.norm(dim=-1) / before.norm(dim=-1)
 
 
-ratio = torch.cat([ratio_of_lengths(reading) for reading in readings], dim=1)
-w, ratio = to_cls.median(dim=1).values, ratio.median(dim=1).values  # (H,) each
+ratios = torch.cat([ratio_of_lengths(reading) for reading in readings], dim=1)
+ratio = ratios.median(dim=1).values  # (H,)
 
 # %% draw-growth jupyter={"source_hidden": true}
 # %%answer 10/without-the-sink
 _, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-ax.scatter(w, ratio, c=longer > 5, cmap="coolwarm", s=70)
+is_sink = longer > 5  # 8 or more in the sink heads, less than 5 in the others
+ax.scatter(w, ratio, c=is_sink, cmap="coolwarm", s=70)
 for head in range(12):
     ax.text(w[head] + 0.008, ratio[head] - 0.03, head)
 curve = torch.linspace(0, 0.46, 50)
@@ -324,21 +324,22 @@ show_figure(ax, "10.4")
 
 # %% the-arithmetic [markdown] above="It grows: in head" answers="10/without-the-sink"
 # It grows: in head 9, what the head adds becomes 1.73 times as long (the median).
-# The reason is arithmetic.
 # If a token with weight $w$ adds nothing, the others share $1 - w$.
-# Take it away, and they share 1, so what they add is multiplied by exactly $1 / (1 - w)$.
-# The curve of Figure 10.4 shows this factor, and the five resting heads lie near it.
+# Without it they share 1, so what they add is multiplied by exactly $1 / (1 - w)$.
+# The curve of Figure 10.4 shows this factor, and the five sink heads lie near it.
 #
 # **So a sink lets a head contribute less:** the weights of a row must sum to 1,
 # but much of this 1 can go to a token that adds little.
+# Still, the sink heads add about nine tenths as much as heads 0, 1 and 10.
 
 # %% the-answer [markdown] end="In eight heads, most words look"
 # ## What the layer looks at
 #
-# In eight heads, most words look most at `[CLS]`, which in the five *resting heads* adds little.
+# In eight heads, most words look most at `[CLS]`, which in the five *sink heads* adds little.
 # The *neighbour* looks at the token before.
-# In the four *clue finders* the clues get on average 1.7 to 2.2 times as much from their own word
-# as from others, and in head 3 they get much from all.
+# In the four *clue finders* the clues get more on average from their own word than from others,
+# and in head 3 they get much from all.
+# Head 8 is both a sink head and a clue finder; heads 0 and 5 have no name.
 #
 # All this is one layer of one model, in 46 sentences of 7 to 12 tokens.
 # A [**residual connection**](glossary.ipynb#residual-connection) adds the output of the layer to
@@ -350,16 +351,14 @@ show_figure(ax, "10.4")
 #
 # ### Does a head look at a position?
 #
-# The neighbour seems to look at the previous *position*.
-# Or does it look at certain *words*?
+# Does the neighbour look at the previous *position*, or at certain *words*?
 # To tell the two apart, we shuffle the words of each sentence and read it again.
 # If a head looks at words, every word still gives the same weight to the same words.
 # If it looks at positions, the weight now goes to other words.
 #
 # The markers stay where they are, so we leave them out:
 # we divide each row by what its words get together.
-# Then we measure the *attention that moves*: half the sum of the absolute changes in a row,
-# because what one word loses, another gains.
+# Then we measure the *attention that moves*: half the sum of the absolute changes in a row.
 # It is 1 if the new row has nothing in common with the old one.
 
 
@@ -384,8 +383,9 @@ Table(["moves"], heads, torch.cat(moved, dim=1).mean(dim=1)[None])
 
 # %% shuffle-read [markdown]
 # In head 2 most of the attention moves, in head 5 about half, and in head 4 about a sixth.
-# In the other nine heads it is at most about an eighth.
+# In the other nine heads it is less than 0.13.
 # **So in our short sentences, heads 2 and 5 look at positions among the words.**
+# In sentences of about 40 tokens, about half moves in head 4, too.
 #
 # ### Take a head away
 #
@@ -577,7 +577,8 @@ check_mended_ablation(careful_solution)
 # In one head, the word passes with a probability of at most about $1/50$,
 # so at least one of twelve heads passes with a probability of at most about $1 - 0.98^{12}$,
 # or one in five.
-# Words such as “glass”, “tank” and “coach” work.
+# “Glass”, “tank” and “coach” work, but not with every clue:
+# in *he drank a glass of water*, “drank” passes in three heads and “water” in none.
 # </details>
 
 
