@@ -164,8 +164,8 @@ show_figure(figure, "6.2")
 # at an angle of more than 90 degrees from the dot of `Mon`.
 # The scores no longer have to be symmetric, and every day looks at the next one.
 
-# %% let-training-find-the-matrices [markdown]
-# ## Let training find the matrices
+# %% which-matrices-does-the-task-need [markdown]
+# ## Which matrices does the task need?
 #
 # In a trained model, the matrices start as random numbers, and training changes them step by step.
 # A layer with three matrices learns our task.
@@ -235,13 +235,11 @@ two = SelfAttention(12, 2, 5)
 print("before training:", accuracy(two).mean())
 print("after 300 steps:", accuracy(train(two)).mean())
 
-# %% which-matrices [markdown] above="After 300 steps, every" below="Now we train a"
+# %% all-three [markdown] above="After 300 steps, every" below="Now we train the"
 # A random guess is right in a fifth of the cases.
 # After 300 steps, every answer is correct.
 #
-# ## Which matrices does the task need?
-#
-# Now we train a layer without $W_K$, one without $W_V$, and one without both.
+# Now we train the layers of your prediction: without $W_K$, without $W_V$, and without both.
 
 # %% see-without
 # %%answer 06/which-can-go
@@ -297,8 +295,8 @@ Table(list(layers), days, torch.stack(shares))
 # %% the-chain [markdown] above="With one matrix for" answers="06/one-matrix-for-both"
 # With one matrix for both, at most six days find the answer.
 # In each of the four runs, one day does no better than guessing.
-
-# %% a-chain-of-scores [markdown] answers="06/one-matrix-for-both"
+# A plain average beats guessing: it names a number that is most frequent in the week.
+#
 # The reason is symmetry.
 # With one matrix, the score of `Mon` for `Tue` is also the score of `Tue` for `Mon`,
 # so each pair of neighbouring days has a single score.
@@ -378,8 +376,7 @@ live(
 # So our task needs queries that are made differently from the keys.
 #
 # For that, one matrix in the score is enough: $M$ itself, with the tokens as keys.
-# We use two matrices because they are thin.
-# $M$ has 144 numbers, and our $W_Q$ and $W_K$ together have only 48.
+# But two thin matrices, $W_Q$ and $W_K$, do the same with 48 numbers instead of 144.
 # The third matrix chooses what is handed over.
 # Our task could do without it, because we knew which features hold the number.
 
@@ -400,7 +397,7 @@ Table(["d_k = 1"], days, accuracy(line)[None])
 # Only two days are always right.
 # A raw score is now a product of two numbers.
 # A positive query has its largest score for the largest key, and a negative query for the smallest.
-# No other key can win.
+# No other key can win, so the other five days spread their weight.
 
 # %% remember [markdown] end=["$W_Q$, $W_K$ and", "With the same matrix", "Raw scores depend only"]
 # ## What to remember
@@ -544,8 +541,8 @@ check_same_scores(same_scores_solution)
 # without changing any of the numbers in its matrices.
 # Then try the same with the layer `two`,
 # and with a layer `another` that you train in the same way after `torch.manual_seed(1)`.
-# On `test_weeks`, how many of their days are always right?
-# Why is neither number guaranteed?
+# For how many days is each of the two right in every week of `test_weeks`?
+# Why does training guarantee neither number?
 #
 # <details><summary>An answer</summary>
 #
