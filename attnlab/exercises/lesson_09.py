@@ -303,7 +303,7 @@ def check_learning_probe() -> Iterator[Case]:
 # --- a wrong function that passes -----------------------------------------------------------------
 
 
-def patient_h(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def patient_d(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Take the exponentials of scores of any size; the lesson shows this function."""
     exponentials = (query @ key.mT / math.sqrt(query.shape[-1])).exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True) @ value
@@ -343,7 +343,7 @@ class Disguise(Compared):
         return replace(right, report=report)
 
     def _patient(self, answer: Answer) -> str | None:
-        """Return what to say if an answer gives the same numbers as patient C or H."""
+        """Return what to say if an answer gives the same numbers as patient C or D."""
         cases = (
             randoms((2, 5, 11), (2, 7, 11), (2, 7, 3)),
             randoms((3, 4, 100), (3, 12, 100), (3, 12, 13)),
@@ -364,8 +364,8 @@ class Disguise(Compared):
         f"This is patient C, which divides by 8 at every size. {NOT_NEW}": (
             lambda query, key, value: (query @ key.mT / 8).softmax(dim=-1) @ value
         ),
-        "This is patient H, whose exponentials overflow if the numbers are large. "
-        f"{NOT_NEW}": patient_h,
+        "This is patient D, whose exponentials overflow if the numbers are large. "
+        f"{NOT_NEW}": patient_d,
     },
     otherwise="Make your function correct at exactly these sizes, and wrong at others.",
     axes=("sequence", "query", "feature"),
@@ -378,7 +378,7 @@ def check_disguise() -> Iterator[tuple[str, tuple]]:
     """Check a wrong attention function that passes ``weak_check`` of lesson 9.
 
     Verified: correct numbers for one sequence of ten tokens with 64 features, a finding of
-    ``attnlab.clinic.diagnose``, and other numbers than those of patients C and H.
+    ``attnlab.clinic.diagnose``, and other numbers than those of patients C and D.
 
     Parameters
     ----------

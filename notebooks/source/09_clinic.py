@@ -6,8 +6,7 @@
 # Is it correct?
 #
 # If a correct version exists, you can compare yours with it on random numbers.
-# But often there is none: you wrote your own attention precisely because it has a new mask or a new
-# scale.
+# But often there is none, because your attention has a new mask or a new scale.
 # How do you find a bug without a correct version?
 #
 # You do know some properties that softmax attention must have, whatever the numbers are.
@@ -43,8 +42,8 @@ from attnlab.plotting import plot_mask
 
 lesson_setup()
 
-# %% a-test-that-cannot-fail [markdown] below="A public course checks"
-# ## A test that cannot see the bug
+# %% a-test-with-stored-numbers [markdown] below="A public course checks"
+# ## A test with stored numbers
 #
 # A public course checks your attention by comparing its output with stored correct numbers
 # (see Sources).
@@ -175,30 +174,30 @@ for size in (4, 11, 64):
 # At 64 features patient C divides by the same number as attention.
 # So a test that passes at a single size cannot tell a rule from a constant.
 
-# %% size-of-the-numbers [markdown] below="Patient H writes out"
+# %% size-of-the-numbers [markdown] below="Patient D writes out"
 # ### The size of the numbers
 #
-# Patient H writes out its softmax,
+# Patient D writes out its softmax,
 # but does not subtract the largest score before it takes the exponentials.
 # Can our probes see this?
 
 
-# %% patient-h
-def patient_h(query, key, value):
+# %% patient-d
+def patient_d(query, key, value):
     exponentials = (query @ key.mT / query.shape[-1] ** 0.5).exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True) @ value
 
 
 table = {}
-for size in (0.01, 1, 100):
-    for attend in (attention, patient_h):
+for size in (1, 100):
+    for attend in (attention, patient_d):
         total = weights_of(attend, size * query, size * key)[0, 0].sum()
         mean = divisor_of(attend, size * query, size * key)[0, 0].mean()
         table[f"size {size}, {attend.__name__}"] = [total.item(), mean.item()]
 pd.DataFrame.from_dict(table, orient="index", columns=["sum of weights", "divisor"])
 
 # %% read-sizes [markdown] above="So in float64 take"
-# At sizes 0.01 and 1 patient H passes both probes.
+# At size 1 patient D passes both probes.
 # At size 100 its exponentials overflow.
 # But the divisor of `attention` cannot be read there, because some weights are 0.
 # So in float64 take size 1 to see the divisor, and size 100 to see an overflow.
@@ -223,7 +222,7 @@ def leaky(x):
 tokens = torch.randn(5, 11, dtype=torch.float64)
 (influence_map(leaky, tokens) != 0).int()
 
-# %% patient-d-text [markdown] above="For one layer of" below="Patient D is a layer"
+# %% patient-e-text [markdown] above="For one layer of" below="Patient E is a layer"
 # `leaky` has three open cells above the diagonal, and it passes both of her tests.
 #
 # For one layer of self-attention and tokens of size 1, the influence map draws the mask,
@@ -231,12 +230,11 @@ tokens = torch.randn(5, 11, dtype=torch.float64)
 # Output $j$ can depend on token $j$ even if the mask blocks this pair,
 # because query $j$ is made from token $j$ too.
 #
-# Patient D is a layer, and a layer has two modes: training mode, and evaluation mode,
-# which `.eval()` switches on.
+# Patient E is a layer, with a training mode and, after `.eval()`, an evaluation mode.
 
 
-# %% patient-d
-class PatientD(torch.nn.Module):
+# %% patient-e
+class PatientE(torch.nn.Module):
     def __init__(self, E):
         super().__init__()
         self.qkv = torch.nn.Linear(E, 3 * E)
@@ -247,30 +245,31 @@ class PatientD(torch.nn.Module):
         return F.scaled_dot_product_attention(query, key, value, is_causal=causal)
 
 
-patient_d = PatientD(11).double()
+patient_e = PatientE(11).double()
 _, axes = plt.subplots(1, 2, figsize=(5, 2.6), layout="constrained")
-modes = {"training mode": patient_d.train, "evaluation mode": patient_d.eval}
+modes = {"training mode": patient_e.train, "evaluation mode": patient_e.eval}
 for ax, (title, switch) in zip(axes, modes.items(), strict=True):
     plot_mask(influence_map(switch(), tokens) != 0, ax=ax, title=title, legend=False)
     ax.set(xlabel="token", ylabel="output")
 show_figure(axes[0], "9.1")
 
 # %% probe-4 [markdown] above="In evaluation mode every"
-# In training mode patient D is causal.
+# In training mode patient E is causal.
 # In evaluation mode every token but the last sees the future.
 # So draw the map once in each mode, with dropout set to 0.
+# The map is a derivative, which stops at `.detach()`, so replace tokens as well.
 
-# %% probe-4-change-what-is-blocked [markdown] below=["What the padding contains", "What the padding contains"]
+# %% probe-4-change-what-is-blocked [markdown] below=["The keys and values", "The keys and values"]
 # ## Probe 4: change what is blocked
 #
 # The last two of the seven keys are padding.
-# Patient E gives them a weight of 0, but only after the softmax.
-# What the padding contains must not matter, so we write 99 into all its features,
-# first into its values and then into its keys.
+# Patient F gives them a weight of 0, but only after the softmax.
+# The keys and values of the padding must not matter, so we write 99 into the values first,
+# and then into the keys.
 
 
-# %% patient-e
-def patient_e(query, key, value, mask):  # True = may attend
+# %% patient-f
+def patient_f(query, key, value, mask):  # True = may attend
     weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
     return (weights * mask) @ value
 
@@ -284,32 +283,32 @@ predict("09/ninety-nine-in-the-padding")
 
 # %% see-padding
 # %%answer 09/ninety-nine-in-the-padding
-plain = patient_e(query, key, value, real)
-print((patient_e(query, key, value_99, real) - plain).abs().max())
-print((patient_e(query, key_99, value, real) - plain).abs().max())
-sums = weights_of(lambda q, k, v: patient_e(q, k, v, real), query, key).sum(dim=-1)
+plain = patient_f(query, key, value, real)
+print((patient_f(query, key, value_99, real) - plain).abs().max())
+print((patient_f(query, key_99, value, real) - plain).abs().max())
+sums = weights_of(lambda q, k, v: patient_f(q, k, v, real), query, key).sum(dim=-1)
 print(sums[0])  # of the weights of each query
 
 # %% lost-weight [markdown] above="Only the keys of" answers="09/ninety-nine-in-the-padding"
-# Only the keys of the padding move the output of patient E. The softmax divides by a sum that
+# Only the keys of the padding move the output of patient F. The softmax divides by a sum that
 # includes the padding, which takes weight from the real keys:
 # the sums in the last line are below 1.
-# So changing only the values is not enough.
+# So change the keys as well.
 # The repair is the one from lesson 3: fill the scores with minus infinity before the softmax.
 
-# %% your-experiment-add-padding [markdown] below="If you put one"
+# %% your-experiment-add-padding [markdown] below="If you put two"
 # ### Your experiment: add padding
 #
-# The mask editor of lesson 3 draws the weights of patient E, and beside each row its sum.
-# If you put one, two or three `<pad>` before the words, the sum of which word changes most?
+# The mask editor of lesson 3 draws the weights of patient F, and beside each row its sum.
+# If you put two or three `<pad>` before the words, the sum of which word changes most?
 
 
 # %% explore
-def patient_e_weights(scores, mask):
+def patient_f_weights(scores, mask):
     return scores.softmax(dim=-1) * mask
 
 
-MaskExplorer(function=patient_e_weights, mask="padding", padding=0)
+MaskExplorer(function=patient_f_weights, mask="padding", padding=0)
 
 # %% who-loses-most [markdown]
 # <details><summary>The answer</summary>
@@ -319,11 +318,12 @@ MaskExplorer(function=patient_e_weights, mask="padding", padding=0)
 # A `<pad>` has a score of 0, and the smaller the other scores are, the more weight it takes.
 # </details>
 
-# %% let-the-clinic-do-it [markdown] below="`diagnose` runs such probes"
+# %% let-the-clinic-do-it [markdown] below="`diagnose` runs many such"
 # ## Let the clinic do it
 #
-# `diagnose` runs such probes, and many more, on a function or a layer that you give it.
-# Paste attention code of your own into the next cell, or take the function that is there.
+# `diagnose` runs many such probes on a function, or on a layer in evaluation mode;
+# say `causal=True` if you mean it.
+# Paste your own attention into the next cell, or take the function that is there.
 
 
 # %% your-own
@@ -349,20 +349,20 @@ diagnose(MyLayer(your_own))
 
 # %% not-proved [markdown] above="The clinic finds the"
 # The clinic finds the same bug in the function and in the layer.
-
-# %% closing [markdown] end="You use random numbers"
+#
 # But a report proves nothing about what was not tried.
 # For example, the clinic finds nothing wrong with a function that reads only the first ten keys.
-# It can also be mistaken, so check a finding with a probe of your own before you change your code.
-#
+# It can also be mistaken, so check a finding yourself before you change your code.
+
+# %% closing [markdown] end="You use random numbers"
 # ## So how do you find a bug without a correct version?
 #
 # You write down what must hold, and you test it:
 #
-# 1. The weights of each query add up to 1 (A and E fail), with large numbers as well (H fails).
-# 2. The divisor is correct at more than one size (B and C fail).
-# 3. In both modes, the influence map draws the mask that you want (D fails).
-# 4. The content of the padding has no effect (E fails).
+# 1. The weights of each query add up to 1 (A and F fail), with large numbers as well (D fails).
+# 2. The divisor is the one that you want, at more than one size (B and C fail).
+# 3. In both modes, the influence map draws the mask that you want (E fails).
+# 4. What the padding contains moves no output of a real token (F fails).
 #
 # You use random numbers and unequal sizes, and you make sure that each test can fail.
 
@@ -412,7 +412,7 @@ diagnose(mine)
 #
 # **Do the outputs follow the queries?**
 # If you shuffle the queries, the outputs must be shuffled in the same way.
-# This holds for functions without a causal mask and without positions.
+# This holds for functions without positions and without a mask that differs from query to query.
 #
 # Let us turn five probes that need no mask into functions,
 # and try them on two more patients as well.
@@ -445,25 +445,25 @@ def order(attend):
 
 
 # %% all-probes
-def patient_f(query, key, value):
+def patient_g(query, key, value):
     output = attention(query, key, value)
     return output.mT.reshape(output.shape)  # a transpose too many, then a reshape
 
 
-def patient_g(query, key, value):  # joins the batch into one long sequence
+def patient_h(query, key, value):  # joins the batch into one long sequence
     joined = (t.reshape(1, -1, t.shape[-1]) for t in (query, key, value))
     return attention(*joined).view(*query.shape[:-1], value.shape[-1])
 
 
 probes = [shape, row_sums, divisor, alone, order]
-tried = [attention, patient_a, patient_b, patient_c, patient_f, patient_g]
+tried = [attention, patient_a, patient_b, patient_c, patient_g, patient_h]
 results = {f.__name__: {p.__name__: p(f) for p in probes} for f in tried}
 pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 
 # %% who-fails [markdown]
 # The shape test catches none of the patients,
 # and at 11 features the divisor probe catches all five.
-# But the divisor is the bug only in B and C. A, F and G fail other probes as well.
+# But the divisor is the bug only in B and C. A, G and H fail other probes as well.
 
 # %% remember [markdown] end=["A probe tests a", "Do not trust a", "A finding can be"]
 # ## What to remember
@@ -471,7 +471,7 @@ pd.DataFrame(results).replace({True: "passes", False: "fails"}).T
 # - A probe tests a property that your attention is meant to have.
 #   It needs no correct version.
 # - A correct shape says nothing about the numbers.
-#   Equal sizes, a single size, or numbers of a single size can hide a bug.
+#   Axes of equal length, a single length, or numbers of a single magnitude can hide a bug.
 #   Do not trust a test until you have seen it fail on the bug that you fear.
 # - If value $j$ is 1 in feature $j$ and 0 elsewhere, the output shows the weights.
 #   The differences of their logarithms reveal the divisor.
@@ -537,7 +537,7 @@ check_hiding_sizes(sizes_that_hide_it_solution)
 #
 # For probe 2, turn it into a function of three arguments that blocks nothing:
 # <code>lambda q, k, v: two_bugs(q, k, v, torch.ones(L, S).bool())</code>.
-# For probe 4, pass <code>real</code> as the mask, as we did for patient E.
+# For probe 4, pass <code>real</code> as the mask, as we did for patient F.
 # </details>
 
 
@@ -625,7 +625,7 @@ check_learning_probe(learning_probe_solution)
 #
 # `weak_check` compares the output of a function with the correct one, on random numbers.
 # Write a wrong attention function that passes it and that `diagnose` catches.
-# Its bug must not be that of patient C or H.
+# Its bug must not be that of patient C or D.
 #
 # <details><summary>Hint</summary>
 #
@@ -693,7 +693,7 @@ check_disguise(disguised_solution)
 #   coding exercise 2: the check with large whole numbers (licence CC BY).
 # - PyTorch,
 #   [tutorial on scaled dot product attention](https://github.com/pytorch/tutorials/blob/main/intermediate_source/scaled_dot_product_attention_tutorial.py):
-#   causality tied to training, as in patient D. The same happened in
+#   causality tied to training, as in patient E. The same happened in
 #   [Kronos, issue 199](https://github.com/shiyu-coder/Kronos/issues/199).
 # - [xformers, issue 522](https://github.com/facebookresearch/xformers/issues/522):
 #   T5 folds the divisor into its initialisation.

@@ -16,7 +16,7 @@ CALLS = [
     for call in re.findall(r"^\w+Explorer\(.*\)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]  # of explorers in the lessons
 NAMES = vars(explorers) | {
-    "patient_e_weights": lambda scores, mask: attention_weights(scores, attn_mask=mask)
+    "patient_f_weights": lambda scores, mask: attention_weights(scores, attn_mask=mask)
 }
 # What JupyterLab leaves an output beside its open side bar, a projector, a phone with the bars of
 # its browser: width, height, and whether the whole picture is in sight from the top of the card.

@@ -63,7 +63,7 @@ def joined_sequences(query, key, value):
     return attention(*joined).view(*query.shape[:-1], value.shape[-1])
 
 
-def by_torch_exp(query, key, value):  # patient H in another style
+def by_torch_exp(query, key, value):  # patient D in another style
     weights = torch.exp(torch.einsum("nle,nse->nls", query, key) * query.shape[-1] ** -0.5)
     return torch.bmm(weights / weights.sum(dim=2, keepdim=True), value)
 
@@ -136,7 +136,7 @@ test_names_the_mistake = names({
         ("detaches its output", "return False before backward()"): probe(guard=False),
     },
     "check_disguise": {
-        "This is patient H": by_torch_exp,
+        "This is patient D": by_torch_exp,
         "clinic could not examine it": only_one_sequence,
         "something limits them": limits_its_scores,
         ("finds nothing wrong either", "only where the clinic does not look"): (
