@@ -276,29 +276,20 @@ def code(d_k: int, own: Own | None = None) -> str:
 
 
 def sentence(d_k: int, rate: float, entries: int, own: Own | None = None) -> str:
-    """Return what each divisor reaches here, and which need another rate."""
+    """Return what each divisor reaches here."""
     result, names = measure(d_k, rate, entries, own), [*BY.values(), *((own.name,) if own else ())]
     here = [f"{name} {share:.2f}" for name, share in zip(names, result.accuracy, strict=True)]
     return (
         f"**d_k = {d_k:,}, learning rate {RATES[rate]}, {entries} entries**: right answers after "
-        f"ten steps: {', '.join(here)}. {verdict(result, names)}"
+        f"ten steps: {', '.join(here)}. Here {verdict(result, names)}"
     )
 
 
 def verdict(result: ScalingResult, names: Sequence[str]) -> str:
-    """Return who reaches 0.9 at this rate, who does at another one, and who does at none."""
-    now, later, never = [], [], []
-    for name, here, best in zip(names, result.accuracy, result.best, strict=True):
-        (now if _has_learned(here) else later if _has_learned(best) else never).append(name)
-    if len(never) == len(names):
-        return f"Nobody reaches {LEARNED} at any rate."
-    parts = [
-        f"{listed(now)} {'reaches' if len(now) == 1 else 'reach'} {LEARNED}" if now else "",
-        f"{listed(later)} {'needs' if len(later) == 1 else 'need'} another rate" if later else "",
-        f"{listed(never)} would not get there at any rate of the slider" if never else "",
-    ]
-    told = "; ".join(part for part in parts if part)
-    return f"Here {told}." if now else f"Here nobody reaches {LEARNED}: {told}."
+    """Return who reaches 0.9; which rate another one needs is to be found out."""
+    shares = zip(names, result.accuracy, strict=True)
+    learned = [name for name, share in shares if _has_learned(share)]
+    return f"{listed(learned or ['nobody'])} {'reach' if learned[1:] else 'reaches'} {LEARNED}."
 
 
 def _has_learned(share: float) -> bool:

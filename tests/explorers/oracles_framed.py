@@ -119,14 +119,11 @@ def scaling(explorer: Explorer) -> Truth:
     table, lengths = raced(entries, d_k), loudness(entries, d_k)
     here, best = table[:, place], table.amax(dim=1)
     rates = [RATES[row.tolist().index(row.max())] for row in table]
-    reach, could = ((one.round(decimals=2) >= 0.9).tolist() for one in (here, best))
-    name = ["not divided", "√d_k", "d_k"]
-    if any(reach):
-        listing = " and ".join(one for one, met in zip(name, reach, strict=True) if met)
-        said = [f"Here {listing} reach"]
-    else:
-        said = ["Here nobody reaches" if any(could) else "Nobody reaches 0.9 at any rate."]
-    said += ["another rate"] * (reach != could) + ["would not"] * (any(could) and not all(could))
+    reach = (here.round(decimals=2) >= 0.9).tolist()
+    listing = " and ".join(
+        one for one, met in zip(("not divided", "√d_k", "d_k"), reach, strict=True) if met
+    )
+    said = [f"Here {listing} reach" if listing else "Here nobody reaches 0.9."]
     rate = explorer.rate
     written = [1, 1 / rate] if rate < 1 else [rate]
     half = [(one.sort().values.flip(0).cumsum(0) < one.sum() / 2).sum() + 1 for one in lengths]
