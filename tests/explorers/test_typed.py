@@ -34,6 +34,15 @@ def test_a_typed_sentence_is_read_and_the_word_that_asks_kept(kind):
         assert explorer.reading["tokens"] == tokens
 
 
+def test_a_word_whose_meanings_are_known_asks_in_a_typed_sentence():
+    explorer = at(LayersExplorer, sentence="she sat on the bank of the river")
+    for asking, expected in (("the", "bat"), ("bank", "bat")):
+        explorer.word = explorer.result.tokens.index(asking)
+        explorer.typed = "the bat flew out of the cave at night"
+        assert explorer.result.tokens[explorer.picked] == expected
+        explorer.sentence = "she sat on the bank of the river"
+
+
 def test_what_cannot_be_read_gets_a_sentence_and_changes_nothing():
     explorer = at(RealHeadsExplorer, sentence=OWN)
     before = (explorer.state(), explorer.reading)

@@ -107,7 +107,8 @@ class SentenceExplorer(Explorer):
             try:
                 self.sentence = self.typed
                 self.problem = ""
-                self.word = place_of(asking, self.tokens_of(self.sentence))
+                known = [int(place) for place in self.reading.get("known", ())]
+                self.word = place_of(asking, self.tokens_of(self.sentence), known)
             except Exception as error:  # shown inside the explorer
                 self.problem = str(error)
             self.typed = ""
@@ -118,10 +119,16 @@ def place_in(tokens: Sequence[str], place: int) -> int:
     return place if place < len(tokens) else len(tokens) - 2
 
 
-def place_of(asking: str, tokens: Sequence[str]) -> int:
-    """Return where a token is first in another sentence, or else where its last word begins."""
-    if asking in tokens:
-        return tokens.index(asking)
+def place_of(asking: str, tokens: Sequence[str], known: Sequence[int] = ()) -> int:
+    """Return where a token is first in another sentence, or else where its last word begins.
+
+    A place of which meanings are ``known`` goes before.
+    """
+    place = tokens.index(asking) if asking in tokens else -1
+    if known and place not in known:
+        return known[0]
+    if place >= 0:
+        return place
     words = [place for place, token in enumerate(tokens[:-1]) if token[0].isalnum()]
     return words[-1] if words else len(tokens) - 2
 

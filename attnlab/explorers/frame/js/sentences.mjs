@@ -28,7 +28,7 @@ export function sentences(lab, kind) {
   const placeIn = ({ tokens }, place) => (place < tokens.length ? place : tokens.length - 2);
   const accept = (reading) => {
     const isNew = reading.sentence !== lab.state.sentence;  // else it stood in the address
-    const word = placeOf(shown.tokens[placeIn(shown, lab.state.word)], reading.tokens);
+    const word = placeOf(shown.tokens[placeIn(shown, lab.state.word)], reading);
     lab.model.set("reading", reading);
     lab.set({ sentence: reading.sentence, ...(isNew ? { word } : {}) });
   };
@@ -55,9 +55,13 @@ export function sentences(lab, kind) {
   return find;
 }
 
-/** Where a token is first in another sentence, or else where its last word begins. */
-function placeOf(asking, tokens) {
-  const place = tokens.indexOf(asking);
+/**
+ * Where a token is first in another sentence, or else where its last word begins; a place of which
+ * meanings are known goes before.
+ */
+function placeOf(asking, { tokens, known = {} }) {
+  const place = tokens.indexOf(asking), [told] = Object.keys(known);
+  if (told && !(place in known)) return Number(told);
   if (place >= 0) return place;
   const last = tokens.slice(0, -1).findLastIndex((token) => /^[\p{L}\p{N}]/u.test(token));
   return last >= 0 ? last : tokens.length - 2;
