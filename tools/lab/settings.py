@@ -29,6 +29,10 @@ class KeptLessons(AsyncLargeFileManager):
     Learners save their copies; a lesson itself is changed by ``make notebooks`` only.
     """
 
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.register_pre_save_hook(pre_save)
+
     def is_writable(self, path):
         """Return whether JupyterLab may save a file."""
         place = PurePosixPath(path.strip("/"))
@@ -45,7 +49,6 @@ def pre_save(model, **_):
 c = get_config()  # noqa: F821 - Jupyter provides it
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
 c.ServerApp.contents_manager_class = KeptLessons
-c.ContentsManager.pre_save_hook = pre_save
 c.ServerApp.port_retries = 0  # tools/lab.py has found a free port
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
 # Pings keep connections alive through proxies, and there is none within one machine. With pings,
