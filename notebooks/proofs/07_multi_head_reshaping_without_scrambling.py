@@ -191,6 +191,8 @@ best = stored.groupby(["split", "merge"])["two_animals"].min()
 assert best[best > 0.95].min() > 0.99  # whoever learned it is always right ...
 assert stored["two_animals"][stored["two_animals"] < 0.95].max() < 0.9  # ... and others are not
 
+# %% after: census-read  numbers: 800
+
 # %% after: the-answer  numbers: 0, 7
 
 # %% after: further-contiguity-2

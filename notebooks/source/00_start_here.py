@@ -177,7 +177,7 @@ assert torch.allclose(output, F.scaled_dot_product_attention(x, x, x), atol=1e-6
 # %% try-it-yourself [markdown] below="Which vector does"
 # ## Try it yourself
 #
-# The picture below shows the weights and the new vector of `cat`.
+# The picture below shows the new vector of `cat` and the weights.
 # The control `scale` multiplies the dot products; until now it was $1/\sqrt{5}$, or 0.4472.
 # The control `causal` hides from each word all words that come after it.
 # Such a rule is called a [mask](glossary.ipynb#mask) (lesson 3).
@@ -196,22 +196,22 @@ def draw(fig, scale, causal):
     # may_attend[i, j] is True where word i may attend to word j
     may_attend = causal_mask(6) if causal else torch.ones(6, 6, dtype=torch.bool)
     drawn = attention_weights(x @ x.T * scale, attn_mask=may_attend)
-    left, right = fig.subplots(1, 2, width_ratios=(1.15, 1))
-    plot_attention(drawn, ax=left, attn_mask=may_attend, **names)
-    right.barh(features, drawn[cat] @ x, height=0.55, color=BLUE)
-    right.plot(x[cat], features, "o", color=ORANGE, label="row of “cat”")
-    right.plot(
+    left, right = fig.subplots(1, 2, width_ratios=(1, 1.15))
+    plot_attention(drawn, ax=right, attn_mask=may_attend, **names)
+    left.barh(features, drawn[cat] @ x, height=0.55, color=BLUE)
+    left.plot(x[cat], features, "o", color=ORANGE, label="row of “cat”")
+    left.plot(
         x.mean(dim=0), features, "D", color=MUTED, mec="white", label="plain average"
     )
-    right.set(xlim=(-0.05, 1.7), title="new vector of “cat”")
-    right.invert_yaxis()
-    right.legend(loc="lower right")
+    left.set(xlim=(-0.05, 1.7), title="new vector of “cat”")
+    left.invert_yaxis()
+    left.legend(loc="lower right")
     used = effective_keys(drawn)[cat]
     return f"“cat” spreads its attention over about <b>{used:.1f}</b> words."
 
 
 controls = {"scale": [0, 0.4472, 1, 2, 4, 8], "causal": [False, True]}
-alt = "Heatmap of weights, and bars for the new vector of “cat”."
+alt = "Bars for the new vector of “cat”, and a heatmap of the weights."
 live(draw, start={"scale": 2}, alt=alt, figsize=(7.5, 3.4), **controls)
 
 # %% slider-answer [markdown]

@@ -183,7 +183,8 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 #
 # At this start, the first number mostly has the largest share of the average,
 # and the second number the second largest.
-# Behind a matrix, the score of a guess can only rise, or only fall, as the share of its number grows.
+# Behind a matrix, the score of a guess can only rise, or only fall,
+# as the share of its number grows.
 # In most lists, the new matrix names the largest share twice,
 # which is right only if both numbers are equal.
 # An MLP can favour the second largest.
