@@ -344,6 +344,18 @@ def new_vector(query, x):
     assert same == {name: hints.get(name, []) for name in codes}
 
 
+def test_lines_that_were_handed_out_make_no_answer_long():
+    lesson = lessons()[3]
+    stub = next(one.source for one in read_notebook(lesson).cells if "def mended(" in one.source)
+    (title,) = (one.title for one in exercises_of(lesson) if one.answer == "mended")
+    lines = [f"    mask_{place} = attention_mask == {place}" for place in range(5)]
+    for count in (4, 5):
+        code = "\n".join([stub, *lines[:count]])
+        given = [Submission(Path("x"), name, [code]) for name in ("Ann", "Ben, C.", "Dan")]
+        first, *_ = same_answers(lesson, given).values()
+        assert first == [f"Ben, C. ({title})", f"Dan ({title})"] * (count == 5)
+
+
 def test_an_empty_folder_and_a_system_without_a_fence_are_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["grade", str(tmp_path)])
     with pytest.raises(SystemExit, match=r"No notebooks were found in .* make grade DIR=FOLDER"):

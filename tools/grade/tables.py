@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from tools.build.sources import read_notebook, tags
 from tools.grade.submissions import Submission, exercises_of
 from tools.grade.trial import LENGTH, Verdict, one_line
 from tools.publish.questions import questions_of
 
 Graded = dict[Submission, dict[str, Verdict]]  # the verdicts on each, by the names of the checks
-LONG = 5  # lines of an answer that is not the same by chance
+LONG = 5  # own lines of an answer that is not the same by chance
 
 
 def points(verdicts: dict[str, Verdict]) -> int:
@@ -60,19 +61,24 @@ def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
 def same_answers(lesson: Path, graded: Iterable[Submission]) -> dict[Submission, list[str]]:
     """Return whose code is the same for which exercise: a hint, and no proof of anything.
 
-    Spaces, comments and docstrings do not count, and answers of a few lines are often alike.
+    Spaces, comments, docstrings and lines that were handed out do not count, and answers of a few
+    lines are often alike.
     """
+    stubs = [cell.source for cell in read_notebook(lesson).cells if "exercise" in tags(cell)]
+    handed_out = Submission(lesson, "", stubs)
     same: dict[Submission, list[str]] = {submission: [] for submission in graded}
     for exercise in exercises_of(lesson):
-        owners: dict[str, list[Submission]] = {}
+        given = {"", *handed_out.code_of(exercise.answer).splitlines()}
+        owners: dict[tuple[str, ...], list[Submission]] = {}
         for submission in same:
-            code = submission.code_of(exercise.answer)
-            if len(code.splitlines()) >= LONG:
-                owners.setdefault(code, []).append(submission)
+            lines = submission.code_of(exercise.answer).splitlines()
+            own = tuple(line for line in lines if line not in given)
+            if len(own) >= LONG:
+                owners.setdefault(own, []).append(submission)
         for group in owners.values():
             for submission in group:
-                names = ", ".join(twin.learner for twin in group if twin is not submission)
-                same[submission] += [f"{names} ({exercise.title})"] if names else []
+                twins = [twin.learner for twin in group if twin is not submission]
+                same[submission] += [f"{twin} ({exercise.title})" for twin in twins]
     return same
 
 
