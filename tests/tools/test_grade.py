@@ -54,6 +54,8 @@ ROSTER = """learner,Student,ID,Section,Email address
 Survivor,"Doe, Amy",7,One,amy@example.org
 overwrite,"Doe, Bob",8,One,
 Cy,"Doe, Cy",9,One,cy@example.org
+Di,"Doe, Di",10,One,di@example.org
+,"Student, Test",11,One,
 """
 BY_LAMBDA = CHECK.replace("(new_vector)", "(lambda *given: mine(*given))")
 SURVIVOR = [  # every cell of it does harm, and the answer is right
@@ -235,11 +237,13 @@ def test_canvas_and_moodle_import_the_points_of_who_is_in_the_roster(graded):
         "Student,ID,SIS User ID,SIS Login ID,Section,attnlab 00",
         "    Points Possible,,,,,2",
     ]
-    assert sorted(lines[2:]) == ['"Doe, Amy",7,,,One,1', '"Doe, Bob",8,,,One,0']
+    assert lines[2:] == ['"Doe, Amy",7,,,One,1', '"Doe, Bob",8,,,One,0']  # as in the roster
     (row,) = rows_of(folder / "moodle_00.csv")  # one without an address would harm the row before
     assert (row["Email address"], row["attnlab 00"]) == ("amy@example.org", "1")
     assert row["attnlab 00 feedback"].startswith(f"{TITLE}: correct. The new vector")
-    assert "There is no graded file from Doe, Cy." in said
+    assert "There is no graded file from Doe, Cy; Doe, Di.\n" in said
+    page = (folder / "class.html").read_text(encoding="utf-8")
+    assert "No graded file from Doe, Cy; Doe, Di.</p>" in page
     assert re.search("nobody, or several people, of this name: .*exit", said)
 
 

@@ -24,6 +24,7 @@ Verdicts = dict[str, Verdict]
 Rows = list[list[object]]
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")  # in this order
+TESTER = "Student, Test"  # whom Canvas adds to see a course as a student does
 POSSIBLE = "    Points Possible"  # the first cell of the row with the highest points
 MOODLE = ("Email address", "Username", "ID number")  # any of them
 KNOWN_BY = ("learner", "SIS User ID", "SIS Login ID", *MOODLE)  # beside the name of a person
@@ -72,7 +73,8 @@ class Roster:
     def absent(self, graded: Graded) -> list[str]:
         """Return who is in the roster and not among those that were graded."""
         present = {submission.person for submission in graded}
-        return [person.name for person in self.people if person not in present]
+        names = [person.name for person in self.people if person not in present]
+        return [name for name in names if name != TESTER]
 
     def write(self, folder: Path, lesson: Path, graded: Graded) -> list[str]:
         """Write the files of points for a lesson; return sentences on what was written."""
@@ -82,18 +84,18 @@ class Roster:
         for submission in sorted(graded, key=lambda one: points(graded[one])):
             best[submission.person] = submission
         unknown = [one.learner for one in graded if one.person is None]
-        best.pop(None, None)
+        verdicts = {person: graded[best[person]] for person in self.people if person in best}
         said = []
         for name, make in {"Canvas": self._canvas, "Moodle": self._moodle}.items():
-            if rows := make(lesson, {person: graded[one] for person, one in best.items()}):
+            if rows := make(lesson, verdicts):
                 path = folder / f"{name.lower()}_{lesson.stem[:2]}.csv"
                 write_csv(path, rows)
                 said.append(f"{name} imports {path}.")
         if unknown:
-            names = ", ".join(map(one_line, unknown))
+            names = "; ".join(map(one_line, unknown))
             said.append(f"The roster has nobody, or several people, of this name: {names}.")
         if absent := self.absent(graded):
-            said.append(f"There is no graded file from {', '.join(absent)}.")
+            said.append(f"There is no graded file from {'; '.join(absent)}.")
         return said
 
     def _canvas(self, lesson: Path, verdicts: dict[Person, Verdicts]) -> Rows:
