@@ -45,13 +45,14 @@ class Column(NamedTuple):
     name: str
     title: str
     cells: list[Seen]
-    legend: list[Seen]  # all that was answered, the most frequent first
+    legend: list[Seen]  # the most frequent first, and of as many those that answer
     right: int
 
 
 def column(name: str, title: str, answers: Sequence[Answer]) -> Column:
     """Return the column of some answers; the colour says how frequent a wrong one is."""
-    ranked = Counter(answers).most_common()
+    counted = Counter(answers).most_common()
+    ranked = sorted(counted, key=lambda one: (-one[1], one[0].kind == NOTHING))
     wrong = [answer for answer, _ in ranked if answer.kind == "wrong"]
     seen = {}
     for answer, count in ranked:
