@@ -91,7 +91,7 @@ def train(d_k, divisor, generator, rate=0.5, books=32, steps=10):
     return w
 
 
-# %% counting [markdown] below=["`accuracy` trains five models", "`accuracy` trains five models"]
+# %% counting [markdown] below="`accuracy` trains five models"
 # `accuracy` trains five models and returns the share of right answers in 500 new books each.
 
 
@@ -303,10 +303,10 @@ ScalingExplorer(ask=False)
 # But with $d_k$, the best rate on the slider grows from 8 at 16 features to 512 at 1,024.
 # With the root, a rate of 2 brings at least .98 at each size from 16 on.
 
-# %% twice [markdown] below="How far does it"
+# %% twice [markdown] below="How far does one"
 # ## One step of training
 #
-# How far does it move the scores?
+# How far does one step move the scores?
 
 
 # %% one-step

@@ -30,7 +30,7 @@ from attnlab.plotting import plot_attention, plot_mask
 
 lesson_setup()
 
-# %% the-suspect [markdown] below=["The model reads six", "The model reads six", "The model reads six"]
+# %% the-suspect [markdown] below=["The model reads six", "The model reads six"]
 # ## The suspect
 #
 # The model reads six tosses and makes six guesses in one pass.
