@@ -36,7 +36,7 @@ BOXES = """<style>.jp-OutputArea, .jp-OutputArea-output { overflow: auto; }
 .jp-OutputArea-child { overflow: hidden; }</style>"""  # as JupyterLab has them around an output
 AROUND = "jp-CodeCell", "jp-OutputArea", "jp-OutputArea-child", "jp-OutputArea-output"
 # What is measured at the start, after the longest answer, whose verdict comes at once, and after
-# each control has gone to each of its ends.
+# each control has gone to each of its ends, and, on a slide, after a word that is not known.
 MOVED = """async host => {
     const card = host.shadowRoot.querySelector('.card'), seen = [];
     const measure = MEASURE;
@@ -59,6 +59,12 @@ MOVED = """async host => {
     for (const one of card.querySelectorAll('.bar [type=radio], .bar button, .pairs :last-child')) {
         one.click();
         await look(one.textContent || one.value);
+    }
+    const form = card.querySelector('.who');
+    if (form && host.matches('.slide')) {
+        form.querySelector('input').value = 'qwzx';
+        form.requestSubmit();
+        await look('a word that cannot ask');
     }
     return seen;
 }"""
