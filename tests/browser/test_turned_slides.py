@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.browser.pages import wait_until
 from tools.build.sources import find_notebooks, is_lesson
 from tools.publish import slides
 
@@ -17,11 +18,12 @@ MOST_WORDS = 30  # of prose that is not a question
 # Show all slides at once, one upon the other, and return of each: what is beyond its edges or must
 # be scrolled, the size of its text and of the labels of its figures (10.5 pt, in pictures with 144
 # dots per inch), and the words of its longest paragraph.
-LOOK = """() => {
+LOOK = """async () => {
     const style = document.createElement('style');
     style.textContent = `.reveal .slides section {
         display: flex !important; visibility: visible !important; }`;
     document.head.append(style);
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));  // explorers shrink
     const inside = (element) => [...element.querySelectorAll('*:not(.notes, .notes *)')]
         .flatMap(one => [one, ...(one.shadowRoot ? inside(one.shadowRoot) : [])]);
     const name = (one) => `${one.tagName} ${one.className} ${one.textContent.slice(0, 40)}`;
@@ -134,3 +136,32 @@ def test_one_key_shows_the_answer_and_then_every_slide(open_slides):
         page.keyboard.press("Space")
         seen.add(page.evaluate("Reveal.getIndices().h"))
     assert len(seen) == page.evaluate("Reveal.getTotalSlides()")
+
+
+def test_a_question_comes_first_then_what_it_asks_about_then_the_verdict(open_slides):
+    page = open_slides(LESSONS[2])
+    page.evaluate(TURN_TO, ".figure .output.fragment")
+    parts = [page.locator(f"section.present {one}") for one in ("h2", ".output", ".verdict")]
+    for seen in ([True, False, False], [True, True, False], [True, True, True]):
+        wait_until(page, lambda now=seen: [part.is_visible() for part in parts] == now, str(seen))
+        page.keyboard.press("ArrowRight")
+
+
+def test_a_key_hides_code_and_passes_over_slides_of_nothing_else(open_slides):
+    page = open_slides(LESSONS[2])
+    bare = page.locator(".slide:has(.made):not(:has(.output))").count()
+    code, output = (page.locator(f"section.present {one}") for one in (".made", ".output"))
+    page.evaluate(TURN_TO, ".made")
+    page.keyboard.press("c")
+    assert (code.is_visible(), output.is_visible()) == (False, True)
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("Reveal.getCurrentSlide().className").startswith("slide question")
+    page.evaluate("Reveal.slide(0)")
+    seen = {0}
+    while not page.evaluate("Reveal.isLastSlide()"):
+        page.keyboard.press("Space")
+        seen.add(page.evaluate("Reveal.getIndices().h"))
+    assert len(seen) == page.evaluate("Reveal.getTotalSlides()") - bare
+    page.keyboard.press("c")
+    page.evaluate(TURN_TO, ".made")
+    assert code.is_visible()

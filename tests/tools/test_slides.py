@@ -231,6 +231,7 @@ def test_a_sentence_stands_over_a_function_and_over_its_output():
 def test_what_a_slide_shows_is_said_by_the_next_step(shown, above, headline):
     *_, slide = slides_of(text("## Is it?"), shown, text("Read it so. It is so.", above=above))
     assert (slide.headline, slide.verdict) == (headline, "It is so.")
+    assert slide.asks == (headline == "Is it?" and slide.kind != "explorer")
 
 
 def test_an_output_is_that_of_the_lesson_which_is_being_made():
@@ -254,7 +255,8 @@ def deck(request):
 
 def test_every_slide_has_a_sentence_that_stands_alone(deck):
     for slide in deck[0]:
-        assert slide.kind == "question" or slide.headline.rstrip("*”’)")[-1:] in ".?:", slide
+        sentence = slide.sentence or slide.verdict or slide.headline
+        assert slide.kind == "question" or sentence.rstrip("*”’)")[-1:] in ".?:", slide
         assert not REFERS.match(slide.headline) or slide.headline.endswith("?")
 
 

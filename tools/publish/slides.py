@@ -88,6 +88,11 @@ class Slide:
         return self.sentence or (self.section if self.shows else self.verdict)
 
     @property
+    def asks(self) -> bool:
+        """Whether its headline is a question about what the next step brings."""
+        return self.shows and self.kind != "explorer" and self.headline.endswith("?")
+
+    @property
     def height(self) -> float:
         """About how high code and output are, in lines of code."""
         printed = sum(part.count("\n") for part in self.body.split("<pre")[1:])

@@ -33,6 +33,23 @@ function turn(event) {
   Reveal[step]();
 }
 
+/** C hides the code of all slides, and shows it again; slides of nothing but code are passed over. */
+function hideCode() {
+  const slides = document.querySelectorAll("section.slide"), { dataset } = document.documentElement;
+  const goOn = () => Reveal.slide(Reveal.getIndices().h);
+  Reveal.on("beforeslidechange", (event) => {
+    const there = event.indexh, step = Math.sign(there - Reveal.getIndices().h) || 1;
+    if (dataset.code !== "hidden" || !slides[there].matches(".code:not(:has(.output))")) return;
+    event.preventDefault();
+    Reveal.slide(there + step);
+  });
+  Reveal.addKeyBinding({ keyCode: 67, key: "C", description: "Hide code" }, () => {
+    choose("code", dataset.code === "hidden" ? "shown" : "hidden");
+    goOn();
+  });
+  goOn();
+}
+
 /** Put the page of `make poll` in the place of each question; two steps bring bars and answer. */
 function poll() {
   const bodies = [...document.querySelectorAll("section.question .body")];
@@ -69,6 +86,7 @@ async function start() {
     width: 1280, height: 720, margin: 0, minScale: 0.1, maxScale: 4, center: false, hash: true,
     transition: "none", slideNumber: "c/t", plugins: [RevealNotes],
   });
+  hideCode();
 }
 
 start();
