@@ -9,13 +9,13 @@ from tornado.testing import bind_unused_port
 
 @pytest.fixture
 def poll():
-    """Return the addresses of a poll: of its slides, and of the page for phones."""
+    """Return the addresses of a poll: for the teacher, of its slides, and for phones."""
     socket, port = bind_unused_port()
     socket.close()
     command = [sys.executable, "-u", "-m", "tools.poll", "3", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         said = dict(process.stdout.readline().split(": ", 1) for _ in range(4))
-        yield said["On slides"].strip(), said["For phones"].strip()
+        yield [said[page].strip() for page in ("For you", "On slides", "For phones")]
         process.terminate()
 
 
@@ -36,7 +36,7 @@ def visit(browser):
 
 
 def test_votes_and_answer_come_to_the_slide(poll, visit):
-    slides, phones = poll
+    _, slides, phones = poll
     page, phone = visit(slides), visit(phones)
     page.wait_for_function("() => window.Reveal?.isReady()")
     phone.locator("#said", has_text="not been asked yet").wait_for()
@@ -57,3 +57,18 @@ def test_votes_and_answer_come_to_the_slide(poll, visit):
     assert page.evaluate("Reveal.getIndices().h") == number + 1
     page.keyboard.press("ArrowLeft")
     shown.locator("li.right").wait_for()
+
+
+def test_both_arrows_are_equally_small_at_each_step_and_reasons_are_nearly_as_large_as_options(
+    poll, visit
+):
+    page = visit(poll[0])
+    for brought in ("#options li", ".count:text-is('0 · 0 %')", "li.right"):
+        page.locator(brought).first.wait_for()
+        back, on = (page.locator(arrow).bounding_box()["width"] for arrow in ("#back", "#on"))
+        assert back == on < 80
+        if brought != "li.right":
+            page.keyboard.press("ArrowRight")
+    size = "parts => parts.map(part => parseFloat(getComputedStyle(part).fontSize))"
+    option, reason = page.locator("li:has(.reason) b, .reason").evaluate_all(size)[:2]
+    assert reason > 0.8 * option

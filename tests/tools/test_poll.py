@@ -153,13 +153,23 @@ def test_pages_turn_from_the_first_step_to_the_last():
     assert seen == [*steps, steps[-1], steps[-1]]
 
 
-def test_an_address_that_is_not_free_is_said(monkeypatch):
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("127.0.0.1", r"in use\.$"), ("192.0.2.77", r"in use\. .* has the addresses .*127\.0\.0\.1")],
+)
+def test_an_address_that_cannot_be_used_is_said(monkeypatch, address, said):
     def listen(*_place):
         raise OSError("in use")
 
     monkeypatch.setattr("tornado.httpserver.HTTPServer.listen", listen)
-    monkeypatch.setattr("sys.argv", ["poll", "3", "--port", "80"])
-    with pytest.raises(SystemExit, match=r"The poll cannot use 127\.0\.0\.1:80: in use\."):
+    monkeypatch.setattr("sys.argv", ["poll", "3", "--port", "80", "--address", address])
+    with pytest.raises(SystemExit, match=rf"The poll cannot use {address}:80: {said}"):
+        polling.main()
+
+
+def test_a_poll_without_a_lesson_asks_for_one(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["poll", ""])
+    with pytest.raises(SystemExit, match="make poll NB=03"):
         polling.main()
 
 

@@ -32,6 +32,7 @@ STEPS = ASKED, COUNTED, ANSWERED = range(3)  # what the teacher's page shows of 
 BODY = 1000  # bytes of a request
 PHONES = 1000  # that may vote; more are refused
 COOKIE = {"expires_days": None, "httponly": True, "samesite": "Strict"}  # until the browser ends
+NO_LESSON = "Name the lesson whose predictions are asked, as in make poll NB=03."
 ONLY_HERE = (
     "Only this computer can open these pages. For phones on the same network, name the address "
     "that this computer has there: make poll NB={} ADDRESS={}"
@@ -208,6 +209,12 @@ def server_of(poll: Poll, secret: str) -> HTTPServer:
     return HTTPServer(application, max_body_size=BODY)
 
 
+def addresses() -> list[str]:
+    """Return the addresses that this computer has in its networks."""
+    known = [one.address for net in psutil.net_if_addrs().values() for one in net]
+    return [one for one in known if one.count(".") == 3]
+
+
 async def serve(poll: Poll, lesson: str, address: str, port: int) -> None:
     """Serve a poll until it is interrupted, and say where its pages are."""
     secret = secrets.token_urlsafe(16)
@@ -217,8 +224,7 @@ async def serve(poll: Poll, lesson: str, address: str, port: int) -> None:
     print(f"On slides:  http://{address}:{port}/{secret}/slides")
     print(f"For phones: http://{address}:{port}/")
     if address == HERE:
-        known = [one.address for net in psutil.net_if_addrs().values() for one in net]
-        own = next((one for one in known if one.count(".") == 3 and one != HERE), "192.168.1.20")
+        own = next((one for one in addresses() if one != HERE), "192.168.1.20")
         print(ONLY_HERE.format(lesson, own))
     print(f"It asks {len(poll.questions)} predictions, and not what an explorer itself asks.")
     print("Ctrl+C ends the poll, and its votes are gone.")
@@ -235,12 +241,17 @@ def main() -> None:
     parser.add_argument("--address", default=HERE)
     parser.add_argument("--port", type=int, default=8899)
     asked = parser.parse_args()
+    if not asked.lesson:
+        raise SystemExit(NO_LESSON)
     lesson, *_ = select(filter(is_lesson, find_notebooks()), [asked.lesson])
     poll = Poll(questions_of(lesson), deck_of(lesson))
     try:
         asyncio.run(serve(poll, lesson.stem[:2], asked.address, asked.port))
     except OSError as error:
-        raise SystemExit(f"The poll cannot use {asked.address}:{asked.port}: {error}.") from None
+        why = f"The poll cannot use {asked.address}:{asked.port}: {error}."
+        if asked.address not in addresses():
+            why += f" This computer has the addresses {', '.join(addresses())}."
+        raise SystemExit(why) from None
     except KeyboardInterrupt:
         print("\nThe poll has ended.")
 
