@@ -193,8 +193,8 @@ for name, last_step in zip(["matrix", "MLP"], last_steps, strict=True):
 # ## Two heads, two averages
 #
 # Two averages could keep the two numbers apart.
-# In two more layers, versions A and B, `split` and `merge` turn (N, 6, 32) into (N, 2, 6, 16)
-# and back.
+# In two more layers, versions A and B, `split` and `merge` turn (N, 6, 32) into (N, 2,
+# 6, 16) and back.
 # A has the line of the opening, and B the reader’s `view`, with a merge that undoes it.
 # Both splits give the same shape and share the memory of `x`: not a single number is moved.
 
@@ -509,8 +509,8 @@ show_figure(axes[0], "7.4")
 #
 # Write the layer for any width $E$ and any number of heads $H$ that divides it.
 # Call the four matrices `q_proj`, `k_proj`, `v_proj` and `out_proj`, as above, without biases.
-# The check copies the same parameters into your layer and into PyTorch’s,
-# and compares the output (N, L, E) and the weights (N, H, L, L).
+# The check copies the same parameters into your layer and into PyTorch’s, and compares the output
+# (N, L, E) and the weights (N, H, L, L).
 #
 # <details><summary>Hint</summary>
 #

@@ -83,10 +83,9 @@ for verb in ("sat", "swam"):
     print(f"{verb:4} river {row[-2]:.3f}  she {row[1]:.5f}")
 
 # %% what-the-verb-does [markdown] above="Whichever token stands there" answers="10/she-swam"
-# With *swam*, the weight of *river* falls from 0.71 to 0.65,
-# and that of *she* by the same factor.
-# A score depends on two tokens and their positions,
-# so only that of the verb has changed: *swam* has a larger one than *sat*.
+# With *swam*, the weight of *river* falls from 0.71 to 0.65, and that of *she* by the same factor.
+# A score depends on two tokens and their positions, so only that of the verb has changed:
+# *swam* has a larger one than *sat*.
 # Whichever token stands there, “river” gets 230 times as much as “she”.
 # **So the arc does not show that the model knows which bank is meant.**
 
@@ -241,14 +240,13 @@ print("others:", [few_ahead(from_others[:, :, [k]]).sum().item() for k in range(
 
 # %% what-arrives [markdown] above="With another ambiguous word"
 # These are 14 of the 552 cases, 12 of them in the clue finders.
-# With another ambiguous word there are 0 to 5, on average 1.7,
-# so luck may explain a few of the 14, but not all.
+# With another ambiguous word there are 0 to 5, on average 1.7, so luck may explain a few of the 14,
+# but not all.
 #
 # The arc from *bank* to *river* in head 4 is among them.
 # Ahead of *bank* are *south, deep, headed, bodies, salt* and *boats*.
 # *Headed* has little to do with river banks, and yet its arc is wider.
-# So the arc shows something real:
-# **head 4 finds a clue, but it does not decide on a meaning.**
+# So the arc shows something real: **head 4 finds a clue, but it does not decide on a meaning.**
 
 # %% what-reaches-the-output [markdown] below="`[CLS]` always stands at"
 # ## What reaches the output?
@@ -577,8 +575,8 @@ check_mended_ablation(careful_solution)
 # In one head, the word passes with a probability of at most about $1/50$,
 # so at least one of twelve heads passes with a probability of at most about $1 - 0.98^{12}$,
 # or one in five.
-# “Glass”, “tank” and “coach” work, but not with every clue:
-# in *he drank a glass of water*, “drank” passes in three heads and “water” in none.
+# “Glass”, “tank” and “coach” work, but not with every clue: in *he drank a glass of water*,
+# “drank” passes in three heads and “water” in none.
 # </details>
 
 
