@@ -216,8 +216,8 @@ PiecesExplorer(cut=1, factor="forgotten")
 # ## Tiles
 #
 # A piece can be added to many rows at once.
-# The top begins at the lowest finite number: with $-\infty$,
-# a first piece that a mask blocks would give $-\infty - (-\infty)$, which is NaN.
+# The top begins at the lowest finite number,
+# so that a first piece that a mask blocks does not give NaN.
 
 
 # %% add-piece

@@ -187,8 +187,7 @@ show_figure(ax, "14.2")
 
 
 # %% hide
-def without(*words):
-    """The lean of the thief’s “bank” if layer 5 does not see these words."""
+def without(*words):  # the lean of the thief’s “bank”, if layer 5 does not see them
     gone = torch.tensor([token in words for token in tokens])
 
     def edit(layer, weights):  # (N, H, L, L)
@@ -340,8 +339,8 @@ measured = ["other meaning (%)", "same meaning (%)"]
 pd.DataFrame.from_dict(results, orient="index", columns=measured).round(1)
 
 # %% read-swaps [markdown] above="On average, a \u201cbank\u201d"
-# On average, a “bank” of the other meaning takes away 9.4% of the lean of the other words,
-# and one of the same meaning nothing.
+# On average, a “bank” of the other meaning takes away 9.4% of this lean.
+# One of the same meaning takes away nothing.
 # Of the six other nouns, only *letter* takes away as much, and *number* nearly.
 
 # %% what-this-shows-and-what-it-does-not [markdown] end=["After layer 5, three", "With a \u201cbank\u201d of"]

@@ -391,10 +391,13 @@ def test_folds_contents_and_the_notebook(lesson):
         height = fold.bounding_box()["height"]
         fold.locator("summary").first.press("Enter")
         assert fold.bounding_box()["height"] > height + 20
-    closed = lesson.locator("css:light=main details:not(.contents):not([open])")
+    others = "main details:not(.contents, .attnlab-answer, [open])"
+    closed = lesson.locator(f"css:light={others}")
     for words, is_closed in (("Unfold all", False), ("Fold all", True)):
         lesson.get_by_role("button", name=words, exact=True).click()
         assert (closed.count() > 10, closed.count() == 0) == (is_closed, not is_closed)
+        # what tells the answer of an open prediction stays closed
+        assert lesson.locator(".attnlab-answer:not([open])").count() > 1
     contents = lesson.locator("aside.contents")
     assert contents.locator("[aria-current=page]").inner_text().startswith("1 · ")
     contents.get_by_role("link", name="A query that learns").click()

@@ -337,7 +337,11 @@ def notebook_script(notebook: NotebookNode) -> str:
 
 def write_page(folder: Path, lessons: list[Path]) -> Path:
     """Write the page for teachers, TEACHING.md and the notes of all lessons, as a notebook."""
-    parts = [(ROOT / "TEACHING.md").read_text(encoding="utf-8").rstrip(), PLANS]
+    teaching = (ROOT / "TEACHING.md").read_text(encoding="utf-8").rstrip()
+    for heading in re.findall(r"^#+ (.+)$", teaching, re.MULTILINE):
+        place = heading.replace(" ", "-")  # which GitHub writes in small letters
+        teaching = teaching.replace(f"(#{place.lower()})", f"(#{place})")
+    parts = [teaching, PLANS]
     for path in filter(is_lesson, lessons):
         cells = read_notebook(path).cells
         title = cells[0].source.partition("\n")[0].lstrip("# ")

@@ -95,7 +95,9 @@ function offerUnfolding(row) {
   const folds = [...document.querySelectorAll("main details:not(.contents)")];
   if (!folds.length) return;
   row.append(toolButton("Unfold all", (button) => {
-    const ready = folds.filter((fold) => !fold.matches(UNANSWERED));
+    const answered = Object.keys(answersOf(lesson));
+    const ready = folds.filter((fold) => !fold.matches(".attnlab-answer")
+      || answered.some((key) => fold.classList.contains(key)));
     const open = ready.some((fold) => !fold.open);
     ready.forEach((fold) => { fold.open = open; });
     button.textContent = open ? "Fold all" : "Unfold all";
