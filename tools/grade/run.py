@@ -78,11 +78,9 @@ def run_cells(
             # the alarm may hit IPython while it tells of the alarm, so the error says little
             why = Outcome(error=error).trouble
             names = DEFINED.findall(source)
-            if outcome.seconds >= seconds:
-                why = TOO_SLOW.format(seconds)
-            elif outcome.passed >= WAIT:
-                why = WAITED.format(outcome.passed)
-            if max(outcome.seconds / seconds, outcome.passed / WAIT) >= 1:
+            is_slow = outcome.seconds >= seconds
+            if is_slow or outcome.passed >= WAIT:
+                why = TOO_SLOW.format(seconds) if is_slow else WAITED.format(outcome.passed)
                 names += re.findall(r"\w+", following)
             errors |= dict.fromkeys(names, why)
     ran.write_text(str(len(cells)))
