@@ -246,6 +246,16 @@ def test_the_last_lines_that_are_printed_stand_under_the_figure(capsys):
 # --- errors of the learner's code -----------------------------------------------------------------
 
 
+def test_an_error_at_once_has_no_lines_of_ours_between_the_cell_and_draw():
+    def draw(fig, stop):
+        return 1 // stop
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        live(draw, stop=[0, 1])
+    names = [entry.frame.code.name for entry in raised.traceback if not entry.ishidden(raised)]
+    assert names[1:] == ["draw"]
+
+
 def test_an_error_of_a_move_is_shown_with_its_line_and_clears_when_it_is_gone():
     widget = a_live(start={"causal": True})
     first = widget.picture
